@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * base.h: compiler attributes and the few words that every room uses. Header only, no state.
+ *
+ * This room and sys/ are the only places where `#if` may appear (docs/architecture.md, "Habits").
+ */
+#ifndef HK_BASE_H
+#define HK_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define hk_likely(x)   __builtin_expect(!!(x), 1)
+#define hk_unlikely(x) __builtin_expect(!!(x), 0)
+
+#define HK_INLINE     static inline __attribute__((always_inline))
+#define HK_NOINLINE   __attribute__((noinline))
+#define HK_COLD       __attribute__((noinline, cold))
+#define HK_EXPORT     __attribute__((visibility("default")))
+#define HK_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define HK_ALIGNED(n) __attribute__((aligned(n)))
+#define HK_CACHE_LINE 64
+
+#define HK_KIB ((size_t)1024)
+#define HK_MIB (HK_KIB * 1024)
+#define HK_GIB (HK_MIB * 1024)
+
+/* HK_CHECK is 1 in the check build (every invariant verified) and 0 in a release build. */
+#ifndef HK_CHECK
+#define HK_CHECK 0
+#endif
+
+/* True when the code is instrumented by ThreadSanitizer, whose shadow layout forbids hand-picked addresses. */
+#if defined(__SANITIZE_THREAD__)
+#define HK_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HK_TSAN 1
+#endif
+#endif
+#ifndef HK_TSAN
+#define HK_TSAN 0
+#endif
+
+/* hk_assert: a bug of ours. Checked in the check build only; core/panic.c holds the reporting function. */
+_Noreturn void hk_assert_failed(const char *what, const char *file, int line);
+#define hk_assert(cond)                                                                                                \
+    do {                                                                                                               \
+        if (HK_CHECK && hk_unlikely(!(cond)))                                                                          \
+            hk_assert_failed(#cond, __FILE__, __LINE__);                                                               \
+    } while (0)
+
+HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
+HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }
+
+#endif

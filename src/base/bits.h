@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bits.h: counting, scanning and rounding on machine words. Pure functions.
+ */
+#ifndef HK_BITS_H
+#define HK_BITS_H
+
+#include "base/base.h"
+
+/* Index of the lowest set bit. `x` must not be 0. */
+HK_INLINE unsigned hk_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
+
+/* Index of the highest set bit. `x` must not be 0. */
+HK_INLINE unsigned hk_msb64(uint64_t x) { return 63u ^ (unsigned)__builtin_clzll(x); }
+
+HK_INLINE unsigned hk_popcount64(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
+
+HK_INLINE bool hk_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
+
+/* `align` is a power of two; wraps to a value below `x` on overflow. */
+HK_INLINE size_t hk_align_up(size_t x, size_t align) { return (x + align - 1) & ~(align - 1); }
+HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1); }
+
+/* A word with the `n` lowest bits set, 0 <= n <= 64. */
+HK_INLINE uint64_t hk_low_mask64(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
+
+/* Smallest k with 2^k >= x, x >= 1. */
+HK_INLINE unsigned hk_log2_ceil(size_t x) { return x <= 1 ? 0 : hk_msb64(x - 1) + 1; }
+
+#endif

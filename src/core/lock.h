@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * lock.h: a three-state futex lock (0 free, 1 held, 2 held and somebody sleeps), with a rank.
+ *
+ * Source: U. Drepper, "Futexes Are Tricky", section 6, mutex2.
+ *
+ * Ranks fix the order in which locks nest: a thread may only take a lock of a higher rank than those it holds
+ * (checked in the check build). `word` is written by any thread; everything a lock guards is named where it is declared.
+ * Nothing here uses libc or thread-local storage, so the helper thread may lock as well.
+ */
+#ifndef HK_LOCK_H
+#define HK_LOCK_H
+
+#include "base/base.h"
+
+#include <stdatomic.h>
+
+typedef enum hk_rank {
+    HK_RANK_INIT = 1,
+    HK_RANK_HEAP_LIST,  /* birth and death of heaps */
+    HK_RANK_HEAP,       /* a thread's heap */
+    HK_RANK_POOL_HEAP,  /* the heap of slabs without a thread */
+    HK_RANK_HUGE,       /* registry of huge blocks */
+    HK_RANK_SUPERSLAB,  /* the shared pool of slots */
+    HK_RANK_REGION,     /* address space */
+    HK_RANK_META,       /* memory for our own records */
+    HK_RANK_HELPER,     /* start and stop of the helper thread */
+} hk_rank_t;
+
+typedef struct hk_lock {
+    _Atomic uint32_t word;
+    uint32_t rank;
+} hk_lock_t;
+
+#define HK_LOCK_INIT(r) {0, (r)}
+
+/* Lock statistics, process-wide, relaxed. */
+extern _Atomic uint64_t hk_lock_wait_count;
+
+void hk_lock_wait(hk_lock_t *lock);
+void hk_lock_wake(hk_lock_t *lock);
+
+HK_INLINE bool hk_try_lock(hk_lock_t *lock) {
+    uint32_t free_word = 0;
+    /* Acquire: pairs with the release in hk_unlock; what the last holder wrote is visible. */
+    return atomic_compare_exchange_strong_explicit(&lock->word, &free_word, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+HK_INLINE void hk_lock(hk_lock_t *lock) {
+    if (hk_unlikely(!hk_try_lock(lock)))
+        hk_lock_wait(lock);
+}
+
+HK_INLINE void hk_unlock(hk_lock_t *lock) {
+    /* Release: pairs with the acquire in hk_try_lock and hk_lock_wait. */
+    if (hk_unlikely(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
+        hk_lock_wake(lock);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * options.h: run-time policy. One list (options.def), values from the environment (`HAKMEM_*`) or from the program.
+ *
+ * Values are written by hk_options_init (once, before the first allocation, single-threaded) and by hk_option_set; they
+ * are read anywhere off the fast path. Each is one relaxed atomic word: no order is implied between options.
+ */
+#ifndef HK_OPTIONS_H
+#define HK_OPTIONS_H
+
+#include "base/base.h"
+#include "core/print.h"
+
+#include <stdatomic.h>
+
+typedef enum hk_option {
+#define HK_OPTION(id, ...) HK_OPT_##id,
+#include "core/options.def"
+#undef HK_OPTION
+    HK_OPT_COUNT
+} hk_option_t;
+
+enum { HK_ON_ERROR_ABORT, HK_ON_ERROR_REPORT, HK_ON_ERROR_IGNORE };
+enum { HK_HUGE_AUTO, HK_HUGE_OFF, HK_HUGE_FORCE };
+enum { HK_PREFAULT_AUTO, HK_PREFAULT_OFF, HK_PREFAULT_POPULATE, HK_PREFAULT_TOUCH };
+enum { HK_STATS_OFF, HK_STATS_TEXT, HK_STATS_JSON };
+
+extern _Atomic int64_t hk_option_values[HK_OPT_COUNT];
+
+HK_INLINE int64_t hk_option(hk_option_t option) {
+    return atomic_load_explicit(&hk_option_values[option], memory_order_relaxed);
+}
+
+/* Reads `environment` (a NULL-terminated array of "NAME=value", or NULL for none). Unknown or malformed HAKMEM_* entries
+ * are named on stderr with what would be valid, and ignored. */
+void hk_options_init(char *const *environment);
+
+/* As hak_option_set and hak_option_get of hakmem.h. */
+int hk_option_set(const char *name, const char *value);
+int hk_option_get(const char *name, char *value, size_t value_size);
+void hk_options_print(hk_out_t *out);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * panic.h: what happens when the program misuses the allocator, and when the allocator finds a bug of its own.
+ *
+ * One format for every report, one line, one write, no allocation:
+ *
+ *   hakmem: double free of 0x7f... (64-byte block, free), called from 0x55...
+ *   hakmem: free of interior pointer 0x7f... (48-byte block at 0x7f..., offset 16, allocated), called from 0x55...
+ *
+ * `HAKMEM_ON_ERROR` decides what follows: abort (default), report (print and go on), ignore (go on silently).
+ */
+#ifndef HK_PANIC_H
+#define HK_PANIC_H
+
+#include "base/base.h"
+
+/* Reports a misuse of the interface: "hakmem: <what> of <ptr> (<detail>), called from <caller>". Counts it, prints it
+ * and aborts as HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
+void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) HK_PRINTF(4, 5);
+
+/* Number of misuses reported so far. */
+uint64_t hk_misuse_count(void);
+
+/* An error of ours or of the kernel that cannot be survived: prints "hakmem: fatal: ..." and aborts. */
+_Noreturn void hk_fatal(const char *format, ...) HK_PRINTF(1, 2);
+
+#endif

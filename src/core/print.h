@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * print.h: text without allocation, without stdio, without locale.
+ *
+ * An hk_out_t is a small buffer in front of a file descriptor or of a caller's memory. It belongs to the function that
+ * declares it; nothing is shared. Conversions: %s %c %d %u %x %p %% with the length modifiers `l` and `z`, field width
+ * and `-` (`%-20s`, `%8zu`), and `%.*s`. Errors of write(2) are ignored: there is nobody to tell.
+ */
+#ifndef HK_PRINT_H
+#define HK_PRINT_H
+
+#include "base/base.h"
+
+#include <stdarg.h>
+
+enum { HK_OUT_BUFFER = 512 };
+
+typedef struct hk_out {
+    int fd;           /* -1: the text goes to `memory` */
+    char *memory;     /* caller's buffer, always NUL-terminated when memory_size > 0 */
+    size_t memory_size;
+    size_t total;     /* characters produced so far, also those that did not fit */
+    size_t length;    /* characters waiting in `buffer` */
+    char buffer[HK_OUT_BUFFER];
+} hk_out_t;
+
+void hk_out_to_fd(hk_out_t *out, int fd);
+void hk_out_to_memory(hk_out_t *out, char *memory, size_t memory_size);
+void hk_out_flush(hk_out_t *out);
+void hk_print(hk_out_t *out, const char *format, ...) HK_PRINTF(2, 3);
+void hk_vprint(hk_out_t *out, const char *format, va_list args);
+
+/* One line on stderr, prefixed by "hakmem: " and ended by a newline, in a single write. */
+void hk_message(const char *format, ...) HK_PRINTF(1, 2);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * libc_doors.h: the few things that only libc can tell or do: another malloc in the process, thread-exit and fork
+ * hooks. None is called on a fast path, under a lock of ours, or from the helper thread. Some of them may allocate
+ * (through our own malloc, which works by then).
+ */
+#ifndef HK_LIBC_DOORS_H
+#define HK_LIBC_DOORS_H
+
+#include "base/base.h"
+
+/* The C library's own allocator, reached past our names; any may be NULL (static or musl programs). */
+typedef struct libc_allocator {
+    void (*free)(void *);
+    void *(*realloc)(void *, size_t);
+    size_t (*usable_size)(void *);
+    bool holds_memory; /* it has handed out memory (mallinfo2); always false when it cannot be asked */
+} libc_allocator_t;
+
+void libc_allocator_find(libc_allocator_t *out);
+
+/* `on_exit` runs when a thread that called libc_thread_register ends, after C++ thread_local destructors, in the last
+ * round of key destructors. Returns 0 or an errno value. */
+int libc_thread_hooks_init(void (*on_exit)(void *));
+int libc_thread_register(void *value);
+
+int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+int libc_exit_hook_init(void (*on_exit)(void));
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sys.h: the operating system on one page. Raw system calls: nothing here allocates, takes a libc lock, reads
+ * thread-local storage or sets errno, so every function may be called from anywhere in the allocator, from a signal
+ * handler and from the helper thread (which has no libc thread descriptor).
+ *
+ * Preconditions, once for all: addresses and sizes are multiples of the page size unless said otherwise. Functions that
+ * can fail return 0 or a positive errno value. ENOMEM is an ordinary answer that callers hand on; whether another error
+ * is fatal is the caller's decision.
+ *
+ * Source: man-pages section 2 of the call each function is named after.
+ */
+#ifndef HK_SYS_H
+#define HK_SYS_H
+
+#include "base/base.h"
+
+#include <errno.h>
+
+/* --- Memory ----------------------------------------------------------------------------------------------------- */
+
+size_t sys_page_size(void);
+
+/* Maps `size` readable and writable, zeroed bytes at exactly `address`. EEXIST when something is mapped there. */
+int sys_map_at(void *address, size_t size);
+
+/* Maps `size` bytes wherever the kernel likes; NULL on failure. `sys_map_none` maps without access (a hole finder). */
+void *sys_map(size_t size);
+void *sys_map_none(size_t size);
+
+/* Replaces what is mapped at `address` by fresh zeroed memory. */
+int sys_map_over(void *address, size_t size);
+
+void sys_unmap(void *address, size_t size);
+
+/* Grows, shrinks or moves a mapping of its own (mremap); NULL on failure. */
+void *sys_remap(void *address, size_t old_size, size_t new_size);
+
+/* Moves the pages of [from, from + size) to `to`, which is mapped already; `from` stays mapped and reads as zeros.
+ * ENOTSUP when the kernel cannot (before 5.7). */
+int sys_move_pages(void *from, void *to, size_t size);
+
+int sys_protect_none(void *address, size_t size);
+
+/* Gives pages back at once (MADV_DONTNEED); they read as zeros afterwards. */
+int sys_purge(void *address, size_t size);
+
+typedef struct sys_range {
+    void *address;
+    size_t size;
+} sys_range_t;
+
+/* The same for many ranges, in one system call where the kernel can (process_madvise). Returns the calls made. */
+size_t sys_purge_many(const sys_range_t *ranges, size_t count);
+
+int sys_advise_huge(void *address, size_t size);
+int sys_advise_no_huge(void *address, size_t size);
+int sys_collapse(void *address, size_t size);
+int sys_populate(void *address, size_t size);
+
+/* True when the kernel gives huge pages to mappings that did not ask for them (THP "always"). */
+bool sys_huge_pages_unasked(void);
+
+/* Names a range in /proc/self/maps, where the kernel can; never fails. */
+void sys_name_range(void *address, size_t size, const char *name);
+
+/* --- Process ----------------------------------------------------------------------------------------------------- */
+
+/* Soft RLIMIT_AS in bytes, SIZE_MAX when there is none. */
+size_t sys_address_space_limit(void);
+
+/* True in a set-uid, set-gid or otherwise privileged start (AT_SECURE). */
+bool sys_is_secure(void);
+
+/* The environment as libc has it, or NULL when libc has not set it yet. */
+char *const *sys_environment(void);
+
+unsigned sys_thread_id(void);
+uint64_t sys_now_ms(void);                 /* CLOCK_MONOTONIC_COARSE */
+void sys_random(void *buffer, size_t size);/* getrandom, never blocks; falls back to the auxiliary vector's 16 bytes */
+_Noreturn void sys_abort(void);            /* SIGABRT with the default action in the end */
+
+/* Unbuffered files, for /proc and for messages. Return bytes, or a negative errno value. */
+long sys_open_read(const char *path);
+long sys_read(long fd, void *buffer, size_t size);
+void sys_close(long fd);
+void sys_write_all(int fd, const void *buffer, size_t size);
+
+/* --- Waiting ----------------------------------------------------------------------------------------------------- */
+
+/* futex(2), private. Wait returns when woken, when *word != expected, or after timeout_ms (UINT32_MAX: never). */
+void sys_futex_wait(const _Atomic uint32_t *word, uint32_t expected, uint32_t timeout_ms);
+void sys_futex_wake(const _Atomic uint32_t *word, int count);
+void sys_cpu_relax(void);
+
+/* --- The helper thread ------------------------------------------------------------------------------------------- */
+
+/* Starts `run(argument)` as a kernel thread without a libc descriptor, all signals blocked, on `stack`. `*alive` is set
+ * to 1 before it starts and cleared, with a futex wake, by the kernel when it is gone. `run` must use nothing but this
+ * room's functions and memory: no libc, no thread-local storage. */
+int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, _Atomic uint32_t *alive);
+
+#endif
