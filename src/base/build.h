@@ -22,7 +22,8 @@
 #define HK_VERSION_TEXT HK_STRING(HAK_VERSION_MAJOR) "." HK_STRING(HAK_VERSION_MINOR) "." HK_STRING(HAK_VERSION_PATCH)
 
 #if defined(__clang__)
-#define HK_COMPILER "clang " __clang_version__
+#define HK_COMPILER                                                                                                    \
+    "clang " HK_STRING(__clang_major__) "." HK_STRING(__clang_minor__) "." HK_STRING(__clang_patchlevel__)
 #elif defined(__GNUC__)
 #define HK_COMPILER "gcc " __VERSION__
 #else
