@@ -209,8 +209,11 @@ class Job:
 
     def active(self, pid):
         """The running process has the library mapped."""
-        with open("/proc/%d/maps" % pid) as maps:
-            self.check(self.preload in maps.read(), "process %d has not mapped %s" % (pid, self.preload))
+        with open("/proc/%d/maps" % pid) as file:
+            maps = file.read()
+        if not maps:
+            raise ProcessLookupError("process %d has ended" % pid)
+        self.check(self.preload in maps, "process %d has not mapped %s" % (pid, self.preload))
 
     def all_active(self, pid, minimum):
         """So have its children: `minimum` processes at least, not counting those that end while they are looked at."""
