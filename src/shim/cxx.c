@@ -15,6 +15,7 @@
  */
 #include "base/bits.h"
 #include "core/panic.h"
+#include "front/calls.h"
 #include "front/front.h"
 
 #include <dlfcn.h>
@@ -80,13 +81,18 @@ static HK_COLD _Noreturn void throw_bad_alloc(void) {
     hk_fatal("operator new is out of memory, and there is no C++ runtime to throw bad_alloc");
 }
 
+/* An alignment that is not a power of two is undefined; it is treated as what no memory can satisfy. */
+HK_INLINE void *new_aligned(size_t size, size_t alignment) {
+    return hk_likely(hk_is_pow2(alignment)) ? front_aligned(alignment, size) : NULL;
+}
+
 /* --- The slow ways. `alignment` 0: none was asked for ------------------------------------------------------------ */
 
 static void *allocate(size_t size, size_t alignment) {
-    return alignment == 0 ? front_malloc(size) : front_aligned(alignment, size);
+    return alignment == 0 ? front_malloc(size) : new_aligned(size, alignment);
 }
 
-/* An alignment that is not a power of two is undefined; no handler could help, so it throws at once. */
+/* No handler could help an alignment that is not a power of two: it throws at once. */
 static HK_COLD void *new_slow(size_t size, size_t alignment) {
     for (;;) {
         new_handler_t handler = handler_in_force();
@@ -151,7 +157,7 @@ static void *cxx_new_array(size_t size) {
 CXX_ALIAS(cxx_new_array) void *_Znam(size_t size);
 
 static void *cxx_new_aligned(size_t size, size_t alignment) {
-    void *p = front_aligned(alignment, size);
+    void *p = new_aligned(size, alignment);
     return hk_likely(p != NULL) ? p : new_slow(size, alignment);
 }
 CXX_ALIAS(cxx_new_aligned) void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
@@ -159,7 +165,7 @@ CXX_ALIAS(cxx_new_aligned) void *_ZnwmSt11align_val_t(size_t size, size_t alignm
 static void *cxx_new_array_aligned(size_t size, size_t alignment) {
     if (hk_unlikely(_ZnwmSt11align_val_t != cxx_new_aligned))
         return _ZnwmSt11align_val_t(size, alignment);
-    void *p = front_aligned(alignment, size);
+    void *p = new_aligned(size, alignment);
     return hk_likely(p != NULL) ? p : new_slow(size, alignment);
 }
 CXX_ALIAS(cxx_new_array_aligned) void *_ZnamSt11align_val_t(size_t size, size_t alignment);
@@ -194,7 +200,7 @@ HK_INLINE void *new_nothrow(const nothrow_form_t *form, bool replaced, size_t si
 HK_INLINE void *new_nothrow_aligned(const nothrow_form_t *form, bool replaced, size_t size, size_t alignment) {
     if (hk_unlikely(replaced))
         return nothrow_replaced(form, size, alignment);
-    void *p = front_aligned(alignment, size);
+    void *p = new_aligned(size, alignment);
     return hk_likely(p != NULL) ? p : nothrow_slow(form, size, alignment);
 }
 
