@@ -84,7 +84,7 @@ def work(job):
     job.check(open(job.path("got.139")).read() == "text 139\n" * 139, "curl fetched other data")
 
     count = job.prove([tools["bash"], "-c", "for ((i = 0; i < 5000; i++)); do a[i]=$i; done"], 5000)
-    job.prove([tools["sort"], "data.csv"], 10)
+    job.prove([tools["awk"], "-F,", "{ s[$2] += $1 } END { print length(s) }", "data.csv"], 10)
     job.prove([xz, "-k", "-c", "-1", "data.csv"], 5)
     job.prove([openssl, "dgst", "data.csv"], 1000)
     return "bash, sort, awk, tar, gzip, xz, openssl, curl and 10 more; %d allocations in bash" % count
