@@ -84,8 +84,9 @@ def work(job):
     job.check(open(job.path("got.139")).read() == "text 139\n" * 139, "curl fetched other data")
 
     count = job.prove([tools["bash"], "-c", "for ((i = 0; i < 5000; i++)); do a[i]=$i; done"], 5000)
-    job.prove([tools["awk"], "-F,", "{ s[$2] += $1 } END { print length(s) }", "data.csv"], 10)
-    job.prove([xz, "-k", "-c", "-1", "data.csv"], 5)
+    # These close stderr, or leave, before statistics are printed.
+    for argv in ([tools["sort"], "data.csv"], [tools["awk"], "{ n++ } END { print n }", "data.csv"], [xz, "-k", "-c", "-1", "data.csv"]):
+        job.prove(argv, None)
     job.prove([openssl, "dgst", "data.csv"], 1000)
     return "bash, sort, awk, tar, gzip, xz, openssl, curl and 10 more; %d allocations in bash" % count
 
