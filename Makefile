@@ -47,9 +47,10 @@ install: release ## library, header, CMake package, .pc file and manual page int
 uninstall: ## removes what the last `make install` with this DESTDIR installed
 	@sed 's|^|$(DESTDIR)|' build/release/install_manifest.txt | while read -r file || [ -n "$$file" ]; do rm -vf "$$file"; done
 
-check-style: ## layers, format and marks left over
+check-style: ## layers, format, tables of options, marks left over
 	@scripts/check-layers
 	@scripts/check-format
+	@scripts/option-tables --check
 
 format: ## lets clang-format write
 	@scripts/check-format --fix
