@@ -36,18 +36,14 @@ HK_INLINE void *front_malloc(size_t size) {
     return heap_malloc_slow(size);
 }
 
-HK_INLINE void front_free(void *block) {
-    heap_front_t *front = hk_front;
+/* Class of a block that the thread's heap owns; above HK_MAP_CLASS_MAX for anything else. */
+HK_INLINE uint32_t front_class(const heap_front_t *front, const void *block) {
     size_t slot = map_slot(block);
-    if (hk_unlikely(slot >= map_count())) {
-        heap_free_other(block);
-        return;
-    }
-    uint32_t cls = map_entry(slot) ^ front->tag;
-    if (hk_unlikely(cls > HK_MAP_CLASS_MAX)) {
-        heap_free_other(block);
-        return;
-    }
+    return hk_likely(slot < map_count()) ? map_entry(slot) ^ front->tag : UINT32_MAX;
+}
+
+/* The checks and the push of an own block. */
+HK_INLINE void front_push(heap_front_t *front, void *block, uint32_t cls) {
     uint64_t key = block_key(front, block);
     if (hk_unlikely(!class_is_block(&hk_classes[cls], block) || ((uint64_t *)block)[1] == key)) {
         heap_free_suspect(block, cls);
@@ -61,9 +57,32 @@ HK_INLINE void front_free(void *block) {
         return;
     }
     bin->slots[BIN_COUNT(state)] = block;
-    /* A fork in the child's eyes: the block is in place before it counts. */
+    /* For the child of a fork: the block is in place before it counts. */
     atomic_signal_fence(memory_order_release);
     atomic_store_explicit(&bin->state, state + 1, memory_order_relaxed);
+}
+
+HK_INLINE void front_free(void *block) {
+    heap_front_t *front = hk_front;
+    uint32_t cls = front_class(front, block);
+    if (hk_likely(cls <= HK_MAP_CLASS_MAX))
+        front_push(front, block, cls);
+    else
+        heap_free_other(block);
+}
+
+/* `verb` names the function in reports. Only a tiny block of just that class takes the fast path. */
+HK_INLINE void front_free_sized(void *block, size_t size, const char *verb) {
+    heap_front_t *front = hk_front;
+    uint32_t cls = front_class(front, block);
+    if (hk_likely(cls < HK_TINY_CLASSES && (size - 1) >> 4 == cls))
+        front_push(front, block, cls);
+    else
+        heap_free_sized(block, HK_ALIGNMENT, size, verb, __builtin_return_address(0));
+}
+
+HK_INLINE void front_free_aligned_sized(void *block, size_t align, size_t size, const char *verb) {
+    heap_free_sized(block, align, size, verb, __builtin_return_address(0));
 }
 
 HK_INLINE void *front_aligned(size_t align, size_t size) { return heap_aligned(align, size); }

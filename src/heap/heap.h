@@ -89,6 +89,7 @@ typedef struct heap {
     uint64_t lock_takes;
     uint64_t seen_takes; /* lock_takes at the last maintenance round: equal means idle */
     uint32_t remote_pending_bytes; /* thread's own */
+    struct hardened_queue *queue;  /* thread's own: hardened.c */
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
 
@@ -162,6 +163,9 @@ void *magazine_alloc(heap_t *h, unsigned cls);
 
 /* Puts a block into its magazine, making room if need be. */
 void magazine_free(heap_t *h, unsigned cls, void *block);
+
+/* Gives one block straight back to its slab, whosever it is. */
+void magazine_give_one(heap_t *h, unsigned cls, void *block);
 
 /* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the lock. */
 void magazine_drop_all(heap_t *h);

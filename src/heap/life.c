@@ -6,6 +6,7 @@
 
 #include "core/counters.h"
 #include "core/options.h"
+#include "heap/hardened.h"
 #include "heap/heap.h"
 #include "large/huge.h"
 #include "map/meta.h"
@@ -55,6 +56,7 @@ static bool init_locked(void) {
     classes_init();
     sys_random(&secret, sizeof secret);
     heap_prepare(heap_pool(), HK_OWNER_POOL, HK_RANK_POOL_HEAP);
+    hardened_init();
     heap_maintain_init();
     return true;
 }
@@ -154,6 +156,7 @@ static heap_t *take_unused_locked(void) {
 
 /* Empties a heap whose thread is over and makes its id usable again. */
 static void heap_retire(heap_t *h) {
+    hardened_drain(h);
     heap_remote_post_all(h);
     magazine_drop_all(h);
     (void)large_cache_trim(&h->large, 0, 0);

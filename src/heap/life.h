@@ -13,6 +13,12 @@ bool heap_system_ready(void);
 /* After fork, in the child: empties one heap whose thread does not exist here. */
 void heap_adopt_orphan(void);
 
+/* HAKMEM_WARMUP: makes `bytes` of slots resident and fills the calling thread's magazines. */
+void heap_warm_up(size_t bytes);
+
+/* Last checks of the calling thread's heap when the process exits. */
+void heap_at_exit(void);
+
 /* Heaps with a live thread. */
 size_t heap_live_count(void);
 

@@ -201,7 +201,7 @@ void *magazine_alloc(heap_t *h, unsigned cls) {
     return refill(h, cls) > 0 ? pop(bin) : NULL;
 }
 
-static void free_without_magazine(heap_t *h, unsigned cls, void *block) {
+void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     flush_report_t report = {.count = 0};
     heap_lock(h);
     give_blocks_locked(h, cls, &block, 1, &report);
@@ -218,7 +218,7 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
         note_event(h, cls);
         state = state_load(bin);
         if (BIN_CAPACITY(state) == 0) {
-            free_without_magazine(h, cls, block);
+            magazine_give_one(h, cls, block);
             return;
         }
         if (BIN_COUNT(state) >= BIN_CAPACITY(state))

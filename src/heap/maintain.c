@@ -8,6 +8,9 @@
 #include "heap/heap.h"
 
 #include "core/options.h"
+#include "heap/hardened.h"
+#include "heap/life.h"
+#include "map/meta.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
@@ -162,8 +165,42 @@ void heap_maintain_after_fork(bool in_child) {
 }
 
 void heap_maintain_init(void) {
-    uint64_t warm = (uint64_t)hk_option(HK_OPT_WARMUP);
-    superslab_set_floor((size_t)warm);
+    superslab_set_floor((size_t)hk_option(HK_OPT_WARMUP));
+}
+
+/* --- Warm-up and exit ----------------------------------------------------------------------------------------------- */
+
+/* One block of each tiny class in and out fills half of its first magazine. */
+static void fill_magazines(heap_t *h) {
+    for (unsigned cls = 0; cls < HK_TINY_CLASSES; cls++) {
+        void *block = magazine_alloc(h, cls);
+        if (block != NULL)
+            magazine_free(h, cls, block);
+    }
+}
+
+void heap_warm_up(size_t bytes) {
+    heap_t *h = heap_current();
+    if (h == NULL)
+        return;
+    fill_magazines(h);
+    size_t count = (bytes + HK_SUPERSLAB_SIZE - 1) >> HK_SUPERSLAB_SHIFT;
+    slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
+    size_t got = 0;
+    for (; taken != NULL && got < count; got++) {
+        taken[got] = slots_alloc(HK_SLOTS_PER_SUPERSLAB, HK_SLOTS_PER_SUPERSLAB).first;
+        if (taken[got] == 0 || sys_populate(map_slot_address(taken[got]), HK_SUPERSLAB_SIZE) != 0)
+            break;
+    }
+    for (size_t i = 0; i < got; i++)
+        slots_free(taken[i], HK_SLOTS_PER_SUPERSLAB, true);
+    meta_free(taken, hk_max(count, 1) * sizeof *taken);
+}
+
+void heap_at_exit(void) {
+    heap_front_t *front = hk_front;
+    if (front != &hk_no_heap)
+        hardened_drain((heap_t *)front);
 }
 
 /* --- Tick and trim ------------------------------------------------------------------------------------------------------ */

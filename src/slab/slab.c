@@ -29,6 +29,8 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slots_t got = slots_alloc(info->slab_slots, info->slab_slots);
     if (got.first == 0)
         return NULL;
+    if (got.zeroed)
+        slots_prefault(got.first, info->slab_slots);
     slab_t *slab = slab_at(got.first);
     slab->next = slab->previous = 0;
     slab->free_count = slab->block_count = info->block_count;
