@@ -7,6 +7,7 @@
 Lines that begin with `~` may differ in what they say, but must be there in the same number and order.
 """
 
+import difflib
 import os
 import subprocess
 import sys
@@ -31,13 +32,10 @@ def answers(program, library):
 def main():
     library, program = sys.argv[1:3]
     theirs, ours = answers(program, None), answers(program, library)
-    wrong = [(a, b) for a, b in zip(theirs, ours) if a != b]
-    for expected, got in wrong[:40]:
-        print(f"libc:   {expected}\nhakmem: {got}\n")
-    if len(theirs) != len(ours):
-        print(f"{len(theirs)} answers from libc, {len(ours)} from hakmem")
-    print(f"{len(theirs)} answers, {len(wrong)} differ")
-    return 1 if wrong or len(theirs) != len(ours) else 0
+    wrong = [line for line in difflib.unified_diff(theirs, ours, "libc", "hakmem", lineterm="", n=0) if line[0] != "@"]
+    print("\n".join(wrong[:80]))
+    print(f"{len(theirs)} answers, {len(wrong)} lines of difference")
+    return 1 if wrong or len(theirs) < 2 else 0
 
 
 if __name__ == "__main__":
