@@ -22,7 +22,7 @@ def main():
         print("skipped: no musl-gcc")
         return 77
     work.mkdir(parents=True, exist_ok=True)
-    includes = [f"-I{source / d}" for d in ("src", "include", "tests", "tests/events")]
+    includes = [f"-I{source / d}" for d in ("src", "include", "tests")]
     objects = []
     sources = sorted(source.glob("src/**/*.c")) + [source / "tests/events/static_program.c"]
     for file in sources:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * busy.h: threads that allocate and free without pause, each others' blocks too, until they are told to stop.
+ * With BUSY_HAK_NAMES they call hak_malloc and hak_free, which are hakmem's in any build.
  */
 #ifndef HAKMEM_TEST_BUSY_H
 #define HAKMEM_TEST_BUSY_H
@@ -8,6 +9,14 @@
 #include "testing.h"
 
 #include <stdatomic.h>
+
+#ifdef BUSY_HAK_NAMES
+#define BUSY_MALLOC hak_malloc
+#define BUSY_FREE   hak_free
+#else
+#define BUSY_MALLOC malloc
+#define BUSY_FREE   free
+#endif
 
 enum { BUSY_SHARED = 512, BUSY_OWN = 256 };
 
@@ -22,7 +31,7 @@ static _Atomic bool busy_stop;
 /* A block that knows its size and seed; the rest of it is filled with that pattern. */
 static inline busy_block_t *busy_make(uint64_t *random, size_t max) {
     size_t size = sizeof(busy_block_t) + test_random_log_size(random, max);
-    busy_block_t *b = (busy_block_t *)malloc(size);
+    busy_block_t *b = (busy_block_t *)BUSY_MALLOC(size);
     CHECK(b != NULL);
     b->size = size;
     b->seed = test_random(random);
@@ -34,7 +43,7 @@ static inline void busy_drop(busy_block_t *b) {
     if (b == NULL)
         return;
     CHECK_SAY(test_holds(b + 1, b->size - sizeof *b, b->seed), "contents of block %p changed", (void *)b);
-    free(b);
+    BUSY_FREE(b);
 }
 
 /* One step of work on the shared blocks: puts a fresh block where another was and frees that one. */
