@@ -14,8 +14,9 @@
 
 #include "base/base.h"
 
-/* Reports a misuse of the interface: "hakmem: <what> of <ptr> (<detail>), called from <caller>". Counts it, prints it
- * and aborts as HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
+/* Reports a misuse of the interface: "hakmem: <what> <ptr> (<detail>), called from <caller>"; `what` is as in "double
+ * free of" or "free of interior pointer". Counts it, prints it and aborts as HAKMEM_ON_ERROR says. Returns only when the
+ * program is to go on. The caller holds no lock. */
 void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) HK_PRINTF(4, 5);
 
 /* Number of misuses reported so far. */

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+# A front for CMake and the scripts: `make help` lists what there is.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc)
+SOAK_MINUTES ?= 30
+
+LIBRARY := build/release/libhakmem.so
+
+.DEFAULT_GOAL := help
+.PHONY: help all release check demo test programs soak install uninstall check-style format clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
+	@echo "  Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) SOAK_MINUTES=$(SOAK_MINUTES)"
+
+all: release ## the release library, build/release/libhakmem.so (a compiler, CMake and nothing else)
+
+release:
+	@cmake --preset release -DHAKMEM_TESTS=OFF
+	@cmake --build --preset release -j $(JOBS) --target hakmem_shared hakmem_static
+
+check: ## the library that verifies every invariant while it runs, build/check/libhakmem.so
+	@cmake --preset check -DHAKMEM_TESTS=OFF
+	@cmake --build --preset check -j $(JOBS) --target hakmem_shared hakmem_static
+
+demo: ## a real program on the system's malloc and on hakmem, side by side (under a minute)
+	@scripts/bootstrap demo
+	@$(MAKE) --no-print-directory release
+	@demo/run $(LIBRARY)
+
+test: ## every test: installs what is missing, builds, runs
+	@scripts/bootstrap test
+	@scripts/run-tests --jobs $(JOBS)
+
+programs: release ## only the real programs under LD_PRELOAD
+	@tests/programs/run --library $(LIBRARY)
+
+soak: ## the tests and the real programs on the check build, round after round for SOAK_MINUTES
+	@scripts/bootstrap test
+	@scripts/run-tests --jobs $(JOBS) --soak-minutes $(SOAK_MINUTES)
+
+install: release ## library, header, CMake package, .pc file and manual page into DESTDIR/PREFIX
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+uninstall: ## removes what `make install` with the same PREFIX and DESTDIR installed
+	@sed 's|^|$(DESTDIR)|' build/release/install_manifest.txt | while read -r file; do rm -vf "$$file"; done
+
+check-style: ## layers, format and marks left over
+	@scripts/check-layers
+	@scripts/check-format
+
+format: ## lets clang-format write
+	@scripts/check-format --fix
+
+clean: ## removes everything that was built
+	@rm -rf build
+
+-include bench/targets.mk

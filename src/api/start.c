@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * start.c: what happens at load and at exit, besides the first allocation.
+ */
+#include "api/stats.h"
+#include "core/options.h"
+#include "front/front.h"
+#include "heap/heap_api.h"
+#include "heap/life.h"
+#include "watch/crash.h"
+
+static __attribute__((constructor)) void library_loaded(void) {
+    if (!heap_system_ready())
+        return;
+    crash_report_init(hk_describe);
+    if (hk_option(HK_OPT_WARMUP) > 0)
+        heap_warm_up((size_t)hk_option(HK_OPT_WARMUP));
+}
+
+static __attribute__((destructor)) void process_exits(void) {
+    heap_at_exit();
+    hk_stats_at_exit();
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/stats.h"
+
+#include "base/bits.h"
+#include "core/options.h"
+#include "heap/heap_api.h"
+#include "sys/sys.h"
+
+#include <errno.h>
+
+static const char NO_MEMORY[] = "hakmem: no memory for statistics\n";
+
+static size_t snapshot_bytes(void) {
+    return hk_align_up(sizeof(hak_stats_t), sys_page_size());
+}
+
+hak_stats_t *stats_take(void) {
+    hak_stats_t *stats = sys_map(snapshot_bytes());
+    if (stats == NULL)
+        return NULL;
+    stats->struct_size = sizeof *stats;
+    hk_snapshot(stats);
+    return stats;
+}
+
+void stats_release(hak_stats_t *stats) {
+    sys_unmap(stats, snapshot_bytes());
+}
+
+hak_class_stats_t stats_class_sum(const hak_stats_t *stats) {
+    hak_class_stats_t sum = {0};
+    for (uint32_t i = 0; i < stats->class_count; i++) {
+#define HK_CLASS_STAT(field, heading) sum.field += stats->classes[i].field;
+#include "api/class_stats.def"
+#undef HK_CLASS_STAT
+    }
+    sum.block_size = 0;
+    return sum;
+}
+
+HK_EXPORT int hak_stats_get(hak_stats_t *stats) {
+    if (stats == NULL || stats->struct_size != sizeof *stats)
+        return EINVAL;
+    hk_snapshot(stats);
+    stats->struct_size = sizeof *stats;
+    return 0;
+}
+
+static void write_snapshot(hk_out_t *out, hak_format_t format) {
+    hak_stats_t *stats = stats_take();
+    if (stats == NULL) {
+        hk_print(out, "%s", NO_MEMORY);
+        return;
+    }
+    stats_write(out, stats, format);
+    stats_release(stats);
+}
+
+HK_EXPORT void hak_stats_print(int fd, hak_format_t format) {
+    hk_out_t out;
+    hk_out_to_fd(&out, fd);
+    write_snapshot(&out, format);
+    hk_out_flush(&out);
+}
+
+HK_EXPORT size_t hak_stats_format(char *buffer, size_t buffer_size, hak_format_t format) {
+    hk_out_t out;
+    hk_out_to_memory(&out, buffer, buffer_size);
+    write_snapshot(&out, format);
+    return out.total;
+}
+
+void hk_stats_at_exit(void) {
+    int64_t wanted = hk_option(HK_OPT_STATS);
+    if (wanted != HK_STATS_OFF)
+        hak_stats_print(2, wanted == HK_STATS_JSON ? HAK_FORMAT_JSON : HAK_FORMAT_TEXT);
+}

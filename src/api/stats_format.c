@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/stats.h"
+
+#include "base/build.h"
+
+#include <string.h>
+
+typedef enum stat_unit { UNIT_BYTES, UNIT_COUNT } stat_unit_t;
+
+enum { STAT_SHORT_MAX = 24 }; /* of "1023.9 MiB" and "100 %" */
+
+#define HK_STAT_GROUP(title)
+#define HK_STAT(field, ...) +sizeof(((hak_stats_t *)0)->field)
+enum {
+    STAT_BYTES =
+#include "api/stats.def"
+};
+#undef HK_STAT
+#undef HK_STAT_GROUP
+_Static_assert(offsetof(hak_stats_t, mapped) + STAT_BYTES == offsetof(hak_stats_t, classes),
+               "stats.def lists every scalar of hak_stats_t");
+
+#define HK_CLASS_STAT(field, heading) +sizeof(((hak_class_stats_t *)0)->field)
+enum {
+    CLASS_STAT_BYTES =
+#include "api/class_stats.def"
+};
+#undef HK_CLASS_STAT
+_Static_assert(CLASS_STAT_BYTES == sizeof(hak_class_stats_t), "class_stats.def lists every field of hak_class_stats_t");
+
+/* --- Text ------------------------------------------------------------------------------------------------------- */
+
+/* "11.8 MiB"; nothing below 1 KiB, where the plain number says it. */
+static void format_bytes(char text[STAT_SHORT_MAX], uint64_t bytes) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    hk_out_t out;
+    hk_out_to_memory(&out, text, STAT_SHORT_MAX);
+    if (bytes < HK_KIB)
+        return;
+    size_t unit = 0;
+    while (unit + 1 < sizeof units / sizeof units[0] && bytes >= HK_MIB) {
+        bytes /= HK_KIB;
+        unit++;
+    }
+    hk_print(&out, "%lu.%lu %s", bytes / HK_KIB, bytes % HK_KIB * 10 / HK_KIB, units[unit]);
+}
+
+/* "90 %"; nothing when there is no whole. */
+static void format_share(char text[STAT_SHORT_MAX], uint64_t part, uint64_t whole) {
+    hk_out_t out;
+    hk_out_to_memory(&out, text, STAT_SHORT_MAX);
+    if (whole == 0)
+        return;
+    uint64_t percent = (part * 100 + whole / 2) / whole;
+    if (percent == 0 && part != 0)
+        hk_print(&out, "<1 %%");
+    else
+        hk_print(&out, "%lu %%", percent);
+}
+
+static void text_line(hk_out_t *out, const char *label, uint64_t value, stat_unit_t unit, uint64_t whole,
+                      const char *whole_name) {
+    char bytes[STAT_SHORT_MAX] = "";
+    char share[STAT_SHORT_MAX];
+    if (unit == UNIT_BYTES)
+        format_bytes(bytes, value);
+    format_share(share, value, whole);
+    hk_print(out, "  %-22s %16lu", label, value);
+    if (bytes[0] != '\0' || share[0] != '\0')
+        hk_print(out, " %11s", bytes);
+    if (share[0] != '\0')
+        hk_print(out, " %6s %s", share, whole_name);
+    hk_print(out, "\n");
+}
+
+static bool class_is_empty(const hak_class_stats_t *c) {
+    return c->alloc_count == 0 && c->slab_count == 0 && c->live_blocks == 0 && c->cached_blocks == 0;
+}
+
+/* The last column: allocations that found a block in the magazine. */
+static void text_class(hk_out_t *out, const hak_class_stats_t *c, bool is_sum) {
+    char size[STAT_SHORT_MAX] = "all";
+    char hits[STAT_SHORT_MAX];
+    hk_out_t text;
+    if (!is_sum) {
+        hk_out_to_memory(&text, size, sizeof size);
+        hk_print(&text, "%zu", c->block_size);
+    }
+    hk_print(out, "  %10s", size);
+#define HK_CLASS_STAT(field, heading)                                                                                  \
+    if (offsetof(hak_class_stats_t, field) != offsetof(hak_class_stats_t, block_size))                                 \
+        hk_print(out, " %12lu", (uint64_t)c->field);
+#include "api/class_stats.def"
+#undef HK_CLASS_STAT
+    uint64_t hit_count = c->alloc_count > c->refill_count ? c->alloc_count - c->refill_count : 0;
+    format_share(hits, hit_count, c->alloc_count);
+    hk_print(out, " %9s\n", hits);
+}
+
+static void text_class_headings(hk_out_t *out) {
+    static const char *const headings[] = {
+#define HK_CLASS_STAT(field, heading) heading,
+#include "api/class_stats.def"
+#undef HK_CLASS_STAT
+    };
+    hk_print(out, "\nclasses\n  %10s", headings[0]);
+    for (size_t i = 1; i < sizeof headings / sizeof headings[0]; i++)
+        hk_print(out, " %12s", headings[i]);
+    hk_print(out, " %9s\n", "hits");
+}
+
+static void text_classes(hk_out_t *out, const hak_stats_t *s, const hak_class_stats_t *sum) {
+    text_class_headings(out);
+    for (uint32_t i = 0; i < s->class_count; i++)
+        if (!class_is_empty(&s->classes[i]))
+            text_class(out, &s->classes[i], false);
+    text_class(out, sum, true);
+}
+
+static void write_text(hk_out_t *out, const hak_stats_t *s) {
+    hak_class_stats_t sums = stats_class_sum(s);
+    const hak_class_stats_t *sum = &sums;
+    hk_print(out, "hakmem " HK_VERSION_TEXT " statistics\n");
+#define HK_STAT_GROUP(title)                           hk_print(out, "\n%s\n", title);
+#define HK_STAT(field, unit, label, whole, whole_name) text_line(out, label, s->field, UNIT_##unit, whole, whole_name);
+#include "api/stats.def"
+#undef HK_STAT
+#undef HK_STAT_GROUP
+    text_classes(out, s, sum);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------------------------- */
+
+static void json_class(hk_out_t *out, const hak_class_stats_t *c) {
+    const char *separator = "{";
+#define HK_CLASS_STAT(field, heading)                                                                                  \
+    hk_print(out, "%s\"" #field "\": %lu", separator, (uint64_t)c->field);                                             \
+    separator = ", ";
+#include "api/class_stats.def"
+#undef HK_CLASS_STAT
+    hk_print(out, "}");
+}
+
+static void write_json(hk_out_t *out, const hak_stats_t *s) {
+    hk_print(out, "{\n  \"version\": \"" HK_VERSION_TEXT "\"");
+#define HK_STAT_GROUP(title)
+#define HK_STAT(field, unit, label, whole, whole_name) hk_print(out, ",\n  \"" #field "\": %lu", s->field);
+#include "api/stats.def"
+#undef HK_STAT
+#undef HK_STAT_GROUP
+    hk_print(out, ",\n  \"classes\": [");
+    const char *separator = "\n    ";
+    for (uint32_t i = 0; i < s->class_count; i++) {
+        if (class_is_empty(&s->classes[i]))
+            continue;
+        hk_print(out, "%s", separator);
+        json_class(out, &s->classes[i]);
+        separator = ",\n    ";
+    }
+    hk_print(out, "\n  ]\n}\n");
+}
+
+void stats_write(hk_out_t *out, const hak_stats_t *stats, hak_format_t format) {
+    if (format == HAK_FORMAT_JSON)
+        write_json(out, stats);
+    else
+        write_text(out, stats);
+}

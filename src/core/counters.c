@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/counters.h"
+
+hk_counters_t hk_counters;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/lock.h"
+
+#include "sys/sys.h"
+
+enum { SPINS_BEFORE_SLEEP = 100 };
+
+_Atomic uint64_t hk_lock_wait_count;
+
+HK_COLD void hk_lock_wait(hk_lock_t *lock) {
+    atomic_fetch_add_explicit(&hk_lock_wait_count, 1, memory_order_relaxed);
+    for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
+        if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && hk_try_lock(lock))
+            return;
+        sys_cpu_relax();
+    }
+    /* Acquire: pairs with the release in hk_unlock. From here on the word says 2 while we may sleep or have slept. */
+    while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
+        sys_futex_wait(&lock->word, 2, UINT32_MAX);
+}
+
+HK_COLD void hk_lock_wake(hk_lock_t *lock) { sys_futex_wake(&lock->word, 1); }

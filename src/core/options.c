@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/options.h"
+
+#include "base/build.h"
+#include "sys/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+typedef enum option_kind { KIND_NUMBER, KIND_SIZE, KIND_CHOICE } option_kind_t;
+typedef enum option_when { WHEN_START, WHEN_ANY } option_when_t;
+typedef enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_PROGRAM } option_origin_t;
+
+typedef struct option_info {
+    const char *name;
+    option_kind_t kind;
+    option_when_t when;
+    int64_t min;
+    int64_t max;
+    const char *choices;
+} option_info_t;
+
+static const option_info_t option_table[HK_OPT_COUNT] = {
+#define HK_OPTION(id, name, kind, initial, min, max, choices, when, help)                                              \
+    [HK_OPT_##id] = {name, KIND_##kind, WHEN_##when, min, max, choices},
+#include "core/options.def"
+#undef HK_OPTION
+};
+
+_Atomic int64_t hk_option_values[HK_OPT_COUNT] = {
+#define HK_OPTION(id, name, kind, initial, ...) [HK_OPT_##id] = initial,
+#include "core/options.def"
+#undef HK_OPTION
+};
+
+/* Written with the value of the same index; a reader may see one without the other, which only a listing can notice. */
+static _Atomic uint8_t option_origins[HK_OPT_COUNT];
+
+/* Set at the end of hk_options_init; from then on START options are closed. */
+static _Atomic bool options_closed;
+
+static const char ENVIRONMENT_PREFIX[] = "HAKMEM_";
+static const char BENCHMARK_PREFIX[] = "HAKMEM_BENCH"; /* the benchmark tool's own variables */
+
+enum {
+    OPTION_TEXT_MAX = 64,  /* of a value as text, and of what a message repeats of a name or a value */
+    OPTION_GUESS_MAX = 24, /* longest unknown name for which a near one is looked for */
+};
+
+/* --- Text ------------------------------------------------------------------------------------------------------- */
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool equal_any_case(const char *a, const char *b, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (lower(a[i]) != lower(b[i]) || a[i] == '\0')
+            return false;
+    return true;
+}
+
+static bool starts_with(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* What a message may repeat of `text`: short, and on one line. */
+static void quote(char out[OPTION_TEXT_MAX + 1], const char *text, size_t length) {
+    size_t shown = hk_min(length, OPTION_TEXT_MAX);
+    for (size_t i = 0; i < shown; i++)
+        out[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    out[shown] = '\0';
+}
+
+/* --- Values ----------------------------------------------------------------------------------------------------- */
+
+/* Decimal digits up to `*text`'s first other character; false when there are none or they do not fit. */
+static bool parse_digits(const char **text, int64_t *value) {
+    const char *digit = *text;
+    int64_t sum = 0;
+    for (; *digit >= '0' && *digit <= '9'; digit++)
+        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, *digit - '0', &sum))
+            return false;
+    bool any = digit != *text;
+    *text = digit;
+    *value = sum;
+    return any;
+}
+
+static bool parse_number(const char *text, int64_t *value) {
+    bool negative = *text == '-';
+    text += negative;
+    if (!parse_digits(&text, value) || *text != '\0')
+        return false;
+    if (negative)
+        *value = -*value;
+    return true;
+}
+
+/* 64M, 64MB and 64MiB are the same number of bytes. */
+static bool parse_size(const char *text, int64_t *value) {
+    if (!parse_digits(&text, value))
+        return false;
+    static const char units[] = "kmgt";
+    const char *unit = *text != '\0' ? strchr(units, lower(*text)) : NULL;
+    if (unit != NULL) {
+        int64_t factor = INT64_C(1) << (10 * (unit - units + 1));
+        if (__builtin_mul_overflow(*value, factor, value))
+            return false;
+        text += lower(text[1]) == 'i' && lower(text[2]) == 'b' ? 2 : 1;
+    }
+    if (lower(*text) == 'b')
+        text++;
+    return *text == '\0';
+}
+
+/* Start of the choice behind `choice`, NULL when it was the last. */
+static const char *choice_next(const char *choice) {
+    const char *comma = strchr(choice, ',');
+    return comma != NULL ? comma + 1 : NULL;
+}
+
+static size_t choice_length(const char *choice) {
+    return strcspn(choice, ",");
+}
+
+static bool choice_is(const char *choice, const char *text) {
+    size_t length = choice_length(choice);
+    return strlen(text) == length && equal_any_case(choice, text, length);
+}
+
+static bool parse_choice(const option_info_t *info, const char *text, int64_t *value) {
+    if (choice_is(info->choices, "off") && (strcmp(text, "0") == 0 || strcmp(text, "1") == 0)) {
+        *value = *text - '0';
+        return true;
+    }
+    *value = 0;
+    for (const char *choice = info->choices; choice != NULL; choice = choice_next(choice), (*value)++)
+        if (choice_is(choice, text))
+            return true;
+    return false;
+}
+
+static bool option_parse(const option_info_t *info, const char *text, int64_t *value) {
+    bool well_formed = info->kind == KIND_NUMBER ? parse_number(text, value)
+                       : info->kind == KIND_SIZE ? parse_size(text, value)
+                                                 : parse_choice(info, text, value);
+    return well_formed && *value >= info->min && *value <= info->max;
+}
+
+static void print_size(hk_out_t *out, int64_t size) {
+    static const char units[] = "KMGT";
+    int64_t rest = size;
+    size_t steps = 0;
+    while (steps < strlen(units) && rest != 0 && rest % 1024 == 0) {
+        rest /= 1024;
+        steps++;
+    }
+    hk_print(out, "%ld", (long)rest);
+    if (steps > 0)
+        hk_print(out, "%c", units[steps - 1]);
+}
+
+static void print_value(hk_out_t *out, const option_info_t *info, int64_t value) {
+    if (info->kind == KIND_NUMBER) {
+        hk_print(out, "%ld", (long)value);
+    } else if (info->kind == KIND_SIZE) {
+        print_size(out, value);
+    } else {
+        const char *choice = info->choices;
+        for (int64_t i = 0; i < value; i++)
+            choice = choice_next(choice);
+        hk_print(out, "%.*s", (int)choice_length(choice), choice);
+    }
+}
+
+static void print_expected(hk_out_t *out, const option_info_t *info) {
+    if (info->kind == KIND_NUMBER) {
+        hk_print(out, "a number from %ld to %ld", (long)info->min, (long)info->max);
+    } else if (info->kind == KIND_SIZE) {
+        hk_print(out, "a size such as 64M, from ");
+        print_size(out, info->min);
+        hk_print(out, " to ");
+        print_size(out, info->max);
+    } else {
+        hk_print(out, "one of ");
+        for (const char *choice = info->choices; choice != NULL; choice = choice_next(choice))
+            hk_print(out, "%s%.*s", choice == info->choices ? "" : ", ", (int)choice_length(choice), choice);
+    }
+}
+
+static void option_store(size_t index, int64_t value, option_origin_t origin) {
+    atomic_store_explicit(&hk_option_values[index], value, memory_order_relaxed);
+    atomic_store_explicit(&option_origins[index], (uint8_t)origin, memory_order_relaxed);
+}
+
+/* --- The environment -------------------------------------------------------------------------------------------- */
+
+/* Levenshtein distance; both are at most OPTION_GUESS_MAX long. One row of the table at a time. */
+static size_t edit_distance(const char *a, size_t a_length, const char *b) {
+    size_t row[OPTION_GUESS_MAX + 1];
+    size_t b_length = hk_min(strlen(b), OPTION_GUESS_MAX);
+    for (size_t j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t replace = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
+            diagonal = row[j];
+            row[j] = hk_min(replace, hk_min(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[b_length];
+}
+
+/* The option that was probably meant: at least half of it is right. NULL when none is near. */
+static const char *option_guess(const char *name, size_t length) {
+    const char *nearest = NULL;
+    size_t nearest_distance = length / 2 + 1;
+    for (size_t i = 0; i < HK_OPT_COUNT && length <= OPTION_GUESS_MAX; i++) {
+        size_t distance = edit_distance(name, length, option_table[i].name);
+        if (distance < nearest_distance) {
+            nearest = option_table[i].name;
+            nearest_distance = distance;
+        }
+    }
+    return nearest;
+}
+
+static HK_COLD void complain_unknown(const char *name, size_t length) {
+    char list[HK_OUT_BUFFER];
+    hk_out_t out;
+    hk_out_to_memory(&out, list, sizeof list);
+    for (size_t i = 0; i < HK_OPT_COUNT; i++)
+        hk_print(&out, "%s%s%s", i == 0 ? "" : ", ", ENVIRONMENT_PREFIX, option_table[i].name);
+    char shown[OPTION_TEXT_MAX + 1];
+    quote(shown, name, length);
+    const char *guess = option_guess(name, length);
+    if (guess != NULL)
+        hk_message("%s%s is not an option; valid are %s; did you mean %s%s?", ENVIRONMENT_PREFIX, shown, list,
+                   ENVIRONMENT_PREFIX, guess);
+    else
+        hk_message("%s%s is not an option; valid are %s", ENVIRONMENT_PREFIX, shown, list);
+}
+
+static HK_COLD void complain_malformed(size_t index, const char *text) {
+    const option_info_t *info = &option_table[index];
+    char detail[HK_OUT_BUFFER];
+    hk_out_t out;
+    hk_out_to_memory(&out, detail, sizeof detail);
+    hk_print(&out, "not valid, expected ");
+    print_expected(&out, info);
+    hk_print(&out, "; using ");
+    print_value(&out, info, hk_option((hk_option_t)index));
+    char shown[OPTION_TEXT_MAX + 1];
+    quote(shown, text, strlen(text));
+    hk_message("%s%s=%s: %s", ENVIRONMENT_PREFIX, info->name, shown, detail);
+}
+
+/* `name` is `length` characters; HK_OPT_COUNT when there is no such option. */
+static size_t option_find(const char *name, size_t length) {
+    size_t index = 0;
+    while (index < HK_OPT_COUNT &&
+           !(strlen(option_table[index].name) == length && equal_any_case(option_table[index].name, name, length)))
+        index++;
+    return index;
+}
+
+/* `entry` is "NAME=value". Names of the environment are in capitals, as everywhere. */
+static void environment_read(const char *entry) {
+    if (!starts_with(entry, ENVIRONMENT_PREFIX) || starts_with(entry, BENCHMARK_PREFIX))
+        return;
+    const char *name = entry + strlen(ENVIRONMENT_PREFIX);
+    size_t length = strcspn(name, "=");
+    if (name[length] == '\0')
+        return;
+    size_t index = option_find(name, length);
+    if (index == HK_OPT_COUNT || strncmp(name, option_table[index].name, length) != 0) {
+        complain_unknown(name, length);
+        return;
+    }
+    int64_t value;
+    if (option_parse(&option_table[index], name + length + 1, &value))
+        option_store(index, value, ORIGIN_ENVIRONMENT);
+    else
+        complain_malformed(index, name + length + 1);
+}
+
+static HK_COLD void announce(void) {
+    hk_out_t out;
+    hk_out_to_fd(&out, 2);
+    hk_print(&out, "hakmem: " HK_BUILD_INFO "\n");
+    hk_options_print(&out);
+    hk_out_flush(&out);
+}
+
+void hk_options_init(char *const *environment) {
+    if (environment != NULL && !sys_is_secure())
+        for (; *environment != NULL; environment++)
+            environment_read(*environment);
+    atomic_store_explicit(&options_closed, true, memory_order_relaxed);
+    if (hk_option(HK_OPT_VERBOSE) != 0)
+        announce();
+}
+
+/* --- The program ------------------------------------------------------------------------------------------------ */
+
+/* Accepts "SAFE", "safe" and "HAKMEM_SAFE". */
+static size_t option_named(const char *name) {
+    if (strlen(name) > strlen(ENVIRONMENT_PREFIX) &&
+        equal_any_case(name, ENVIRONMENT_PREFIX, strlen(ENVIRONMENT_PREFIX)))
+        name += strlen(ENVIRONMENT_PREFIX);
+    return option_find(name, strlen(name));
+}
+
+int hk_option_set(const char *name, const char *value) {
+    if (name == NULL || value == NULL)
+        return EINVAL;
+    size_t index = option_named(name);
+    if (index == HK_OPT_COUNT)
+        return ENOENT;
+    int64_t parsed;
+    if (!option_parse(&option_table[index], value, &parsed))
+        return EINVAL;
+    if (option_table[index].when == WHEN_START && atomic_load_explicit(&options_closed, memory_order_relaxed))
+        return EPERM;
+    option_store(index, parsed, ORIGIN_PROGRAM);
+    return 0;
+}
+
+int hk_option_get(const char *name, char *value, size_t value_size) {
+    if (name == NULL || (value == NULL && value_size > 0))
+        return EINVAL;
+    size_t index = option_named(name);
+    if (index == HK_OPT_COUNT)
+        return ENOENT;
+    hk_out_t out;
+    hk_out_to_memory(&out, value, value_size);
+    print_value(&out, &option_table[index], hk_option((hk_option_t)index));
+    return out.total < value_size ? 0 : ERANGE;
+}
+
+void hk_options_print(hk_out_t *out) {
+    static const char *const origin_names[] = {"default", "environment", "program"};
+    for (size_t i = 0; i < HK_OPT_COUNT; i++) {
+        char value[OPTION_TEXT_MAX];
+        hk_out_t text;
+        hk_out_to_memory(&text, value, sizeof value);
+        print_value(&text, &option_table[i], hk_option((hk_option_t)i));
+        uint8_t origin = atomic_load_explicit(&option_origins[i], memory_order_relaxed);
+        hk_print(out, "  %s%-14s %-10s %s\n", ENVIRONMENT_PREFIX, option_table[i].name, value, origin_names[origin]);
+    }
+}

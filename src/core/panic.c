@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/panic.h"
+
+#include "core/options.h"
+#include "core/print.h"
+#include "sys/sys.h"
+
+#include <stdatomic.h>
+
+enum { PANIC_DETAIL_MAX = 512 };
+
+/* Written by every thread that misuses the interface, read by statistics. Relaxed: it only counts. */
+static _Atomic uint64_t misuse_count;
+
+void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) {
+    atomic_fetch_add_explicit(&misuse_count, 1, memory_order_relaxed);
+    int64_t on_error = hk_option(HK_OPT_ON_ERROR);
+    if (on_error == HK_ON_ERROR_IGNORE)
+        return;
+    char detail[PANIC_DETAIL_MAX];
+    hk_out_t out;
+    hk_out_to_memory(&out, detail, sizeof detail);
+    va_list args;
+    va_start(args, detail_format);
+    hk_vprint(&out, detail_format, args);
+    va_end(args);
+    hk_message("%s %p (%s), called from %p", what, ptr, detail, caller);
+    if (on_error == HK_ON_ERROR_ABORT)
+        sys_abort();
+}
+
+uint64_t hk_misuse_count(void) {
+    return atomic_load_explicit(&misuse_count, memory_order_relaxed);
+}
+
+void hk_fatal(const char *format, ...) {
+    char text[PANIC_DETAIL_MAX];
+    hk_out_t out;
+    hk_out_to_memory(&out, text, sizeof text);
+    va_list args;
+    va_start(args, format);
+    hk_vprint(&out, format, args);
+    va_end(args);
+    hk_message("fatal: %s", text);
+    sys_abort();
+}
+
+void hk_assert_failed(const char *what, const char *file, int line) {
+    hk_message("invariant broken at %s:%d: %s", file, line, what);
+    sys_abort();
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/alloc.h"
+
+#include "core/counters.h"
+#include "core/options.h"
+#include "heap/hardened.h"
+#include "heap/life.h"
+#include "heap/misuse.h"
+#include "large/huge.h"
+#include "sys/libc_doors.h"
+#include "sys/sys.h"
+#include "watch/foreign.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { CALLOC_DIRECT_MIN = 8 * 1024 /* from here on it pays to know that a block reads as zeros */ };
+
+static void *fail(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* --- Allocation ------------------------------------------------------------------------------------------------------ */
+
+/* For threads that have no heap (any more): a block of the pool heap, under its lock. */
+static void *pool_alloc(unsigned cls) {
+    if (!heap_system_ready())
+        return NULL;
+    heap_t *pool = heap_pool();
+    bool zeroed;
+    heap_lock(pool);
+    void **block = heap_take_one_locked(pool, cls, &zeroed);
+    if (block != NULL) {
+        pool->class_stats[cls].refilled++;
+        pool->class_stats[cls].pops++;
+        block[1] = NULL;
+    }
+    heap_unlock(pool);
+    return block;
+}
+
+static void *class_alloc(heap_t *h, unsigned cls) {
+    if (hk_unlikely(h == NULL))
+        return pool_alloc(cls);
+    if (h->front.countdown < 0)
+        heap_tick(h);
+    return magazine_alloc(h, cls);
+}
+
+void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
+    if (size > PTRDIFF_MAX || (h == NULL && !heap_system_ready()))
+        return NULL;
+    void *block = NULL;
+    if (size <= HK_LARGE_MAX && align <= HK_LARGE_MAX)
+        block = large_alloc(h != NULL ? &h->large : &heap_pool()->large, size, align, zeroed);
+    if (block != NULL)
+        return block;
+    *zeroed = true;
+    return huge_alloc(size, align);
+}
+
+void *heap_malloc_slow(size_t size) {
+    heap_t *h = heap_current();
+    if (hk_unlikely(hardened_is_on()))
+        return hardened_alloc(h, HK_ALIGNMENT, size, false);
+    bool zeroed;
+    void *block = size <= HK_MID_MAX ? class_alloc(h, class_of(size + (size == 0))) : heap_big_alloc(h, size, 1, &zeroed);
+    return hk_likely(block != NULL) ? block : fail();
+}
+
+void *heap_aligned(size_t align, size_t size) {
+    if (align <= HK_ALIGNMENT)
+        return heap_malloc_slow(size);
+    heap_t *h = heap_current();
+    if (hk_unlikely(hardened_is_on()))
+        return hardened_alloc(h, align, size, false);
+    if (h == NULL && !heap_system_ready())
+        return fail();
+    bool zeroed;
+    unsigned cls = class_of_aligned(size, align);
+    void *block = cls < HK_CLASS_COUNT ? class_alloc(h, cls) : heap_big_alloc(h, size, align, &zeroed);
+    return block != NULL ? block : fail();
+}
+
+/* A block straight from a slab, which knows whether it reads as zeros; only when the magazine has none at hand. */
+static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
+    *zeroed = false;
+    uint64_t state = atomic_load_explicit(&h->front.bins[cls].state, memory_order_relaxed);
+    if (BIN_COUNT(state) > 0)
+        return magazine_alloc(h, cls);
+    heap_lock(h);
+    void **block = heap_take_one_locked(h, cls, zeroed);
+    if (block != NULL) {
+        h->class_stats[cls].refilled++;
+        h->class_stats[cls].pops++;
+        block[1] = NULL;
+    }
+    heap_unlock(h);
+    return block;
+}
+
+void *heap_calloc_slow(size_t size) {
+    heap_t *h = heap_current();
+    if (hk_unlikely(hardened_is_on()))
+        return hardened_alloc(h, HK_ALIGNMENT, size, true);
+    bool zeroed = false;
+    void *block;
+    if (size > HK_MID_MAX)
+        block = heap_big_alloc(h, size, 1, &zeroed);
+    else if (size < CALLOC_DIRECT_MIN || h == NULL)
+        block = class_alloc(h, class_of(size + (size == 0)));
+    else
+        block = direct_alloc(h, class_of(size), &zeroed);
+    if (block == NULL)
+        return fail();
+    return zeroed ? block : memset(block, 0, size);
+}
+
+/* --- Free -------------------------------------------------------------------------------------------------------------- */
+
+void heap_free_full(void *block, uint32_t cls) {
+    heap_t *h = heap_current();
+    if (hk_unlikely(hardened_is_on()))
+        hardened_free(h, block, cls, __builtin_return_address(0));
+    else
+        magazine_free(h, cls, block);
+}
+
+static void *block_start(const void *address, unsigned cls) {
+    const slab_t *slab = slab_of(address, cls);
+    unsigned index = class_block_index(&hk_classes[cls], address);
+    return slab_base(slab) + (size_t)index * hk_class_info[cls].block_size;
+}
+
+/* True when `block` starts a block of the class and is not known to be free; reports otherwise. */
+static bool slab_block_is_good(const char *verb, void *block, unsigned cls, const void *caller) {
+    size_t size = hk_class_info[cls].block_size;
+    if (!class_is_block(&hk_classes[cls], block)) {
+        misuse_interior(verb, block, block_start(block, cls), size, caller);
+        return false;
+    }
+    uint64_t key = heap_pool()->front.secret ^ (uintptr_t)block;
+    if (((uint64_t *)block)[1] == key && misuse_is_watched()) {
+        misuse_double_free(verb, block, size, caller);
+        return false;
+    }
+    return true;
+}
+
+void heap_free_suspect(void *block, uint32_t cls) {
+    if (slab_block_is_good("free", block, cls, __builtin_return_address(0)))
+        magazine_free(heap_current(), cls, block);
+}
+
+/* A block of another heap: its bit goes to the owner, in company if this thread has a heap. */
+static void free_remote(void *block, unsigned cls, const void *caller) {
+    if (!slab_block_is_good("free", block, cls, caller))
+        return;
+    if (hk_unlikely(hardened_is_on())) {
+        hardened_free(heap_current(), block, cls, caller);
+        return;
+    }
+    ((uint64_t *)block)[1] = heap_pool()->front.secret ^ (uintptr_t)block;
+    slab_t *slab = slab_of(block, cls);
+    unsigned index = class_block_index(&hk_classes[cls], block);
+    heap_t *h = heap_current();
+    bool fresh;
+    if (h != NULL) {
+        fresh = heap_remote_add(h, slab, index);
+    } else {
+        fresh = heap_remote_post_one(slab, index);
+        heap_t *pool = heap_pool();
+        heap_lock(pool);
+        pool->class_stats[cls].freed_remote++;
+        heap_unlock(pool);
+    }
+    if (hk_unlikely(!fresh))
+        misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
+}
+
+static void free_large(void *block, const void *caller) {
+    heap_t *h = heap_current();
+    large_cache_t *cache = h != NULL ? &h->large : &heap_pool()->large;
+    size_t size = large_size(block);
+    if ((uintptr_t)block % HK_SLOT_SIZE != 0) {
+        void *start = large_start(block);
+        misuse_interior("free", block, start, large_size(start), caller);
+        return;
+    }
+    if (!large_free(cache, block)) {
+        misuse_double_free("free", block, size, caller);
+        return;
+    }
+    heap_memory_freed_much();
+}
+
+/* Memory of the C library's own allocator goes to it; anything else is a mistake. `errno` is kept. */
+static bool is_libc_memory(const void *block, libc_allocator_t *libc) {
+    foreign_t where;
+    foreign_classify(block, &where);
+    if (where.kind != FOREIGN_BRK && where.kind != FOREIGN_ANONYMOUS)
+        return false;
+    libc_allocator_find(libc);
+    return libc->free != NULL && libc->holds_memory && (uintptr_t)block % HK_ALIGNMENT == 0;
+}
+
+static HK_COLD void free_foreign(void *block, const void *caller) {
+    int saved = errno;
+    libc_allocator_t libc;
+    if (is_libc_memory(block, &libc)) {
+        hk_count(foreign_forwards);
+        libc.free(block);
+    } else {
+        misuse_foreign("free", block, caller);
+    }
+    errno = saved;
+}
+
+static void free_outside_window(void *block, const void *caller) {
+    void *start;
+    size_t size;
+    if (huge_free(block))
+        return;
+    if (huge_find(block, &start, &size))
+        misuse_interior("free", block, start, size, caller);
+    else
+        free_foreign(block, caller);
+}
+
+void heap_free_other(void *block) {
+    const void *caller = __builtin_return_address(0);
+    if (block == NULL)
+        return;
+    uint32_t entry = map_lookup(block);
+    if (entry == HK_MAP_RUN_HEAD) {
+        free_large(block, caller);
+    } else if (entry == HK_MAP_RUN_BODY) {
+        void *start = large_start(block);
+        misuse_interior("free", block, start, large_size(start), caller);
+    } else if (entry != 0) {
+        free_remote(block, entry & HK_MAP_CLASS_MAX, caller);
+    } else if (map_slot(block) < map_count()) {
+        misuse_no_block("free", block, caller);
+    } else {
+        free_outside_window(block, caller);
+    }
+}
+
+/* --- Size of a block ---------------------------------------------------------------------------------------------------- */
+
+typedef enum kind { KIND_NONE, KIND_SLAB, KIND_LARGE, KIND_HUGE, KIND_FOREIGN } kind_t;
+
+typedef struct found {
+    kind_t kind;
+    unsigned cls;
+    size_t size;
+} found_t;
+
+static found_t find_large(const char *verb, void *block, const void *caller) {
+    void *start = large_start(block);
+    size_t size = large_size(start);
+    if (start != block)
+        misuse_interior(verb, block, start, size, caller);
+    else if (!large_is_live(block))
+        misuse_double_free(verb, block, size, caller);
+    else
+        return (found_t){KIND_LARGE, 0, size};
+    return (found_t){KIND_NONE, 0, 0};
+}
+
+/* What the program may use at `block`, or a report in the name of `verb` and KIND_NONE. */
+static found_t find_block(const char *verb, void *block, const void *caller) {
+    uint32_t entry = map_lookup(block);
+    unsigned cls = entry & HK_MAP_CLASS_MAX;
+    if (entry == HK_MAP_RUN_HEAD || entry == HK_MAP_RUN_BODY)
+        return find_large(verb, block, caller);
+    if (entry != 0) {
+        bool good = slab_block_is_good(verb, block, cls, caller);
+        return (found_t){good ? KIND_SLAB : KIND_NONE, cls, hk_class_info[cls].block_size};
+    }
+    if (map_slot(block) < map_count()) {
+        misuse_no_block(verb, block, caller);
+        return (found_t){KIND_NONE, 0, 0};
+    }
+    void *start;
+    size_t size;
+    if (!huge_find(block, &start, &size))
+        return (found_t){KIND_FOREIGN, 0, 0};
+    if (start == block)
+        return (found_t){KIND_HUGE, 0, size};
+    misuse_interior(verb, block, start, size, caller);
+    return (found_t){KIND_NONE, 0, 0};
+}
+
+size_t heap_usable_size(const void *block, const void *caller) {
+    if (block == NULL)
+        return 0;
+    found_t found = find_block("malloc_usable_size", (void *)(uintptr_t)block, caller);
+    if (found.kind != KIND_FOREIGN)
+        return hardened_is_on() && found.kind == KIND_SLAB ? hardened_size(block, found.size) : found.size;
+    libc_allocator_t libc;
+    if (is_libc_memory(block, &libc) && libc.usable_size != NULL)
+        return libc.usable_size((void *)(uintptr_t)block);
+    misuse_foreign("malloc_usable_size", block, caller);
+    return 0;
+}
+
+/* --- Realloc ---------------------------------------------------------------------------------------------------------- */
+
+static HK_COLD void *realloc_foreign(void *block, size_t size, const void *caller) {
+    libc_allocator_t libc;
+    if (!is_libc_memory(block, &libc) || libc.usable_size == NULL) {
+        misuse_foreign("realloc", block, caller);
+        return fail();
+    }
+    void *copy = heap_malloc_slow(size);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, block, hk_min(size, libc.usable_size(block)));
+    hk_count(foreign_forwards);
+    libc.free(block);
+    return copy;
+}
+
+static void free_any(void *block) {
+    uint32_t cls = map_lookup(block) ^ hk_front->tag;
+    if (cls < HK_CLASS_COUNT && !hardened_is_on()) {
+        ((uint64_t *)block)[1] = block_key(hk_front, block);
+        magazine_free(heap_current(), cls, block);
+    } else {
+        heap_free_other(block);
+    }
+}
+
+static void *move_block(void *block, size_t old_size, size_t size) {
+    void *copy = heap_malloc_slow(size);
+    if (copy == NULL)
+        /* A block that only had to shrink stays as it is. */
+        return size <= old_size ? block : NULL;
+    memcpy(copy, block, hk_min(old_size, size));
+    free_any(block);
+    return copy;
+}
+
+/* A mid block that shrinks by less than half stays: copying it would cost more than the memory is worth. */
+static bool stays(const found_t *found, size_t size) {
+    if (size > HK_MID_MAX || size > found->size)
+        return false;
+    return class_of(size) == found->cls || (found->cls >= HK_TINY_CLASSES && size >= found->size / 2);
+}
+
+static void *resize_in_place(void *block, size_t size, const found_t *found) {
+    heap_t *h = heap_current();
+    if (found->kind == KIND_SLAB)
+        return stays(found, size) ? block : NULL;
+    if (size <= HK_MID_MAX)
+        return NULL;
+    if (found->kind == KIND_LARGE)
+        return large_resize(h != NULL ? &h->large : &heap_pool()->large, block, size);
+    return huge_resize(block, size);
+}
+
+void *heap_realloc(void *block, size_t size, const void *caller) {
+    if (block == NULL)
+        return heap_malloc_slow(size);
+    found_t found = find_block("realloc", block, caller);
+    if (found.kind == KIND_NONE)
+        return fail();
+    if (size == 0) {
+        free_any(block);
+        return NULL;
+    }
+    if (size > PTRDIFF_MAX)
+        return fail();
+    if (found.kind == KIND_FOREIGN)
+        return realloc_foreign(block, size, caller);
+    if (hk_unlikely(hardened_is_on()) && found.kind == KIND_SLAB)
+        return hardened_realloc(block, hardened_size(block, found.size), size, caller);
+    void *same = resize_in_place(block, size, &found);
+    return same != NULL ? same : move_block(block, found.size, size);
+}
+
+/* --- Sized free ---------------------------------------------------------------------------------------------------------- */
+
+static bool size_fits(const found_t *found, size_t align, size_t size) {
+    size_t asked = size + (size == 0);
+    if (found->kind == KIND_LARGE)
+        return asked > HK_MID_MAX / 2 && asked <= found->size;
+    if (found->kind != KIND_SLAB || asked > found->size || hardened_is_on())
+        return asked <= found->size;
+    unsigned cls = align <= HK_ALIGNMENT ? class_of(asked) : class_of_aligned(asked, align);
+    return cls == found->cls || (found->cls >= HK_TINY_CLASSES && asked >= found->size / 2);
+}
+
+void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller) {
+    if (block == NULL)
+        return;
+    found_t found = find_block(verb, block, caller);
+    if (found.kind == KIND_NONE)
+        return;
+    if (found.kind != KIND_FOREIGN && misuse_is_watched() && !size_fits(&found, align, size)) {
+        misuse_wrong_size(verb, block, found.size, size, caller);
+        return;
+    }
+    free_any(block);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * alloc.h: the slow continuations of malloc and free, and everything that has no fast path: what front/ calls.
+ *
+ * None is declared as returning to its caller with a frame: the fast path ends in a tail call. `caller` is the program's
+ * return address, for reports. Functions that fail return NULL and set errno to ENOMEM; none of the free family changes
+ * errno.
+ */
+#ifndef HK_ALLOC_H
+#define HK_ALLOC_H
+
+#include "base/base.h"
+#include "heap/heap.h"
+
+/* malloc of any size, when the fast path has no block or the countdown ran out. */
+HK_NOINLINE void *heap_malloc_slow(size_t size);
+
+/* Zeroed memory; `size` is the checked product. */
+HK_NOINLINE void *heap_calloc_slow(size_t size);
+
+/* `align` is a power of two. */
+HK_NOINLINE void *heap_aligned(size_t align, size_t size);
+
+/* Large and huge blocks; `h` may be NULL. NULL, without errno, on failure. */
+void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
+
+/* free of an own block whose magazine is full. */
+HK_NOINLINE void heap_free_full(void *block, uint32_t cls);
+
+/* free of what is not the thread's own: another heap's block, a large block, a foreign pointer, NULL. */
+HK_NOINLINE void heap_free_other(void *block);
+
+/* free of an own slab's address that starts no block, or of a block that carries the key of a free one. */
+HK_NOINLINE void heap_free_suspect(void *block, uint32_t cls);
+
+void *heap_realloc(void *block, size_t size, const void *caller);
+size_t heap_usable_size(const void *block, const void *caller);
+
+/* Frees after checking that `align` and `size` are those that the block was asked with. */
+void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller);
+
+#endif

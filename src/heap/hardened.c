@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/hardened.h"
+
+#include "core/options.h"
+#include "core/panic.h"
+#include "heap/alloc.h"
+#include "heap/misuse.h"
+#include "map/meta.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    QUEUE_BLOCKS = 512,
+    QUEUE_BYTES_MAX = 1 << 20,
+    FREE_BYTE = 0xdf,
+    SLACK_BYTE = 0xca,
+    TRAILER_BYTES = 16, /* at least 8 bytes of pattern and the size word */
+};
+
+/* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. */
+struct hardened_queue {
+    uint32_t first, count;
+    size_t bytes;
+    void *blocks[QUEUE_BLOCKS];
+    uint8_t classes[QUEUE_BLOCKS];
+};
+
+int hk_hardened_level;
+
+void hardened_init(void) {
+    int64_t level = hk_option(HK_OPT_SAFE);
+    hk_hardened_level = level >= 2 ? (int)level : 0;
+}
+
+static uint64_t secret(void) { return heap_pool()->front.secret; }
+
+static uint64_t *size_word(const void *block, size_t block_size) {
+    return (uint64_t *)((uintptr_t)block + block_size - sizeof(uint64_t));
+}
+
+static uint64_t mix(const void *block) { return secret() ^ (uintptr_t)block; }
+
+/* Size asked for, or SIZE_MAX when the word was overwritten. */
+static size_t asked_size(const void *block, size_t block_size) {
+    uint64_t size = *size_word(block, block_size) ^ ~mix(block);
+    return size + TRAILER_BYTES <= block_size ? (size_t)size : SIZE_MAX;
+}
+
+size_t hardened_size(const void *block, size_t block_size) {
+    if (hk_hardened_level < 3)
+        return block_size;
+    size_t asked = asked_size(block, block_size);
+    return asked == SIZE_MAX ? 0 : asked;
+}
+
+static void seal(void *block, size_t block_size, size_t size) {
+    if (hk_hardened_level < 3)
+        return;
+    memset((char *)block + size, SLACK_BYTE, block_size - sizeof(uint64_t) - size);
+    *size_word(block, block_size) = size ^ ~mix(block);
+}
+
+/* True when nothing behind the asked size was written; reports otherwise. */
+static bool seal_is_whole(const void *block, size_t block_size, const void *caller) {
+    if (hk_hardened_level < 3)
+        return true;
+    size_t asked = asked_size(block, block_size);
+    if (asked == SIZE_MAX) {
+        hk_misuse("overflow of", block, caller, "%zu-byte block, its last bytes are overwritten", block_size);
+        return false;
+    }
+    for (size_t at = asked; at < block_size - sizeof(uint64_t); at++) {
+        if (((const unsigned char *)block)[at] == SLACK_BYTE)
+            continue;
+        hk_misuse("overflow of", block, caller, "%zu-byte block, %zu bytes asked for, offset %zu overwritten", block_size,
+                  asked, at);
+        return false;
+    }
+    return true;
+}
+
+static void poison(void *block, size_t block_size) {
+    memset(block, FREE_BYTE, block_size);
+    ((uint64_t *)block)[1] = mix(block);
+}
+
+static void report_if_written(const void *block, size_t block_size, const void *caller) {
+    const unsigned char *bytes = block;
+    uint64_t key = mix(block);
+    for (size_t at = 0; at < block_size; at++) {
+        unsigned char expected = at >= 8 && at < 16 ? ((const unsigned char *)&key)[at - 8] : FREE_BYTE;
+        if (bytes[at] == expected)
+            continue;
+        hk_misuse("write after free of", block, caller, "%zu-byte block, offset %zu", block_size, at);
+        return;
+    }
+}
+
+/* --- The queue ---------------------------------------------------------------------------------------------------------- */
+
+static void release_oldest(heap_t *h, struct hardened_queue *q, const void *caller) {
+    void *block = q->blocks[q->first];
+    unsigned cls = q->classes[q->first];
+    size_t size = hk_class_info[cls].block_size;
+    q->first = (q->first + 1) % QUEUE_BLOCKS;
+    q->count--;
+    q->bytes -= size;
+    report_if_written(block, size, caller);
+    magazine_give_one(h, cls, block);
+}
+
+static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
+    struct hardened_queue *q = h->queue;
+    if (q == NULL) {
+        q = h->queue = meta_alloc(sizeof *q);
+        if (q == NULL) {
+            magazine_give_one(h, cls, block);
+            return;
+        }
+        q->first = q->count = 0;
+        q->bytes = 0;
+    }
+    size_t size = hk_class_info[cls].block_size;
+    while (q->count > 0 && (q->count == QUEUE_BLOCKS || q->bytes + size > QUEUE_BYTES_MAX))
+        release_oldest(h, q, caller);
+    uint32_t at = (q->first + q->count) % QUEUE_BLOCKS;
+    q->blocks[at] = block;
+    q->classes[at] = (uint8_t)cls;
+    q->count++;
+    q->bytes += size;
+}
+
+void hardened_drain(heap_t *h) {
+    struct hardened_queue *q = h->queue;
+    while (q != NULL && q->count > 0)
+        release_oldest(h, q, NULL);
+    meta_free(q, sizeof *q);
+    h->queue = NULL;
+}
+
+/* --- Alloc, free, realloc -------------------------------------------------------------------------------------------------- */
+
+static void *take_block(heap_t *h, unsigned cls, bool *zeroed) {
+    heap_lock(h);
+    void *block = heap_take_one_locked(h, cls, zeroed);
+    if (block != NULL) {
+        h->class_stats[cls].refilled++;
+        h->class_stats[cls].pops++;
+    }
+    heap_unlock(h);
+    return block;
+}
+
+void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
+    if (h == NULL)
+        h = heap_pool();
+    size_t need = hk_hardened_level >= 3 && size < SIZE_MAX - TRAILER_BYTES ? size + TRAILER_BYTES : size;
+    unsigned cls = class_of_aligned(hk_max(need, 1), hk_max(align, HK_ALIGNMENT));
+    bool zeroed = false;
+    if (cls >= HK_CLASS_COUNT) {
+        void *block = heap_big_alloc(h, size, align, &zeroed);
+        if (block == NULL)
+            errno = ENOMEM;
+        return block != NULL && zero && !zeroed ? memset(block, 0, size) : block;
+    }
+    void *block = take_block(h, cls, &zeroed);
+    if (block == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    size_t block_size = hk_class_info[cls].block_size;
+    if (((uint64_t *)block)[1] == mix(block))
+        report_if_written(block, block_size, __builtin_return_address(0));
+    ((uint64_t *)block)[1] = 0;
+    seal(block, block_size, size);
+    return zero ? memset(block, 0, size) : block;
+}
+
+void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
+    size_t size = hk_class_info[cls].block_size;
+    if (!seal_is_whole(block, size, caller))
+        return;
+    poison(block, size);
+    if (h == NULL)
+        magazine_give_one(heap_pool(), cls, block);
+    else
+        enqueue(h, block, cls, caller);
+}
+
+void *hardened_realloc(void *block, size_t old_size, size_t size, const void *caller) {
+    heap_t *h = heap_current();
+    void *copy = hardened_alloc(h, HK_ALIGNMENT, size, false);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, block, hk_min(old_size, size));
+    hardened_free(h, block, map_lookup(block) & HK_MAP_CLASS_MAX, caller);
+    return copy;
+}

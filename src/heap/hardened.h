@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hardened.h: HAKMEM_SAFE=2 and 3, for blocks up to 256 KiB.
+ *
+ * Magazines stay empty, so that every call takes the slow path and comes here.
+ *   2  a freed block is filled with a pattern and waits in a queue of its thread's heap; when it leaves the queue, and
+ *      when it is handed out again, the pattern must be whole: a write after free is found.
+ *   3  besides, the bytes behind what was asked for carry a pattern and the size: an overflow is found at free.
+ *
+ * Layout of a block at level 3:  | what was asked for | pattern ... | size ^ secret ^ address |   (at least 8 bytes each)
+ * The second word of a free block holds the key of the default level, as always.
+ */
+#ifndef HK_HARDENED_H
+#define HK_HARDENED_H
+
+#include "base/base.h"
+#include "heap/heap.h"
+
+extern int hk_hardened_level; /* 0 or HAKMEM_SAFE when it is 2 or 3; constant after start */
+
+HK_INLINE bool hardened_is_on(void) { return hk_hardened_level != 0; }
+
+void hardened_init(void);
+
+/* `h` may be NULL. NULL with errno ENOMEM on failure. */
+void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero);
+void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller);
+void *hardened_realloc(void *block, size_t old_size, size_t size, const void *caller);
+
+/* What the program may use of a slab block. */
+size_t hardened_size(const void *block, size_t block_size);
+
+/* Checks and releases what waits in the calling thread's queue. */
+void hardened_drain(heap_t *h);
+
+#endif

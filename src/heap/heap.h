@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * heap.h: one thread's heap.
+ *
+ * In front, touched by its thread alone and without synchronisation: a magazine per class, an array of pointers to free
+ * blocks. Behind it, under the heap's lock: the slabs that the heap owns. The pool heap (id 1) has no thread and no
+ * magazines; it owns the slabs of threads that are gone until somebody adopts them.
+ *
+ *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the pool heap)
+ *                 LIVE --fork, in the child--> ORPHAN --first refill that adopts--> UNUSED
+ *
+ * Who may touch what:
+ *   front.*                   the heap's thread; anybody may read `bins[].state` relaxed (statistics)
+ *   remote_table              the heap's thread
+ *   lists, class_stats, ...   who holds `lock`
+ *   remote_head               any thread pushes; who holds `lock` takes
+ *
+ * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in remote bits, in
+ *         free_bits.
+ * HEAP-2  an OPEN slab that the heap owns is in exactly one list: partial[class][bin] by its free_count, or full.
+ * HEAP-3  a thread that holds one heap's lock takes no other heap's but the pool heap's.
+ */
+#ifndef HK_HEAP_H
+#define HK_HEAP_H
+
+#include "base/base.h"
+#include "core/lock.h"
+#include "large/large.h"
+#include "map/map.h"
+#include "slab/size_class.h"
+#include "slab/slab.h"
+
+#include <stdatomic.h>
+
+enum {
+    HEAP_BINS = 4,            /* partial slabs by quarters of free blocks; the fullest are used first */
+    HEAP_REMOTE_ENTRIES = 64,
+    HEAP_STRIDE = 12288,
+    HEAP_TICK_BYTES = 1 << 20, /* the countdown's period */
+};
+
+enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN };
+
+/* A magazine. `state` packs what the fast path changes into one word: count (bits 0..15), capacity (16..31) and the number
+ * of pops (32..63), so that counting allocations is free. */
+typedef struct bin {
+    void **slots;
+    _Atomic uint64_t state;
+} bin_t;
+
+#define BIN_COUNT(state)    ((unsigned)((state)&0xffff))
+#define BIN_CAPACITY(state) ((unsigned)((state) >> 16) & 0xffff)
+#define BIN_POPS(state)     ((uint64_t)(state) >> 32)
+#define BIN_POP             UINT64_C(0xffffffff) /* pops + 1, count - 1 */
+
+typedef struct heap_front {
+    uint32_t tag; /* id << 8 */
+    uint32_t id;
+    int64_t countdown; /* bytes until the next tick */
+    uint64_t secret;   /* ^ address = key in the second word of a free block; the same in all heaps */
+    bin_t bins[HK_CLASS_COUNT];
+} heap_front_t;
+
+typedef struct heap_class_stats {
+    uint64_t pops;        /* harvested from the magazine's state */
+    uint64_t refilled;    /* blocks put into the magazine from slabs */
+    uint64_t flushed;     /* blocks taken out of the magazine to slabs */
+    uint64_t freed_remote;/* blocks of other heaps freed by this thread */
+    uint32_t refills;
+    uint32_t flushes;
+    uint16_t slab_count;
+    uint16_t events;      /* refills and flushes since the last tick: what magazine growth follows */
+    uint32_t idle_ticks;
+} heap_class_stats_t;
+
+typedef struct remote_entry {
+    uint64_t key; /* slot << 6 | word */
+    uint64_t bits;
+} remote_entry_t;
+
+typedef struct heap {
+    heap_front_t front;
+
+    HK_ALIGNED(HK_CACHE_LINE) hk_lock_t lock;
+    _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
+    uint32_t next_unused;  /* list of unused ids, under the heap-list lock */
+    slot_t full;
+    _Atomic uint32_t slab_count; /* written under the lock, read without */
+    uint64_t lock_takes;
+    uint64_t seen_takes; /* lock_takes at the last maintenance round: equal means idle */
+    uint32_t remote_pending_bytes; /* thread's own */
+    struct hardened_queue *queue;  /* thread's own: hardened.c */
+
+    HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
+
+    HK_ALIGNED(HK_CACHE_LINE) slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
+    heap_class_stats_t class_stats[HK_CLASS_COUNT];
+    remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
+    large_cache_t large;
+} heap_t;
+
+_Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
+_Static_assert(sizeof(bin_t) == 16 && HK_TINY_CLASSES * 16 == HK_TINY_MAX,
+               "the fast path takes a size rounded down to 16 for the offset of a tiny class's magazine");
+
+/* The front of a thread without a heap: every malloc and free on it takes the slow path. */
+extern const heap_front_t hk_no_heap;
+
+extern _Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+HK_INLINE heap_t *heap_by_id(uint32_t id) {
+    return (heap_t *)(hk_window.areas[REGION_AREA_HEAPS] + (size_t)id * HEAP_STRIDE);
+}
+
+HK_INLINE heap_t *heap_pool(void) { return heap_by_id(HK_OWNER_POOL); }
+
+/* --- Life: life.c ------------------------------------------------------------------------------------------------- */
+
+/* The calling thread's heap, started if need be; NULL when the thread is over or memory is out: use the pool heap. */
+heap_t *heap_current(void);
+
+/* One past the highest id in use. */
+uint32_t heap_limit(void);
+
+/* --- Slabs behind the magazines: lists.c (caller holds h->lock) ------------------------------------------------------ */
+
+/* Fills end[-1], end[-2], ... with up to `want` blocks; fewer when that saves opening a slab; 0 when memory is out. */
+unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want);
+
+/* One block and whether it reads as zeros. */
+void *heap_take_one_locked(heap_t *h, unsigned cls, bool *zeroed);
+
+/* Puts the slab into the list where its free_count belongs, or closes it when it is empty and not needed. */
+void heap_settle_locked(heap_t *h, slab_t *slab);
+
+void heap_insert_locked(heap_t *h, slab_t *slab);
+void heap_remove_locked(heap_t *h, slab_t *slab);
+
+/* Closes empty slabs that were kept for reuse. */
+void heap_retire_spares_locked(heap_t *h);
+
+/* Moves every slab to the pool heap, closing the empty ones. Caller also holds no other lock. */
+void heap_hand_over_locked(heap_t *h);
+
+/* --- Remote frees: remote.c ------------------------------------------------------------------------------------------ */
+
+/* Notes that this thread frees block `index` of a slab of another heap. False: it was noted already (double free). */
+bool heap_remote_add(heap_t *h, slab_t *slab, unsigned index);
+
+/* Posts at once, for threads without a heap. False: it was posted already. */
+bool heap_remote_post_one(slab_t *slab, unsigned index);
+
+/* Posts everything in the remote table. The heap's thread, or anybody once the thread is gone. */
+void heap_remote_post_all(heap_t *h);
+
+/* Collects what others freed of this heap's slabs. */
+void heap_drain_locked(heap_t *h);
+
+/* --- Magazines: magazine.c (the heap's thread) ------------------------------------------------------------------------ */
+
+/* A block of the class: from the magazine, filled if need be. NULL when memory is out. */
+void *magazine_alloc(heap_t *h, unsigned cls);
+
+/* Puts a block into its magazine, making room if need be. */
+void magazine_free(heap_t *h, unsigned cls, void *block);
+
+/* Gives one block straight back to its slab, whosever it is. */
+void magazine_give_one(heap_t *h, unsigned cls, void *block);
+
+/* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the lock. */
+void magazine_drop_all(heap_t *h);
+
+/* Harvests counts and lets capacities follow the load. */
+void magazine_tick(heap_t *h);
+
+/* --- Ticks, helper, trim: maintain.c ------------------------------------------------------------------------------------ */
+
+/* The countdown ran out: everything periodic of this heap. */
+void heap_tick(heap_t *h);
+
+/* Called after memory became free: starts the helper thread when there is something worth giving back. */
+void heap_memory_freed(void);
+void heap_memory_freed_much(void); /* the same when the caller knows that it is much */
+
+/* Gives back all that can be given back. Returns the bytes. */
+size_t heap_trim_all(void);
+
+void heap_maintain_init(void);
+void heap_maintain_before_fork(void);
+void heap_maintain_after_fork(bool in_child);
+
+HK_INLINE void heap_lock(heap_t *h) {
+    hk_lock(&h->lock);
+    h->lock_takes++;
+}
+
+HK_INLINE void heap_unlock(heap_t *h) { hk_unlock(&h->lock); }
+
+HK_INLINE uint64_t block_key(const heap_front_t *front, const void *block) { return front->secret ^ (uintptr_t)block; }
+
+#endif

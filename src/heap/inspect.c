@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * inspect.c: looking at the whole heap: statistics, verification, what an address is.
+ */
+#include "base/bits.h"
+#include "core/counters.h"
+#include "core/panic.h"
+#include "core/print.h"
+#include "heap/heap.h"
+#include "heap/heap_api.h"
+#include "heap/life.h"
+#include "large/huge.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
+
+#include <string.h>
+
+/* --- Statistics ------------------------------------------------------------------------------------------------------ */
+
+typedef struct sums {
+    uint64_t slab_resident, large_live, large_cached, lock_takes;
+} sums_t;
+
+static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
+    const heap_class_stats_t *stats = &h->class_stats[cls];
+    uint64_t state = atomic_load_explicit(&h->front.bins[cls].state, memory_order_relaxed);
+    uint64_t pops = stats->pops + BIN_POPS(state), count = BIN_COUNT(state);
+    /* What went in by refills and frees came out by pops and flushes, or is there still. */
+    uint64_t pushes = count + pops + stats->flushed - stats->refilled;
+    out->alloc_count += pops;
+    out->free_local += pushes;
+    out->free_remote += stats->freed_remote;
+    out->refill_count += stats->refills;
+    out->flush_count += stats->flushes;
+    out->cached_blocks += count;
+    out->slab_count += stats->slab_count;
+}
+
+static size_t list_resident(slot_t at) {
+    size_t bytes = 0, page = sys_page_size();
+    for (; at != 0; at = slab_at(at)->next) {
+        const slab_t *slab = slab_at(at);
+        const size_class_info_t *info = &hk_class_info[slab->cls];
+        bytes += slab->zeroed ? hk_align_up((size_t)slab->fresh * info->block_size, page)
+                              : (size_t)info->slab_slots << HK_SLOT_SHIFT;
+    }
+    return bytes;
+}
+
+static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
+    hk_lock(&h->lock);
+    heap_drain_locked(h);
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        add_class_locked(h, cls, &stats->classes[cls]);
+        for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+            sums->slab_resident += list_resident(h->partial[cls][bin]);
+    }
+    sums->slab_resident += list_resident(h->full);
+    sums->lock_takes += h->lock_takes;
+    hk_unlock(&h->lock);
+    hk_lock(&h->large.lock);
+    sums->large_live += (uint64_t)h->large.live_bytes;
+    sums->large_cached += h->large.bytes;
+    hk_unlock(&h->large.lock);
+}
+
+static void fill_events(hak_stats_t *stats) {
+#define HK_COUNTER(name) stats->name = atomic_load_explicit(&hk_counters.name, memory_order_relaxed);
+    HK_COUNTERS(HK_COUNTER)
+#undef HK_COUNTER
+    stats->lock_waits = atomic_load_explicit(&hk_lock_wait_count, memory_order_relaxed);
+    stats->errors = hk_misuse_count();
+    stats->heaps_now = heap_live_count();
+}
+
+static void fill_classes(hak_stats_t *stats) {
+    stats->class_count = HK_CLASS_COUNT;
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        hak_class_stats_t *c = &stats->classes[cls];
+        c->block_size = hk_class_info[cls].block_size;
+        uint64_t freed = c->free_local + c->free_remote;
+        c->live_blocks = c->alloc_count > freed ? c->alloc_count - freed : 0;
+        stats->remote_frees += c->free_remote;
+        stats->live += c->live_blocks * c->block_size;
+        stats->cached += c->cached_blocks * c->block_size;
+    }
+}
+
+void hk_snapshot(hak_stats_t *stats) {
+    uint32_t struct_size = stats->struct_size;
+    memset(stats, 0, sizeof *stats);
+    stats->struct_size = struct_size;
+    if (!heap_system_ready())
+        return;
+    heap_t *self = heap_current();
+    if (self != NULL)
+        heap_remote_post_all(self);
+    sums_t sums = {0};
+    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+        add_heap(heap_by_id(id), stats, &sums);
+    fill_events(stats);
+    fill_classes(stats);
+    uint64_t small = stats->live + stats->cached;
+    stats->fragmented = sums.slab_resident > small ? sums.slab_resident - small : 0;
+    stats->live += sums.large_live + huge_bytes();
+    stats->cached += sums.large_cached;
+    stats->lock_takes = sums.lock_takes;
+    superslab_totals_t totals = superslab_totals();
+    stats->superslabs_now = totals.superslab_count;
+    stats->retained = (uint64_t)totals.dirty_slots << HK_SLOT_SHIFT;
+    stats->metadata = region_area_bytes();
+    stats->mapped = region_claimed_bytes() + region_area_bytes() + huge_bytes();
+    stats->peak_mapped = hk_max(stats->mapped, region_peak_bytes() + region_area_bytes() + huge_bytes());
+    stats->resident = stats->live + stats->cached + stats->fragmented + stats->retained + stats->metadata;
+}
+
+size_t hk_trim_all(void) { return heap_system_ready() ? heap_trim_all() : 0; }
+
+/* --- Verification -------------------------------------------------------------------------------------------------------- */
+
+static size_t check_list_locked(const heap_t *h, slot_t at, uint8_t list, unsigned cls) {
+    size_t bad = 0;
+    slot_t previous = 0;
+    for (; at != 0; previous = at, at = slab_at(at)->next) {
+        const slab_t *slab = slab_at(at);
+        bool wrong = slab->list != list || slab->previous != previous ||
+                     (list == SLAB_LIST_FULL) != (slab->free_count == 0) ||
+                     (list == SLAB_LIST_PARTIAL && slab->cls != cls) ||
+                     atomic_load_explicit(&slab->owner, memory_order_relaxed) != h->front.id;
+        if (wrong)
+            hk_message("check: heap %u: slab at %p is in the wrong list", h->front.id, (void *)slab_base(slab));
+        bad += wrong + slab_check(slab);
+    }
+    return bad;
+}
+
+static size_t check_heap(heap_t *h) {
+    size_t bad = 0;
+    hk_lock(&h->lock);
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
+        for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+            bad += check_list_locked(h, h->partial[cls][bin], SLAB_LIST_PARTIAL, cls);
+    bad += check_list_locked(h, h->full, SLAB_LIST_FULL, 0);
+    hk_unlock(&h->lock);
+    return bad;
+}
+
+size_t hk_check_all(void) {
+    if (!heap_system_ready())
+        return 0;
+    size_t bad = superslab_check();
+    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+        bad += check_heap(heap_by_id(id));
+    return bad;
+}
+
+/* --- What an address is --------------------------------------------------------------------------------------------------- */
+
+static void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out) {
+    unsigned cls = entry & HK_MAP_CLASS_MAX;
+    const slab_t *slab = slab_of(ptr, cls);
+    unsigned index = class_block_index(&hk_classes[cls], ptr), last = hk_class_info[cls].block_count - 1u;
+    out->where = index > last ? HK_WHERE_SLAB_TAIL : HK_WHERE_BLOCK;
+    index = index > last ? last : index;
+    out->block_size = hk_class_info[cls].block_size;
+    out->block = slab_base(slab) + index * out->block_size;
+    out->owner = entry >> 8;
+    uint64_t key = ((const uint64_t *)out->block)[1] ^ heap_pool()->front.secret;
+    out->is_free = slab_block_is_free(slab, index) || key == (uintptr_t)out->block;
+}
+
+static void describe_large(const void *ptr, hk_description_t *out) {
+    out->where = HK_WHERE_LARGE;
+    out->block = large_start(ptr);
+    out->block_size = large_size(out->block);
+    out->is_free = !large_is_live(out->block);
+}
+
+static bool describe_outside(const void *ptr, hk_description_t *out) {
+    void *start;
+    size_t size;
+    uintptr_t areas = hk_window.areas[0];
+    uintptr_t end = hk_window.areas[REGION_AREA_COUNT - 1] + hk_window.area_sizes[REGION_AREA_COUNT - 1];
+    if (areas != 0 && (uintptr_t)ptr >= areas && (uintptr_t)ptr < end) {
+        out->where = HK_WHERE_METADATA;
+        return true;
+    }
+    if (!huge_find(ptr, &start, &size))
+        return false;
+    out->where = HK_WHERE_HUGE;
+    out->block = start;
+    out->block_size = size;
+    return true;
+}
+
+bool hk_describe(const void *ptr, hk_description_t *out) {
+    *out = (hk_description_t){.where = HK_WHERE_NOT_OURS};
+    size_t slot = map_slot(ptr);
+    uint32_t entry = slot < map_count() ? map_entry(slot) : 0;
+    if (entry == HK_MAP_RUN_HEAD || entry == HK_MAP_RUN_BODY)
+        describe_large(ptr, out);
+    else if (entry != 0)
+        describe_slab(ptr, entry, out);
+    else if (slot < map_count())
+        out->where = HK_WHERE_FREE_SLOT;
+    else if (!describe_outside(ptr, out))
+        return false;
+    if (out->block != NULL)
+        out->offset = (size_t)((uintptr_t)ptr - (uintptr_t)out->block);
+    return true;
+}
+
+bool hk_owns(const void *ptr) {
+    hk_description_t found;
+    return hk_describe(ptr, &found) && found.block != NULL && !found.is_free && found.where != HK_WHERE_SLAB_TAIL;
+}

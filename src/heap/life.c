@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * life.c: start of the allocator, birth and death of heaps, fork.
+ */
+#include "heap/life.h"
+
+#include "core/counters.h"
+#include "core/options.h"
+#include "heap/hardened.h"
+#include "heap/heap.h"
+#include "large/huge.h"
+#include "map/meta.h"
+#include "superslab/superslab.h"
+#include "sys/libc_doors.h"
+#include "sys/sys.h"
+
+enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
+
+const heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
+
+/* The only thread-local state: the fast path's heap, and whether this thread has been told to die. Both hk_front and
+ * `thread_over` are touched by their thread alone. */
+_Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden"))) =
+    (heap_front_t *)(uintptr_t)&hk_no_heap;
+static _Thread_local bool thread_over __attribute__((tls_model("initial-exec")));
+
+static hk_lock_t init_lock = HK_LOCK_INIT(HK_RANK_INIT);
+static _Atomic uint32_t init_state; /* written under init_lock */
+static hk_lock_t hooks_lock = HK_LOCK_INIT(HK_RANK_INIT);
+static bool hooks_done; /* guarded by hooks_lock */
+
+/* Guarded by list_lock; id_limit is also read without it. */
+static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
+static uint32_t unused_ids;
+static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
+static _Atomic uint32_t orphan_count;
+
+static uint64_t secret;
+
+uint32_t heap_limit(void) { return atomic_load_explicit(&id_limit, memory_order_acquire); }
+
+static void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
+    h->front.tag = map_tag(id);
+    h->front.id = id;
+    h->front.countdown = HEAP_TICK_BYTES;
+    h->front.secret = secret;
+    h->lock = (hk_lock_t)HK_LOCK_INIT(rank);
+    large_cache_init(&h->large);
+}
+
+static bool init_locked(void) {
+    hk_options_init(sys_environment());
+    if (region_init() != 0 || region_area_cover(REGION_AREA_HEAPS, HEAP_STRIDE * HK_OWNER_FIRST) != 0)
+        return false;
+    map_init();
+    classes_init();
+    sys_random(&secret, sizeof secret);
+    heap_prepare(heap_pool(), HK_OWNER_POOL, HK_RANK_POOL_HEAP);
+    hardened_init();
+    heap_maintain_init();
+    return true;
+}
+
+/* True when the allocator works. The first caller starts it. */
+static bool ensure_init(void) {
+    /* Acquire: pairs with the release below; whoever sees INIT_DONE sees everything that init_locked wrote. */
+    uint32_t state = atomic_load_explicit(&init_state, memory_order_acquire);
+    if (hk_likely(state != INIT_NONE))
+        return state == INIT_DONE;
+    hk_lock(&init_lock);
+    state = atomic_load_explicit(&init_state, memory_order_relaxed);
+    if (state == INIT_NONE) {
+        state = init_locked() ? INIT_DONE : INIT_FAILED;
+        atomic_store_explicit(&init_state, state, memory_order_release);
+    }
+    hk_unlock(&init_lock);
+    return state == INIT_DONE;
+}
+
+/* --- Fork ---------------------------------------------------------------------------------------------------------- */
+
+static void for_each_heap(void (*act)(heap_t *)) {
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        act(heap_by_id(id));
+}
+
+static void lock_heap(heap_t *h) {
+    hk_lock(&h->lock);
+    hk_lock(&h->large.lock);
+}
+
+static void unlock_heap(heap_t *h) {
+    hk_unlock(&h->large.lock);
+    hk_unlock(&h->lock);
+}
+
+/* Every lock in the order of ranks; the forking thread holds them across fork, so that the child finds whole data. */
+static void before_fork(void) {
+    heap_maintain_before_fork();
+    hk_lock(&list_lock);
+    for_each_heap(lock_heap);
+    lock_heap(heap_pool());
+    hk_lock(&hk_huge_lock);
+    hk_lock(&hk_superslab_lock);
+    hk_lock(&hk_region_lock);
+    hk_lock(&hk_meta_lock);
+}
+
+static void release_all(void) {
+    hk_unlock(&hk_meta_lock);
+    hk_unlock(&hk_region_lock);
+    hk_unlock(&hk_superslab_lock);
+    hk_unlock(&hk_huge_lock);
+    unlock_heap(heap_pool());
+    for_each_heap(unlock_heap);
+    hk_unlock(&list_lock);
+}
+
+static void after_fork_in_parent(void) {
+    release_all();
+    heap_maintain_after_fork(false);
+}
+
+/* The other threads do not exist in the child: their heaps wait for adoption. */
+static void after_fork_in_child(void) {
+    uint32_t orphans = 0;
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++) {
+        heap_t *h = heap_by_id(id);
+        if (&h->front == hk_front || atomic_load_explicit(&h->life, memory_order_relaxed) != HEAP_LIVE)
+            continue;
+        atomic_store_explicit(&h->life, HEAP_ORPHAN, memory_order_relaxed);
+        orphans++;
+    }
+    atomic_fetch_add_explicit(&orphan_count, orphans, memory_order_relaxed);
+    release_all();
+    heap_maintain_after_fork(true);
+}
+
+/* --- Birth and death ------------------------------------------------------------------------------------------------ */
+
+static heap_t *take_unused_locked(void) {
+    if (unused_ids != 0) {
+        heap_t *h = heap_by_id(unused_ids);
+        unused_ids = h->next_unused;
+        return h;
+    }
+    uint32_t id = heap_limit();
+    if (id >= HK_OWNER_LIMIT || region_area_cover(REGION_AREA_HEAPS, (size_t)HEAP_STRIDE * (id + 1)) != 0)
+        return NULL;
+    heap_t *h = heap_by_id(id);
+    heap_prepare(h, id, HK_RANK_HEAP);
+    /* Release: pairs with the acquire in heap_limit; who sees the limit sees a prepared heap. */
+    atomic_store_explicit(&id_limit, id + 1, memory_order_release);
+    return h;
+}
+
+/* Empties a heap whose thread is over and makes its id usable again. */
+static void heap_retire(heap_t *h) {
+    hardened_drain(h);
+    heap_remote_post_all(h);
+    magazine_drop_all(h);
+    (void)large_cache_trim(&h->large, 0, 0);
+    heap_lock(h);
+    heap_hand_over_locked(h);
+    heap_unlock(h);
+    hk_lock(&list_lock);
+    atomic_store_explicit(&h->life, HEAP_UNUSED, memory_order_relaxed);
+    h->next_unused = unused_ids;
+    unused_ids = h->front.id;
+    hk_unlock(&list_lock);
+    heap_memory_freed();
+}
+
+static heap_t *claim_orphan(void) {
+    heap_t *found = NULL;
+    hk_lock(&list_lock);
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit() && found == NULL; id++) {
+        heap_t *h = heap_by_id(id);
+        if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_ORPHAN)
+            found = h;
+    }
+    if (found != NULL) {
+        atomic_store_explicit(&found->life, HEAP_LIVE, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&orphan_count, 1, memory_order_relaxed);
+    }
+    hk_unlock(&list_lock);
+    return found;
+}
+
+void heap_adopt_orphan(void) {
+    if (hk_likely(atomic_load_explicit(&orphan_count, memory_order_relaxed) == 0))
+        return;
+    heap_t *orphan = claim_orphan();
+    if (orphan != NULL)
+        heap_retire(orphan);
+}
+
+static void thread_ends(void *value) {
+    heap_t *h = value;
+    if (hk_front != &h->front)
+        return;
+    thread_over = true;
+    hk_front = (heap_front_t *)(uintptr_t)&hk_no_heap;
+    heap_retire(h);
+}
+
+/* Hooks are asked for once, by a thread that has its heap: libc may allocate for them. Others wait for the thread key. */
+static void ensure_hooks(void) {
+    hk_lock(&hooks_lock);
+    if (!hooks_done) {
+        hooks_done = true;
+        (void)libc_thread_hooks_init(thread_ends);
+        (void)libc_fork_hooks_init(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+    hk_unlock(&hooks_lock);
+}
+
+static HK_COLD heap_t *heap_start(void) {
+    if (thread_over || !ensure_init())
+        return NULL;
+    hk_lock(&list_lock);
+    heap_t *h = take_unused_locked();
+    if (h != NULL)
+        atomic_store_explicit(&h->life, HEAP_LIVE, memory_order_relaxed);
+    hk_unlock(&list_lock);
+    if (h == NULL)
+        return NULL;
+    h->front.countdown = HEAP_TICK_BYTES;
+    hk_front = &h->front;
+    hk_count(heaps_total);
+    ensure_hooks();
+    (void)libc_thread_register(h);
+    return h;
+}
+
+heap_t *heap_current(void) {
+    heap_front_t *front = hk_front;
+    return hk_likely(front != &hk_no_heap) ? (heap_t *)front : heap_start();
+}
+
+bool heap_system_ready(void) { return ensure_init(); }
+
+size_t heap_live_count(void) {
+    size_t count = 0;
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        count += atomic_load_explicit(&heap_by_id(id)->life, memory_order_relaxed) == HEAP_LIVE;
+    return count;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * life.h: what the rest of heap/ and the rooms above need of life.c besides heap_current and heap_limit.
+ */
+#ifndef HK_HEAP_LIFE_H
+#define HK_HEAP_LIFE_H
+
+#include "base/base.h"
+
+/* Starts the allocator if need be; false when there is no address space for it. */
+bool heap_system_ready(void);
+
+/* After fork, in the child: empties one heap whose thread does not exist here. */
+void heap_adopt_orphan(void);
+
+/* HAKMEM_WARMUP: makes `bytes` of slots resident and fills the calling thread's magazines. */
+void heap_warm_up(size_t bytes);
+
+/* Last checks of the calling thread's heap when the process exits. */
+void heap_at_exit(void);
+
+/* Heaps with a live thread. */
+size_t heap_live_count(void);
+
+#endif

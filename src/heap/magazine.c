@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * magazine.c: between the magazines and the slabs: refill, flush, and capacities that follow the load.
+ *
+ * A refill fills half of the capacity, a flush empties half, so that a program that swings around a level touches the
+ * slabs once in capacity / 2 calls. Capacity starts small and doubles when a class refills or flushes twice within one
+ * tick (1 MiB allocated); classes that did neither for a while give their blocks back and shrink.
+ */
+#include "heap/heap.h"
+
+#include "core/counters.h"
+#include "core/options.h"
+#include "core/panic.h"
+#include "heap/life.h"
+#include "map/meta.h"
+
+#include <string.h>
+
+enum {
+    GROW_EVENTS = 2,
+    IDLE_TICKS_BEFORE_SHRINK = 8,
+    DOUBLED_MAX = 4, /* double frees remembered for the report of one flush */
+    PREFETCH_AHEAD = 4,
+};
+
+static uint64_t state_load(const bin_t *bin) { return atomic_load_explicit(&bin->state, memory_order_relaxed); }
+
+static void state_store(bin_t *bin, unsigned count, unsigned capacity, uint64_t pops) {
+    atomic_store_explicit(&bin->state, count | (uint64_t)capacity << 16 | pops << 32, memory_order_relaxed);
+}
+
+static void set_count(bin_t *bin, unsigned count) {
+    uint64_t state = state_load(bin);
+    state_store(bin, count, BIN_CAPACITY(state), BIN_POPS(state));
+}
+
+/* Gives the magazine another capacity; its count must fit. False when there is no memory for it. */
+static bool set_capacity(bin_t *bin, unsigned capacity) {
+    uint64_t state = state_load(bin);
+    void **slots = NULL;
+    if (capacity > 0) {
+        slots = meta_alloc(capacity * sizeof *slots);
+        if (slots == NULL)
+            return false;
+        if (BIN_COUNT(state) > 0)
+            memcpy(slots, bin->slots, BIN_COUNT(state) * sizeof *slots);
+    }
+    /* In this order, so that a fork between two steps leaves the child a magazine that it can flush. */
+    void **old = bin->slots;
+    bin->slots = slots;
+    atomic_signal_fence(memory_order_release);
+    state_store(bin, BIN_COUNT(state), capacity, BIN_POPS(state));
+    atomic_signal_fence(memory_order_release);
+    meta_free(old, BIN_CAPACITY(state) * sizeof *slots);
+    return true;
+}
+
+/* A refill or a flush happened: grows the magazine when it happens often. */
+static void note_event(heap_t *h, unsigned cls) {
+    bin_t *bin = &h->front.bins[cls];
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    const size_class_info_t *info = &hk_class_info[cls];
+    unsigned capacity = BIN_CAPACITY(state_load(bin));
+    if (capacity == 0) {
+        (void)set_capacity(bin, info->magazine_min);
+        return;
+    }
+    if (++stats->events < GROW_EVENTS || capacity >= info->magazine_max || hk_option(HK_OPT_ADAPT) == 0)
+        return;
+    stats->events = 0;
+    unsigned wanted = capacity * 2 < info->magazine_max ? capacity * 2 : info->magazine_max;
+    if (set_capacity(bin, wanted))
+        hk_count(magazine_grows);
+}
+
+/* The blocks of one word of one slab, gathered before they are given back. */
+typedef struct gathered {
+    slab_t *slab;
+    unsigned word;
+    uint64_t bits;
+} gathered_t;
+
+typedef struct flush_report {
+    void *doubled[DOUBLED_MAX];
+    unsigned count;
+} flush_report_t;
+
+static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, uint64_t bits) {
+    size_t size = hk_class_info[slab->cls].block_size;
+    for (; bits != 0 && report->count < DOUBLED_MAX; bits &= bits - 1)
+        report->doubled[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
+}
+
+static void give_word_locked(gathered_t *g, flush_report_t *report) {
+    uint64_t doubled = slab_give(g->slab, g->word, g->bits);
+    g->bits = 0;
+    if (hk_unlikely(doubled != 0))
+        note_doubled(report, g->slab, g->word, doubled);
+}
+
+static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned count, flush_report_t *report) {
+    const size_class_t *c = &hk_classes[cls];
+    gathered_t g = {0};
+    for (unsigned i = 0; i < count; i++) {
+        if (i + PREFETCH_AHEAD < count)
+            __builtin_prefetch(slab_of(blocks[i + PREFETCH_AHEAD], cls), 1);
+        slab_t *slab = slab_of(blocks[i], cls);
+        unsigned index = class_block_index(c, blocks[i]);
+        uint64_t bit = UINT64_C(1) << (index % 64);
+        if (slab == g.slab && index / 64 == g.word && (g.bits & bit) == 0) {
+            g.bits |= bit;
+            continue;
+        }
+        if (g.bits != 0)
+            give_word_locked(&g, report);
+        if (g.slab != NULL && g.slab != slab)
+            heap_settle_locked(h, g.slab);
+        g = (gathered_t){0};
+        if (hk_unlikely(atomic_load_explicit(&slab->owner, memory_order_relaxed) != h->front.id)) {
+            if (!heap_remote_post_one(slab, index))
+                note_doubled(report, slab, index / 64, bit);
+            continue;
+        }
+        g = (gathered_t){slab, index / 64, bit};
+    }
+    if (g.bits != 0)
+        give_word_locked(&g, report);
+    if (g.slab != NULL)
+        heap_settle_locked(h, g.slab);
+}
+
+static void report_doubled(const flush_report_t *report, unsigned cls) {
+    for (unsigned i = 0; i < report->count; i++)
+        hk_misuse("double free of", report->doubled[i], NULL, "%u-byte block, free", hk_class_info[cls].block_size);
+}
+
+/* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
+static void flush(heap_t *h, unsigned cls, unsigned count) {
+    bin_t *bin = &h->front.bins[cls];
+    unsigned have = BIN_COUNT(state_load(bin));
+    flush_report_t report = {.count = 0};
+    heap_lock(h);
+    give_blocks_locked(h, cls, bin->slots, count, &report);
+    h->class_stats[cls].flushed += count;
+    h->class_stats[cls].flushes++;
+    memmove(bin->slots, bin->slots + count, (have - count) * sizeof *bin->slots);
+    set_count(bin, have - count);
+    heap_unlock(h);
+    if (hk_unlikely(report.count > 0))
+        report_doubled(&report, cls);
+    heap_memory_freed();
+}
+
+static unsigned refill(heap_t *h, unsigned cls) {
+    bin_t *bin = &h->front.bins[cls];
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    unsigned capacity = BIN_CAPACITY(state_load(bin));
+    unsigned want = (capacity + 1) / 2;
+    heap_adopt_orphan();
+    heap_lock(h);
+    unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, bin->slots + want, want);
+    stats->refilled += got;
+    stats->refills++;
+    if (got < want && got > 0)
+        memmove(bin->slots, bin->slots + want - got, got * sizeof *bin->slots);
+    set_count(bin, got);
+    heap_unlock(h);
+    return got;
+}
+
+/* Takes the block on top; the magazine is not empty. */
+static void *pop(bin_t *bin) {
+    uint64_t state = state_load(bin);
+    void **block = bin->slots[BIN_COUNT(state) - 1];
+    atomic_store_explicit(&bin->state, state + BIN_POP, memory_order_relaxed);
+    block[1] = NULL; /* the key of a free block */
+    return block;
+}
+
+/* Without memory for a magazine a block comes straight from a slab. */
+static void *alloc_without_magazine(heap_t *h, unsigned cls) {
+    bool zeroed;
+    heap_lock(h);
+    void **block = heap_take_one_locked(h, cls, &zeroed);
+    if (block != NULL) {
+        h->class_stats[cls].refilled++;
+        h->class_stats[cls].pops++;
+        block[1] = NULL;
+    }
+    heap_unlock(h);
+    return block;
+}
+
+void *magazine_alloc(heap_t *h, unsigned cls) {
+    bin_t *bin = &h->front.bins[cls];
+    if (BIN_COUNT(state_load(bin)) > 0)
+        return pop(bin);
+    note_event(h, cls);
+    if (BIN_CAPACITY(state_load(bin)) == 0)
+        return alloc_without_magazine(h, cls);
+    return refill(h, cls) > 0 ? pop(bin) : NULL;
+}
+
+void magazine_give_one(heap_t *h, unsigned cls, void *block) {
+    flush_report_t report = {.count = 0};
+    heap_lock(h);
+    give_blocks_locked(h, cls, &block, 1, &report);
+    h->class_stats[cls].flushed++;
+    heap_unlock(h);
+    if (hk_unlikely(report.count > 0))
+        report_doubled(&report, cls);
+}
+
+void magazine_free(heap_t *h, unsigned cls, void *block) {
+    bin_t *bin = &h->front.bins[cls];
+    uint64_t state = state_load(bin);
+    if (BIN_COUNT(state) >= BIN_CAPACITY(state)) {
+        note_event(h, cls);
+        state = state_load(bin);
+        if (BIN_CAPACITY(state) == 0) {
+            magazine_give_one(h, cls, block);
+            return;
+        }
+        if (BIN_COUNT(state) >= BIN_CAPACITY(state))
+            flush(h, cls, (BIN_COUNT(state) + 1) / 2);
+        state = state_load(bin);
+    }
+    bin->slots[BIN_COUNT(state)] = block;
+    atomic_signal_fence(memory_order_release);
+    atomic_store_explicit(&bin->state, state + 1, memory_order_relaxed);
+}
+
+static void harvest_locked(heap_t *h, unsigned cls) {
+    bin_t *bin = &h->front.bins[cls];
+    uint64_t state = state_load(bin);
+    h->class_stats[cls].pops += BIN_POPS(state);
+    state_store(bin, BIN_COUNT(state), BIN_CAPACITY(state), 0);
+}
+
+void magazine_drop_all(heap_t *h) {
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        bin_t *bin = &h->front.bins[cls];
+        unsigned count = BIN_COUNT(state_load(bin));
+        if (count > 0)
+            flush(h, cls, count);
+        heap_lock(h);
+        harvest_locked(h, cls);
+        heap_unlock(h);
+        (void)set_capacity(bin, 0);
+    }
+}
+
+/* An idle class gives back what it holds, and half of its capacity. */
+static void shrink(heap_t *h, unsigned cls, unsigned capacity) {
+    bin_t *bin = &h->front.bins[cls];
+    unsigned count = BIN_COUNT(state_load(bin));
+    unsigned wanted = capacity / 2 < hk_class_info[cls].magazine_min ? 0 : capacity / 2;
+    if (count > wanted)
+        flush(h, cls, count - wanted);
+    if (set_capacity(bin, wanted))
+        hk_count(magazine_shrinks);
+}
+
+static void tick_class_locked(heap_t *h, unsigned cls) {
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    bool used = BIN_POPS(state_load(&h->front.bins[cls])) > 0 || stats->events > 0;
+    if (used)
+        harvest_locked(h, cls);
+    stats->events = 0;
+    stats->idle_ticks = used ? 0 : stats->idle_ticks + 1;
+}
+
+void magazine_tick(heap_t *h) {
+    heap_lock(h);
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
+        tick_class_locked(h, cls);
+    heap_unlock(h);
+    if (hk_option(HK_OPT_ADAPT) == 0)
+        return;
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        unsigned capacity = BIN_CAPACITY(state_load(&h->front.bins[cls]));
+        if (capacity == 0 || h->class_stats[cls].idle_ticks < IDLE_TICKS_BEFORE_SHRINK)
+            continue;
+        h->class_stats[cls].idle_ticks = 0;
+        shrink(h, cls, capacity);
+    }
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * maintain.c: everything periodic: the countdown's tick, the helper thread, trimming on request.
+ *
+ * The helper exists only while there is memory to give back: whoever frees memory starts it when enough is dirty, and it
+ * leaves after some rounds without work. It takes heaps' locks only when nobody holds them, and purges without a lock.
+ */
+#include "heap/heap.h"
+
+#include "core/options.h"
+#include "heap/hardened.h"
+#include "heap/life.h"
+#include "map/meta.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
+
+enum {
+    HELPER_STACK_BYTES = 64 * 1024,
+    HELPER_ROUND_MS_MAX = 125,
+    HELPER_ROUND_MS_MIN = 10,
+    HELPER_ROUNDS_IDLE_MAX = 8,
+    HELPER_STOP_WAIT_MS = 1,
+    WORTH_BYTES = 1 << 20, /* less than this is not worth a thread */
+};
+
+/* Guarded by helper_lock, but for the words that are atomic. */
+static hk_lock_t helper_lock = HK_LOCK_INIT(HK_RANK_HELPER);
+static void *helper_stack;
+static _Atomic uint32_t helper_running; /* 1 from start until the helper has decided to leave */
+static _Atomic uint32_t helper_alive;   /* cleared by the kernel when the thread is gone */
+static _Atomic uint32_t helper_stop;    /* set to make it leave; a futex it sleeps on */
+static _Atomic uint64_t next_inline_purge_ms;
+
+static uint64_t purge_age_ms(void) {
+    int64_t delay = hk_option(HK_OPT_PURGE_DELAY);
+    return delay < 0 ? UINT64_MAX : (uint64_t)delay;
+}
+
+/* --- One round over everything ------------------------------------------------------------------------------------- */
+
+/* Tidies a heap that nobody is using right now. */
+static void tidy_heap(heap_t *h, bool force) {
+    if (!hk_try_lock(&h->lock))
+        return;
+    heap_drain_locked(h);
+    if (force || h->lock_takes == h->seen_takes)
+        heap_retire_spares_locked(h);
+    h->seen_takes = h->lock_takes;
+    hk_unlock(&h->lock);
+}
+
+/* Returns the bytes still held in run caches. */
+static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
+    size_t cached = 0;
+    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++) {
+        heap_t *h = heap_by_id(id);
+        tidy_heap(h, force);
+        if (__atomic_load_n(&h->large.bytes, __ATOMIC_RELAXED) > 0)
+            (void)large_cache_trim(&h->large, now_ms, age_ms);
+        cached += __atomic_load_n(&h->large.bytes, __ATOMIC_RELAXED);
+    }
+    return cached;
+}
+
+/* True when there is something left to do. */
+static bool helper_round(void) {
+    uint64_t now = sys_now_ms(), age = purge_age_ms();
+    if (age == UINT64_MAX)
+        return false;
+    size_t cached = tidy_all(now, age, false);
+    (void)superslab_purge(now, age);
+    return superslab_dirty_bytes() + cached >= WORTH_BYTES;
+}
+
+/* --- The helper thread ------------------------------------------------------------------------------------------------ */
+
+static uint32_t round_ms(void) {
+    uint64_t quarter = purge_age_ms() / 4;
+    return (uint32_t)hk_max(HELPER_ROUND_MS_MIN, hk_min(quarter, HELPER_ROUND_MS_MAX));
+}
+
+/* Runs without libc: see sys/helper_thread.c. */
+static void helper_run(void *unused) {
+    (void)unused;
+    for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
+        sys_futex_wait(&helper_stop, 0, round_ms());
+        if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0)
+            break;
+        idle = helper_round() ? 0 : idle + 1;
+    }
+    /* Whoever frees memory from here on starts a new helper, after this thread is gone. */
+    atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
+}
+
+/* Waits until the last helper's stack is free again. */
+static bool wait_until_gone(void) {
+    for (int i = 0; i < 100; i++) {
+        uint32_t alive = atomic_load_explicit(&helper_alive, memory_order_acquire);
+        if (alive == 0)
+            return true;
+        sys_futex_wait(&helper_alive, alive, HELPER_STOP_WAIT_MS);
+    }
+    return false;
+}
+
+static HK_COLD void helper_start(void) {
+    if (!hk_try_lock(&helper_lock))
+        return;
+    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 && wait_until_gone()) {
+        if (helper_stack == NULL)
+            helper_stack = sys_map(HELPER_STACK_BYTES);
+        atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
+        atomic_store_explicit(&helper_running, 1, memory_order_relaxed);
+        if (helper_stack == NULL ||
+            sys_helper_start(helper_run, NULL, helper_stack, HELPER_STACK_BYTES, &helper_alive) != 0)
+            atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
+    }
+    hk_unlock(&helper_lock);
+}
+
+/* Without a helper, memory is given back by whoever frees some, not more often than a helper would. */
+static void purge_inline(void) {
+    uint64_t now = sys_now_ms();
+    uint64_t next = atomic_load_explicit(&next_inline_purge_ms, memory_order_relaxed);
+    if (now < next || !atomic_compare_exchange_strong_explicit(&next_inline_purge_ms, &next, now + round_ms(),
+                                                               memory_order_relaxed, memory_order_relaxed))
+        return;
+    (void)helper_round();
+}
+
+void heap_memory_freed(void) {
+    if (superslab_dirty_bytes() < WORTH_BYTES)
+        return;
+    heap_memory_freed_much();
+}
+
+void heap_memory_freed_much(void) {
+    if (atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 || purge_age_ms() == UINT64_MAX)
+        return;
+    if (purge_age_ms() == 0)
+        (void)superslab_purge(sys_now_ms(), 0);
+    else if (hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN)
+        helper_start();
+    else
+        purge_inline();
+}
+
+void heap_maintain_before_fork(void) {
+    hk_lock(&helper_lock);
+    if (atomic_load_explicit(&helper_alive, memory_order_relaxed) == 0)
+        return;
+    /* A program that forks may look at its number of threads; the helper comes back when it is needed. */
+    atomic_store_explicit(&helper_stop, 1, memory_order_relaxed);
+    sys_futex_wake(&helper_stop, 1);
+    (void)wait_until_gone();
+}
+
+void heap_maintain_after_fork(bool in_child) {
+    if (in_child) {
+        atomic_store_explicit(&helper_alive, 0, memory_order_relaxed);
+        atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
+    }
+    hk_unlock(&helper_lock);
+    heap_memory_freed();
+}
+
+void heap_maintain_init(void) {
+    superslab_set_floor((size_t)hk_option(HK_OPT_WARMUP));
+}
+
+/* --- Warm-up and exit ----------------------------------------------------------------------------------------------- */
+
+/* One block of each tiny class in and out fills half of its first magazine. */
+static void fill_magazines(heap_t *h) {
+    for (unsigned cls = 0; cls < HK_TINY_CLASSES; cls++) {
+        void *block = magazine_alloc(h, cls);
+        if (block != NULL)
+            magazine_free(h, cls, block);
+    }
+}
+
+void heap_warm_up(size_t bytes) {
+    heap_t *h = heap_current();
+    if (h == NULL)
+        return;
+    fill_magazines(h);
+    size_t count = (bytes + HK_SUPERSLAB_SIZE - 1) >> HK_SUPERSLAB_SHIFT;
+    slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
+    size_t got = 0;
+    for (; taken != NULL && got < count; got++) {
+        taken[got] = slots_alloc(HK_SLOTS_PER_SUPERSLAB, HK_SLOTS_PER_SUPERSLAB).first;
+        if (taken[got] == 0 || sys_populate(map_slot_address(taken[got]), HK_SUPERSLAB_SIZE) != 0)
+            break;
+    }
+    for (size_t i = 0; i < got; i++)
+        slots_free(taken[i], HK_SLOTS_PER_SUPERSLAB, true);
+    meta_free(taken, hk_max(count, 1) * sizeof *taken);
+}
+
+void heap_at_exit(void) {
+    heap_front_t *front = hk_front;
+    if (front != &hk_no_heap)
+        hardened_drain((heap_t *)front);
+}
+
+/* --- Tick and trim ------------------------------------------------------------------------------------------------------ */
+
+void heap_tick(heap_t *h) {
+    h->front.countdown = HEAP_TICK_BYTES;
+    heap_remote_post_all(h);
+    magazine_tick(h);
+    heap_lock(h);
+    heap_drain_locked(h);
+    heap_unlock(h);
+    heap_memory_freed();
+}
+
+size_t heap_trim_all(void) {
+    heap_t *h = heap_current();
+    if (h != NULL) {
+        heap_remote_post_all(h);
+        magazine_drop_all(h);
+    }
+    (void)tidy_all(sys_now_ms(), 0, true);
+    return superslab_purge(sys_now_ms(), 0);
+}

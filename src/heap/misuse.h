@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * misuse.h: one function per bug of the program that free and its relatives can see. Each reports once, in the format of
+ * core/panic.h, and returns only when the program is to go on. At HAKMEM_SAFE=0 nothing is reported.
+ *
+ * `verb` is the function that the program called: "free", "realloc", ...
+ */
+#ifndef HK_MISUSE_H
+#define HK_MISUSE_H
+
+#include "base/base.h"
+
+/* False at HAKMEM_SAFE=0. */
+bool misuse_is_watched(void);
+
+void misuse_double_free(const char *verb, const void *block, size_t block_size, const void *caller);
+
+/* `address` lies in a block of ours, but does not start it. */
+void misuse_interior(const char *verb, const void *address, const void *block, size_t block_size, const void *caller);
+
+/* `address` lies in the window, where no block is now. */
+void misuse_no_block(const char *verb, const void *address, const void *caller);
+
+void misuse_foreign(const char *verb, const void *address, const void *caller);
+
+void misuse_wrong_size(const char *verb, const void *block, size_t block_size, size_t size, const void *caller);
+
+#endif

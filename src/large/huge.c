@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "large/huge.h"
+
+#include "base/bits.h"
+#include "core/counters.h"
+#include "map/meta.h"
+#include "sys/sys.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+typedef struct huge_block {
+    char *start;
+    size_t size;
+} huge_block_t;
+
+hk_lock_t hk_huge_lock = HK_LOCK_INIT(HK_RANK_HUGE);
+
+/* Guarded by hk_huge_lock; block_count and byte_count are also read without it. */
+static huge_block_t *blocks;
+static size_t capacity;
+static _Atomic size_t block_count;
+static _Atomic size_t byte_count;
+
+static bool reserve_entry_locked(void) {
+    size_t count = atomic_load_explicit(&block_count, memory_order_relaxed);
+    if (count < capacity)
+        return true;
+    size_t wanted = capacity == 0 ? 64 : capacity * 2;
+    huge_block_t *larger = meta_alloc(wanted * sizeof *larger);
+    if (larger == NULL)
+        return false;
+    if (blocks != NULL)
+        memcpy(larger, blocks, count * sizeof *larger);
+    meta_free(blocks, capacity * sizeof *blocks);
+    blocks = larger;
+    capacity = wanted;
+    return true;
+}
+
+/* Index of the block that holds `address`, or SIZE_MAX. */
+static size_t find_locked(const void *address) {
+    size_t count = atomic_load_explicit(&block_count, memory_order_relaxed);
+    for (size_t i = 0; i < count; i++)
+        if ((uintptr_t)address - (uintptr_t)blocks[i].start < blocks[i].size)
+            return i;
+    return SIZE_MAX;
+}
+
+static void add_locked(char *start, size_t size) {
+    size_t count = atomic_load_explicit(&block_count, memory_order_relaxed);
+    blocks[count] = (huge_block_t){start, size};
+    atomic_store_explicit(&block_count, count + 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&byte_count, size, memory_order_relaxed);
+}
+
+/* Maps `size` bytes at a multiple of `align`: what sticks out of an aligned piece is unmapped at once. */
+static char *map_aligned(size_t size, size_t align) {
+    size_t page = sys_page_size();
+    hk_count(map_calls);
+    if (align <= page)
+        return sys_map(size);
+    if (size + align < size)
+        return NULL;
+    char *whole = sys_map(size + align);
+    if (whole == NULL)
+        return NULL;
+    char *start = (char *)hk_align_up((uintptr_t)whole, align);
+    if (start > whole)
+        sys_unmap(whole, (size_t)(start - whole));
+    if (start + size < whole + size + align)
+        sys_unmap(start + size, (size_t)(whole + size + align - (start + size)));
+    return start;
+}
+
+void *huge_alloc(size_t size, size_t align) {
+    size = hk_align_up(size, sys_page_size());
+    char *start = size == 0 ? NULL : map_aligned(size, align);
+    if (start == NULL)
+        return NULL;
+    hk_lock(&hk_huge_lock);
+    bool room = reserve_entry_locked();
+    if (room)
+        add_locked(start, size);
+    hk_unlock(&hk_huge_lock);
+    if (!room) {
+        sys_unmap(start, size);
+        return NULL;
+    }
+    hk_count(huge_allocs);
+    return start;
+}
+
+bool huge_free(void *block) {
+    if (atomic_load_explicit(&block_count, memory_order_relaxed) == 0)
+        return false;
+    hk_lock(&hk_huge_lock);
+    size_t index = find_locked(block);
+    huge_block_t found = {0};
+    if (index != SIZE_MAX && blocks[index].start == block) {
+        found = blocks[index];
+        size_t last = atomic_load_explicit(&block_count, memory_order_relaxed) - 1;
+        blocks[index] = blocks[last];
+        atomic_store_explicit(&block_count, last, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&byte_count, found.size, memory_order_relaxed);
+    }
+    hk_unlock(&hk_huge_lock);
+    if (found.start == NULL)
+        return false;
+    sys_unmap(found.start, found.size);
+    hk_count(huge_frees);
+    return true;
+}
+
+bool huge_find(const void *address, void **start, size_t *size) {
+    if (atomic_load_explicit(&block_count, memory_order_relaxed) == 0)
+        return false;
+    hk_lock(&hk_huge_lock);
+    size_t index = find_locked(address);
+    if (index != SIZE_MAX) {
+        *start = blocks[index].start;
+        *size = blocks[index].size;
+    }
+    hk_unlock(&hk_huge_lock);
+    return index != SIZE_MAX;
+}
+
+void *huge_resize(void *block, size_t size) {
+    size = hk_align_up(size, sys_page_size());
+    char *moved = NULL;
+    hk_lock(&hk_huge_lock);
+    size_t index = find_locked(block);
+    if (size != 0 && index != SIZE_MAX && blocks[index].start == block) {
+        moved = sys_remap(block, blocks[index].size, size);
+        if (moved != NULL) {
+            atomic_fetch_add_explicit(&byte_count, size - blocks[index].size, memory_order_relaxed);
+            blocks[index] = (huge_block_t){moved, size};
+        }
+    }
+    hk_unlock(&hk_huge_lock);
+    return moved;
+}
+
+size_t huge_bytes(void) { return atomic_load_explicit(&byte_count, memory_order_relaxed); }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * huge.h: blocks above 1 GiB, and any other that the window cannot hold: a mapping of their own each, found through a
+ * small registry. The registry is an array in metadata memory, guarded by the huge lock; its count is also read without
+ * it, so that a program without huge blocks pays one load.
+ */
+#ifndef HK_HUGE_H
+#define HK_HUGE_H
+
+#include "base/base.h"
+#include "core/lock.h"
+
+extern hk_lock_t hk_huge_lock;
+
+/* NULL when memory is out. The memory reads as zeros. */
+void *huge_alloc(size_t size, size_t align);
+
+/* True when a huge block starts at `block` (it is freed now). */
+bool huge_free(void *block);
+
+/* The huge block that `address` lies in: its start and size. False when there is none. */
+bool huge_find(const void *address, void **start, size_t *size);
+
+/* Changes the size by mremap; NULL when `block` is not huge or memory is out. */
+void *huge_resize(void *block, size_t size);
+
+size_t huge_bytes(void);
+
+#endif

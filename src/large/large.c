@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "large/large.h"
+
+#include "base/bits.h"
+#include "core/counters.h"
+#include "region/region.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
+
+enum {
+    FIT_SHARE = 8,      /* a cached run may be larger than asked by this part */
+    HEADROOM_SHARE = 8, /* a run that grows by moving gets this part more */
+};
+#define CACHE_BYTES_MAX (32 * HK_MIB)
+#define MOVE_PAGES_MIN  HK_MIB
+
+_Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
+
+static large_run_t *run_at(slot_t first) { return (large_run_t *)hk_window.areas[REGION_AREA_SLABS] + first; }
+
+static large_run_t *run_of(const void *block) { return run_at((slot_t)map_slot(block)); }
+
+static size_t slots_for(size_t size) { return (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT; }
+
+void large_cache_init(large_cache_t *cache) { *cache = (large_cache_t){.lock = HK_LOCK_INIT(HK_RANK_HEAP)}; }
+
+static void run_mark(slot_t first, size_t slot_count) {
+    map_set(first, 1, HK_MAP_RUN_HEAD);
+    map_set(first + 1, (unsigned)slot_count - 1, HK_MAP_RUN_BODY);
+}
+
+/* Returns the slots of a run that is in no cache any more. */
+static void run_release(slot_t first) {
+    large_run_t *run = run_at(first);
+    size_t count = run->slot_count;
+    bool dirty = true;
+    if (run->moved) {
+        dirty = sys_map_over(map_slot_address(first), count << HK_SLOT_SHIFT) != 0;
+        run->moved = false;
+    }
+    map_set(first, (unsigned)count, 0);
+    atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
+    slots_free(first, count, dirty);
+}
+
+/* The smallest cached run that fits, as an index, or LARGE_CACHE_ENTRIES. */
+static uint32_t find_fit_locked(const large_cache_t *cache, size_t count, size_t align_slots) {
+    uint32_t best = LARGE_CACHE_ENTRIES;
+    size_t best_count = count + count / FIT_SHARE + 1;
+    for (uint32_t i = 0; i < cache->count; i++) {
+        const struct large_entry *e = &cache->entries[i];
+        if (e->slot_count >= count && e->slot_count < best_count && (e->first & (align_slots - 1)) == 0) {
+            best = i;
+            best_count = e->slot_count;
+        }
+    }
+    return best;
+}
+
+static slot_t remove_locked(large_cache_t *cache, uint32_t index) {
+    slot_t first = cache->entries[index].first;
+    cache->bytes -= (size_t)cache->entries[index].slot_count << HK_SLOT_SHIFT;
+    cache->count--;
+    for (uint32_t i = index; i < cache->count; i++)
+        cache->entries[i] = cache->entries[i + 1];
+    return first;
+}
+
+static slot_t take_cached(large_cache_t *cache, size_t count, size_t align_slots) {
+    slot_t first = 0;
+    hk_lock(&cache->lock);
+    uint32_t index = find_fit_locked(cache, count, align_slots);
+    if (index < LARGE_CACHE_ENTRIES) {
+        cache->live_bytes += (int64_t)cache->entries[index].slot_count << HK_SLOT_SHIFT;
+        first = remove_locked(cache, index);
+    }
+    hk_unlock(&cache->lock);
+    return first;
+}
+
+static void count_live(large_cache_t *cache, int64_t bytes) {
+    hk_lock(&cache->lock);
+    cache->live_bytes += bytes;
+    hk_unlock(&cache->lock);
+}
+
+static void *alloc_fresh(large_cache_t *cache, size_t count, size_t align_slots, bool *zeroed) {
+    slots_t got = slots_alloc(count, align_slots);
+    if (got.first == 0)
+        return NULL;
+    large_run_t *run = run_at(got.first);
+    run->slot_count = (uint32_t)count;
+    run->moved = false;
+    atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
+    run_mark(got.first, count);
+    count_live(cache, (int64_t)(count << HK_SLOT_SHIFT));
+    *zeroed = got.zeroed;
+    return map_slot_address(got.first);
+}
+
+void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed) {
+    size_t count = slots_for(size);
+    size_t align_slots = hk_max(align >> HK_SLOT_SHIFT, 1);
+    hk_count(large_allocs);
+    slot_t first = take_cached(cache, count, align_slots);
+    if (first == 0)
+        return alloc_fresh(cache, count, align_slots, zeroed);
+    hk_count(large_cache_hits);
+    atomic_store_explicit(&run_at(first)->state, LARGE_LIVE, memory_order_relaxed);
+    *zeroed = false;
+    return map_slot_address(first);
+}
+
+/* Puts a run into the cache; what must leave for it is returned to the pool. */
+static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
+    slot_t evicted[LARGE_CACHE_ENTRIES];
+    uint32_t evicted_count = 0;
+    size_t bytes = count << HK_SLOT_SHIFT;
+    hk_lock(&cache->lock);
+    cache->live_bytes -= (int64_t)bytes;
+    while (cache->count > 0 && (cache->count == LARGE_CACHE_ENTRIES || cache->bytes + bytes > CACHE_BYTES_MAX))
+        evicted[evicted_count++] = remove_locked(cache, 0);
+    cache->entries[cache->count++] = (struct large_entry){first, (uint32_t)count, (uint32_t)sys_now_ms()};
+    cache->bytes += bytes;
+    hk_unlock(&cache->lock);
+    for (uint32_t i = 0; i < evicted_count; i++)
+        run_release(evicted[i]);
+}
+
+bool large_free(large_cache_t *cache, void *block) {
+    large_run_t *run = run_of(block);
+    uint32_t live = LARGE_LIVE;
+    /* Acquire and release: what the program did with the block happens before its next use. */
+    if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_CACHED, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return false;
+    hk_count(large_frees);
+    slot_t first = (slot_t)map_slot(block);
+    size_t count = run->slot_count;
+    if (count << HK_SLOT_SHIFT <= CACHE_BYTES_MAX) {
+        cache_run(cache, first, count);
+    } else {
+        count_live(cache, -(int64_t)(count << HK_SLOT_SHIFT));
+        run_release(first);
+    }
+    return true;
+}
+
+size_t large_size(const void *block) { return (size_t)run_of(block)->slot_count << HK_SLOT_SHIFT; }
+
+bool large_is_live(const void *block) {
+    return atomic_load_explicit(&run_of(block)->state, memory_order_relaxed) == LARGE_LIVE;
+}
+
+void *large_start(const void *address) {
+    size_t slot = map_slot(address);
+    while (map_entry(slot) == HK_MAP_RUN_BODY)
+        slot--;
+    return map_slot_address((slot_t)slot);
+}
+
+static void shrink(large_cache_t *cache, slot_t first, size_t count) {
+    large_run_t *run = run_at(first);
+    size_t extra = run->slot_count - count;
+    bool dirty = true;
+    if (run->moved)
+        dirty = sys_map_over(map_slot_address(first + (slot_t)count), extra << HK_SLOT_SHIFT) != 0;
+    run->slot_count = (uint32_t)count;
+    map_set(first + (slot_t)count, (unsigned)extra, 0);
+    slots_free(first + (slot_t)count, extra, dirty);
+    count_live(cache, -(int64_t)(extra << HK_SLOT_SHIFT));
+}
+
+static bool grow_in_place(large_cache_t *cache, slot_t first, size_t count) {
+    large_run_t *run = run_at(first);
+    size_t extra = count - run->slot_count;
+    slot_t end = first + run->slot_count;
+    bool zeroed;
+    if (!slots_alloc_at(end, extra, &zeroed))
+        return false;
+    map_set(end, (unsigned)extra, HK_MAP_RUN_BODY);
+    run->slot_count = (uint32_t)count;
+    count_live(cache, (int64_t)(extra << HK_SLOT_SHIFT));
+    return true;
+}
+
+static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count) {
+    large_run_t *run = run_at(first);
+    size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
+    size_t roomy = hk_min(count + count / HEADROOM_SHARE, HK_LARGE_MAX >> HK_SLOT_SHIFT);
+    bool zeroed;
+    char *to = alloc_fresh(cache, roomy, HK_SLOTS_PER_SUPERSLAB, &zeroed);
+    if (to == NULL)
+        to = alloc_fresh(cache, count, 1, &zeroed);
+    if (to == NULL)
+        return NULL;
+    if (sys_move_pages(map_slot_address(first), to, old_size) != 0) {
+        (void)large_free(cache, to);
+        return NULL;
+    }
+    run_of(to)->moved = true;
+    /* The old run's pages are gone, so its slots are clean; `moved` stays as it was for its mapping. */
+    bool dirty = run->moved && sys_map_over(map_slot_address(first), old_size) != 0;
+    map_set(first, run->slot_count, 0);
+    count_live(cache, -(int64_t)old_size);
+    atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
+    slots_free(first, run->slot_count, dirty);
+    return to;
+}
+
+void *large_resize(large_cache_t *cache, void *block, size_t size) {
+    slot_t first = (slot_t)map_slot(block);
+    size_t count = slots_for(size), have = run_at(first)->slot_count;
+    if (count == have)
+        return block;
+    if (count < have) {
+        shrink(cache, first, count);
+        return block;
+    }
+    if (size > HK_LARGE_MAX)
+        return NULL;
+    if (grow_in_place(cache, first, count))
+        return block;
+    return have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN ? grow_by_moving(cache, first, count) : NULL;
+}
+
+size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms) {
+    slot_t out[LARGE_CACHE_ENTRIES];
+    uint32_t count = 0;
+    hk_lock(&cache->lock);
+    size_t before = cache->bytes;
+    while (cache->count > 0 && (uint32_t)((uint32_t)now_ms - cache->entries[0].since_ms) >= age_ms)
+        out[count++] = remove_locked(cache, 0);
+    size_t bytes = before - cache->bytes;
+    hk_unlock(&cache->lock);
+    for (uint32_t i = 0; i < count; i++)
+        run_release(out[i]);
+    return bytes;
+}

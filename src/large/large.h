@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * large.h: blocks of their own run of slots, 256 KiB to 1 GiB.
+ *
+ * A block is a run of slots in the window; its record takes the place of the slab record of its first slot. The slot table
+ * says HK_MAP_RUN_HEAD for the first slot and HK_MAP_RUN_BODY for the others. Just-freed runs wait in the freeing heap's
+ * run cache, so that a program that allocates and frees a buffer in a loop pays neither system call nor page fault; they
+ * leave it by time (large_cache_trim), by count and by bytes.
+ *
+ *   LIVE --large_free--> CACHED --large_alloc--> LIVE
+ *                        CACHED --trim, overflow--> FREE (slots returned, table entries 0)
+ *
+ * `state` is the exact guard against double frees: LIVE -> CACHED is one compare-exchange by the freeing thread.
+ * A cache is guarded by its lock (rank of a heap's lock plus nothing: it is taken with no other lock of its rank held).
+ */
+#ifndef HK_LARGE_H
+#define HK_LARGE_H
+
+#include "base/base.h"
+#include "core/lock.h"
+#include "map/map.h"
+
+#define HK_LARGE_MAX HK_GIB
+
+enum { LARGE_FREE = 0, LARGE_LIVE, LARGE_CACHED };
+enum { LARGE_CACHE_ENTRIES = 16 };
+
+typedef struct large_run {
+    uint32_t slot_count;
+    _Atomic uint32_t state; /* written by who allocates and frees, read by who diagnoses */
+    bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
+    uint8_t padding[119];
+} large_run_t;
+
+typedef struct large_cache {
+    hk_lock_t lock;
+    uint32_t count;
+    size_t bytes;
+    int64_t live_bytes; /* allocated less freed through this cache: only the sum over all caches means something */
+    struct large_entry {
+        slot_t first;
+        uint32_t slot_count;
+        uint32_t since_ms;
+    } entries[LARGE_CACHE_ENTRIES];
+} large_cache_t;
+
+void large_cache_init(large_cache_t *cache);
+
+/* A block of at least `size` bytes at a multiple of `align` (a power of two). NULL when memory is out. */
+void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed);
+
+/* Frees the block at `block`, the start of a run. False when it is free already. */
+bool large_free(large_cache_t *cache, void *block);
+
+/* Usable bytes of a live block at `block`. */
+size_t large_size(const void *block);
+bool large_is_live(const void *block);
+
+/* Start of the run that `address` lies in; its slot's entry is HK_MAP_RUN_*. */
+void *large_start(const void *address);
+
+/* Changes the size of a live block in place, or by moving its pages; nothing above 1 MiB is copied. NULL when that is not
+ * possible: the caller then allocates, copies and frees. `size` is above HK_MID_MAX. */
+void *large_resize(large_cache_t *cache, void *block, size_t size);
+
+/* Returns runs cached for at least `age_ms`. Returns their bytes. */
+size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms);
+
+#endif

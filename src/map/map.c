@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#include "map/map.h"
+
+#include "region/region.h"
+
+hk_map_t hk_map;
+
+void map_init(void) {
+    hk_map.first = hk_window.base >> HK_SLOT_SHIFT;
+    hk_map.table = (_Atomic uint32_t *)hk_window.areas[REGION_AREA_TABLE];
+}
+
+int map_cover(size_t slot_count) {
+    if (slot_count <= map_count())
+        return 0;
+    int error = region_area_cover(REGION_AREA_TABLE, slot_count * sizeof(uint32_t));
+    if (error != 0)
+        return error;
+    /* Release: pairs with the data dependency of readers on `count`; the memory behind it is mapped by now. */
+    atomic_store_explicit(&hk_map.count, slot_count, memory_order_release);
+    return 0;
+}

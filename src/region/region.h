@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * region.h: hakmem's window of address space.
+ *
+ * The window is a range of addresses, picked at random at start, in which nobody else maps anything. Nothing of it is
+ * reserved: pieces are claimed (mapped, exactly there, never over somebody else's mapping) when they are needed. The
+ * process therefore pays RLIMIT_AS, overcommit accounting and VIRT only for what it uses, and every record of ours is
+ * found by arithmetic.
+ *
+ *   window.base                                                                     window.base + window size
+ *   | superslab 0 | superslab 1 | ...  superslab_max - 1 | area 0 | area 1 | ... |
+ *     (never used)  2 MiB each, blocks                     arrays of our records
+ *
+ * Superslab states:  UNCLAIMED --claim--> USED --release--> FREE (claimed, reads as zeros) --alloc--> USED
+ *                    FREE --unclaim--> UNCLAIMED          FOREIGN: somebody else's mapping is there, never used
+ *
+ * REGION-1  a USED superslab belongs to exactly one caller of region_alloc.
+ * REGION-2  memory handed out by region_alloc reads as zeros.
+ * REGION-3  superslabs at or above `frontier` are UNCLAIMED.
+ *
+ * All functions are thread-safe; state is guarded by the region lock, `window` is constant after region_init.
+ */
+#ifndef HK_REGION_H
+#define HK_REGION_H
+
+#include "base/base.h"
+#include "core/lock.h"
+
+enum {
+    HK_SLOT_SHIFT = 16,
+    HK_SUPERSLAB_SHIFT = 21,
+    HK_SLOTS_PER_SUPERSLAB = 32,
+};
+#define HK_SLOT_SIZE      ((size_t)1 << HK_SLOT_SHIFT)
+#define HK_SUPERSLAB_SIZE ((size_t)1 << HK_SUPERSLAB_SHIFT)
+
+/* An array of our own records, claimed from its start as far as it is needed. */
+typedef enum region_area {
+    REGION_AREA_STATE,      /* one byte a superslab: region.c */
+    REGION_AREA_TABLE,      /* slot table: map/ */
+    REGION_AREA_SUPERSLABS, /* superslab records: superslab/ */
+    REGION_AREA_SLABS,      /* slab records: slab/ */
+    REGION_AREA_BITMAPS,    /* slab bitmaps: slab/ */
+    REGION_AREA_HEAPS,      /* heaps: heap/ */
+    REGION_AREA_META,       /* everything else: map/meta */
+    REGION_AREA_COUNT
+} region_area_t;
+
+typedef struct region_window {
+    uintptr_t base;        /* multiple of 2 MiB */
+    size_t superslab_max;  /* superslabs that fit */
+    uintptr_t areas[REGION_AREA_COUNT];
+    size_t area_sizes[REGION_AREA_COUNT];
+} region_window_t;
+
+extern region_window_t hk_window;
+extern hk_lock_t hk_region_lock;
+
+/* Finds the window. Returns 0 or ENOMEM. Called once, before anything else here. */
+int region_init(void);
+
+/* Takes `count` contiguous superslabs whose first index is a multiple of `align` (a power of two). Returns the first
+ * index (never 0), or 0 when memory is out. */
+size_t region_alloc(size_t count, size_t align);
+
+/* Tries to take exactly the superslabs [first, first + count): growth in place. */
+bool region_alloc_at(size_t first, size_t count);
+
+/* Gives superslabs back. Their pages must have been given back to the kernel before (REGION-2). */
+void region_release(size_t first, size_t count);
+
+/* Makes the first `size` bytes of an area usable. Returns 0 or ENOMEM. */
+int region_area_cover(region_area_t area, size_t size);
+
+/* Bytes claimed for superslabs, and for our own records. */
+size_t region_claimed_bytes(void);
+size_t region_peak_bytes(void);
+size_t region_area_bytes(void);
+
+/* One past the highest superslab ever used. */
+size_t region_frontier(void);
+
+/* True when address space is scarce, so that free superslabs are unmapped rather than kept. */
+bool region_is_tight(void);
+
+HK_INLINE char *region_superslab_address(size_t index) {
+    return (char *)(hk_window.base + (index << HK_SUPERSLAB_SHIFT));
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * size_class.h: block sizes.
+ *
+ *   class   0 ..  63   tiny   16, 32, ... 1,024 bytes
+ *   class  64 .. 127   mid    8 a doubling: 1,152, 1,280, ... 262,144 bytes (12.5 % steps)
+ *
+ * A class lives in slabs of a power of two slots, naturally aligned, so that the offset of a block in its slab is a mask.
+ * Whether that offset is the start of a block is one multiplication (D. Lemire, O. Kaser, N. Kurz, "Faster remainder by
+ * direct computation", 2019): with inverse = ceil(2^64 / size), offset * inverse modulo 2^64 is k * e for the multiple
+ * k * size (e = inverse * size - 2^64) and at least `inverse` for anything else; so one comparison with
+ * limit = block_count * e also excludes the tail of the slab. For powers of two e is 0, limit is 1, and there is no tail.
+ * The high half of the product is the index of the block.
+ *
+ * Constant after classes_init.
+ */
+#ifndef HK_SIZE_CLASS_H
+#define HK_SIZE_CLASS_H
+
+#include "base/base.h"
+#include "base/bits.h"
+
+enum {
+    HK_TINY_MAX = 1024,
+    HK_TINY_CLASSES = 64,
+    HK_MID_MAX = 256 * 1024,
+    HK_CLASS_COUNT = 128,
+    HK_ALIGNMENT = 16,
+};
+
+/* What `free` needs to know of a class: one record of 16 bytes. */
+typedef struct size_class {
+    uint64_t inverse;
+    uint32_t limit;
+    uint32_t mask; /* slab size - 1 */
+} size_class_t;
+
+/* What the slow paths need besides. */
+typedef struct size_class_info {
+    uint32_t block_size;
+    uint16_t block_count;  /* blocks in a slab */
+    uint8_t slab_slots;    /* slots in a slab: 1, 2, ... 32 */
+    uint8_t padding;
+    uint16_t magazine_max; /* largest capacity of a magazine */
+    uint16_t magazine_min; /* first capacity of a magazine */
+} size_class_info_t;
+
+extern size_class_t hk_classes[HK_CLASS_COUNT];
+extern size_class_info_t hk_class_info[HK_CLASS_COUNT];
+
+void classes_init(void);
+
+/* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_MID_MAX. */
+HK_INLINE unsigned class_of_mid(size_t size_minus_1) {
+    unsigned top = hk_msb64(size_minus_1);
+    return (unsigned)(size_minus_1 >> (top - 3)) + (top << 3) - (10u << 3) - 8u + HK_TINY_CLASSES;
+}
+
+/* Class of a size, 1 <= size <= HK_MID_MAX. */
+HK_INLINE unsigned class_of(size_t size) {
+    return size <= HK_TINY_MAX ? (unsigned)((size - 1) >> 4) : class_of_mid(size - 1);
+}
+
+/* Smallest class whose blocks hold `size` bytes at a multiple of `align` (a power of two), or HK_CLASS_COUNT. */
+unsigned class_of_aligned(size_t size, size_t align);
+
+/* Offset of an address in its slab times the inverse: low half for the check, high half for the index. */
+HK_INLINE bool class_is_block(const size_class_t *c, const void *address) {
+    return ((uint32_t)(uintptr_t)address & c->mask) * c->inverse < c->limit;
+}
+
+HK_INLINE unsigned class_block_index(const size_class_t *c, const void *address) {
+    uint64_t offset = (uint32_t)(uintptr_t)address & c->mask;
+    return (unsigned)(((unsigned __int128)offset * c->inverse) >> 64);
+}
+
+#endif

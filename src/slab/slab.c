@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab/slab.h"
+
+#include "base/bits.h"
+#include "core/print.h"
+#include "superslab/superslab.h"
+
+enum { BITMAP_BYTES = 512 }; /* 4,096 blocks of 16 bytes: the most a slot holds */
+
+static uint64_t *bitmap_local(slot_t slot) {
+    return (uint64_t *)(hk_window.areas[REGION_AREA_BITMAPS] + (size_t)slot * 2 * BITMAP_BYTES);
+}
+
+static void init_bits(slab_t *slab) {
+    bool in_record = slab->block_count <= SLAB_INLINE_BLOCKS;
+    slab->free_bits = in_record ? &slab->inline_free : bitmap_local(slab_slot(slab));
+    slab->remote_bits = in_record ? &slab->inline_remote
+                                  : (_Atomic uint64_t *)(bitmap_local(slab_slot(slab)) + BITMAP_BYTES / 8);
+    unsigned left = slab->block_count;
+    for (unsigned w = 0; left > 0; w++) {
+        unsigned here = left < 64 ? left : 64;
+        slab->free_bits[w] = hk_low_mask64(here);
+        left -= here;
+    }
+}
+
+slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
+    const size_class_info_t *info = &hk_class_info[cls];
+    slots_t got = slots_alloc(info->slab_slots, info->slab_slots);
+    if (got.first == 0)
+        return NULL;
+    if (got.zeroed)
+        slots_prefault(got.first, info->slab_slots);
+    slab_t *slab = slab_at(got.first);
+    slab->next = slab->previous = 0;
+    slab->free_count = slab->block_count = info->block_count;
+    slab->fresh = slab->word_hint = 0;
+    slab->cls = (uint8_t)cls;
+    slab->list = SLAB_LIST_NONE;
+    slab->zeroed = got.zeroed;
+    init_bits(slab);
+    hk_assert(atomic_load_explicit(&slab->summary, memory_order_relaxed) == 0);
+    atomic_store_explicit(&slab->owner, owner, memory_order_relaxed);
+    atomic_store_explicit(&slab->state, SLAB_OPEN, memory_order_relaxed);
+    map_set(got.first, info->slab_slots, map_tag(owner) | cls);
+    *reused = !got.zeroed;
+    return slab;
+}
+
+void slab_close(slab_t *slab) {
+    hk_assert(slab_is_empty(slab) && slab->list == SLAB_LIST_NONE);
+    slot_t first = slab_slot(slab);
+    unsigned slots = hk_class_info[slab->cls].slab_slots;
+    map_set(first, slots, 0);
+    atomic_store_explicit(&slab->state, SLAB_CLOSED, memory_order_relaxed);
+    atomic_store_explicit(&slab->owner, HK_OWNER_NONE, memory_order_relaxed);
+    slots_free(first, slots, slab->fresh > 0 || !slab->zeroed);
+}
+
+void slab_set_owner(slab_t *slab, uint32_t owner) {
+    /* Release: who reads the new owner and pushes the slab to it finds that heap ready. */
+    atomic_store_explicit(&slab->owner, owner, memory_order_release);
+    map_set(slab_slot(slab), hk_class_info[slab->cls].slab_slots, map_tag(owner) | slab->cls);
+}
+
+/* Stores the blocks of `bits` downwards from `end`; block 0 of the word is at `base`. */
+static void store_blocks(void **end, char *base, size_t size, uint64_t bits) {
+    if (bits == UINT64_MAX) {
+        for (unsigned i = 0; i < 64; i++)
+            *--end = base + i * size;
+        return;
+    }
+    for (; bits != 0; bits &= bits - 1)
+        *--end = base + hk_ctz64(bits) * size;
+}
+
+static uint64_t lowest_bits(uint64_t bits, unsigned count) {
+    uint64_t rest = bits;
+    for (unsigned i = 0; i < count; i++)
+        rest &= rest - 1;
+    return bits ^ rest;
+}
+
+unsigned slab_take(slab_t *slab, void **end, unsigned want) {
+    size_t size = hk_class_info[slab->cls].block_size;
+    char *base = slab_base(slab);
+    unsigned got = 0, w = slab->word_hint, words = slab_word_count(slab);
+    for (; got < want && w < words; w++) {
+        uint64_t bits = slab->free_bits[w];
+        if (bits == 0)
+            continue;
+        unsigned have = hk_popcount64(bits);
+        bool all = have <= want - got;
+        if (!all) {
+            bits = lowest_bits(bits, want - got);
+            have = want - got;
+        }
+        slab->free_bits[w] ^= bits;
+        store_blocks(end - got, base + (size_t)w * 64 * size, size, bits);
+        got += have;
+        unsigned last = w * 64 + hk_msb64(bits) + 1;
+        if (last > slab->fresh)
+            slab->fresh = (uint16_t)last;
+        if (!all)
+            break;
+    }
+    slab->word_hint = (uint16_t)w;
+    slab->free_count = (uint16_t)(slab->free_count - got);
+    return got;
+}
+
+void *slab_take_one(slab_t *slab, bool *zeroed) {
+    unsigned fresh_before = slab->fresh;
+    void *block = NULL;
+    (void)slab_take(slab, &block + 1, 1);
+    unsigned index = class_block_index(&hk_classes[slab->cls], block);
+    *zeroed = slab->zeroed && index >= fresh_before;
+    return block;
+}
+
+uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits) {
+    uint64_t doubled = slab->free_bits[word] & bits;
+    bits ^= doubled;
+    slab->free_bits[word] |= bits;
+    slab->free_count = (uint16_t)(slab->free_count + hk_popcount64(bits));
+    if (word < slab->word_hint)
+        slab->word_hint = (uint16_t)word;
+    return doubled;
+}
+
+bool slab_block_is_free(const slab_t *slab, unsigned index) {
+    uint64_t bit = UINT64_C(1) << (index % 64);
+    uint64_t local = __atomic_load_n(&slab->free_bits[index / 64], __ATOMIC_RELAXED);
+    uint64_t remote = atomic_load_explicit(&slab->remote_bits[index / 64], memory_order_relaxed);
+    return ((local | remote) & bit) != 0;
+}
+
+uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push) {
+    *push = false;
+    /* Release: what the freeing threads did with the blocks happens before their next use; pairs with the acquire in
+     * slab_drain. */
+    uint64_t old = atomic_fetch_or_explicit(&slab->remote_bits[word], bits, memory_order_release);
+    if (old == 0) {
+        /* Release: pairs with the acquire exchange of the summary in slab_drain, which then finds the word's bits. */
+        uint64_t announced = atomic_fetch_or_explicit(&slab->summary, UINT64_C(1) << word, memory_order_release);
+        *push = announced == 0;
+    }
+    return old & bits;
+}
+
+unsigned slab_drain(slab_t *slab, unsigned *doubled) {
+    unsigned count = 0;
+    /* Acquire: pairs with the release in slab_post. From here on a poster may push the slab again. */
+    uint64_t words = atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
+    for (; words != 0; words &= words - 1) {
+        unsigned w = hk_ctz64(words);
+        uint64_t bits = atomic_exchange_explicit(&slab->remote_bits[w], 0, memory_order_acquire);
+        *doubled += hk_popcount64(slab_give(slab, w, bits));
+        count += hk_popcount64(bits);
+    }
+    return count;
+}
+
+void slab_discard_remote(slab_t *slab) {
+    uint64_t words = atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
+    for (; words != 0; words &= words - 1)
+        atomic_store_explicit(&slab->remote_bits[hk_ctz64(words)], 0, memory_order_relaxed);
+}
+
+static size_t check_bits(const slab_t *slab, unsigned *free_seen) {
+    size_t bad = 0;
+    for (unsigned w = 0; w < slab_word_count(slab); w++) {
+        uint64_t bits = slab->free_bits[w];
+        uint64_t remote = atomic_load_explicit(&slab->remote_bits[w], memory_order_relaxed);
+        unsigned here = slab->block_count - w * 64 < 64 ? slab->block_count - w * 64 : 64;
+        *free_seen += hk_popcount64(bits);
+        bad += (bits & ~hk_low_mask64(here)) != 0;
+        bad += (bits & remote) != 0;
+        bad += bits != 0 && w < slab->word_hint;
+    }
+    return bad;
+}
+
+size_t slab_check(const slab_t *slab) {
+    unsigned free_seen = 0;
+    size_t bad = check_bits(slab, &free_seen);
+    bad += free_seen != slab->free_count;
+    uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
+    for (unsigned i = 0; i < hk_class_info[slab->cls].slab_slots; i++)
+        bad += map_entry(slab_slot(slab) + i) != (map_tag(owner) | slab->cls);
+    if (bad != 0)
+        hk_message("check: slab at %p, class %u, owner %u: %u of %u blocks free, counted %u", (void *)slab_base(slab),
+                   slab->cls, owner, slab->free_count, slab->block_count, free_seen);
+    return bad;
+}

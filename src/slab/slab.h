@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slab.h: equal blocks in a naturally aligned run of slots; their state lies in bitmaps outside of them.
+ *
+ * A slab belongs to one heap at a time. Its record (two lines) is found from an address by arithmetic: the record of its
+ * first slot. The first line is the owner's, guarded by the owning heap's lock; the second is for everybody.
+ *
+ *     free_bits    bit = 1: the block is free and in the slab (not handed out, not in a magazine, not in remote bits)
+ *     remote_bits  bit = 1: the block was freed by another thread and waits for the owner
+ *     summary      bit w = 1: word w of remote_bits was announced; not 0: the slab is, or is about to be, on a remote list
+ *
+ *   CLOSED --slab_open--> OPEN: partial <--> full --all blocks free--> slab_close --> CLOSED
+ *
+ * Remote frees (any thread; model: docs/models/remote_free.pml):
+ *   post:   old = fetch_or(remote word, bits). Only who found the word empty announces it: fetch_or(summary, word's bit).
+ *           Only who found the summary empty pushes the slab on its owner's list.
+ *   drain:  the owner takes its list by one exchange; for each slab: words = exchange(summary, 0); exchange(word, 0) for
+ *           each announced word, and no other.
+ * A word that was posted but not announced stays as it is, so the slab cannot become empty, be closed and be reused while
+ * a poster is between two steps. A post never touches the owner's line.
+ *
+ * SLAB-1  free_count is the number of bits set in free_bits; none is set at or above block_count.
+ * SLAB-2  no block is free in both bitmaps.
+ * SLAB-3  blocks at or above `fresh` were never handed out since the slab was opened; if `zeroed` they read as zeros.
+ * SLAB-4  no word of free_bits below word_hint has a bit set.
+ * SLAB-5  every slot of an OPEN slab has the entry `owner << 8 | class` in the slot table.
+ */
+#ifndef HK_SLAB_H
+#define HK_SLAB_H
+
+#include "base/base.h"
+#include "map/map.h"
+#include "slab/size_class.h"
+
+#include <stdatomic.h>
+
+enum { SLAB_CLOSED = 0, SLAB_OPEN };
+enum { SLAB_LIST_NONE = 0, SLAB_LIST_PARTIAL, SLAB_LIST_FULL };
+enum { SLAB_INLINE_BLOCKS = 64 };
+
+typedef struct slab {
+    /* Owner's line. */
+    uint64_t *free_bits; /* &inline_free when block_count <= 64, else in the bitmap area */
+    uint64_t inline_free;
+    slot_t next, previous; /* the list it is in: heap/ */
+    uint16_t free_count;
+    uint16_t block_count;
+    uint16_t fresh;
+    uint16_t word_hint;
+    uint8_t cls;
+    _Atomic uint8_t state; /* written by the owner, read by anyone who diagnoses */
+    uint8_t list;          /* SLAB_LIST_* */
+    uint8_t bin;           /* which of the partial lists */
+    bool zeroed;
+    uint8_t padding[23];
+
+    /* Everybody's line. */
+    _Atomic uint64_t summary; /* posters: fetch_or; owner: exchange */
+    _Atomic uint64_t inline_remote;
+    _Atomic uint64_t *remote_bits; /* constant while the slab is open */
+    _Atomic slot_t remote_next;    /* written by who pushes the slab, read by who took the list */
+    _Atomic uint32_t owner;        /* written under the lock of the heap that gives the slab away or opens it */
+    uint8_t remote_padding[32];
+} slab_t;
+
+_Static_assert(sizeof(slab_t) == 128, "two lines a slot, as region.c lays it out");
+_Static_assert(offsetof(slab_t, summary) == 64, "owner's and everybody's fields share no line");
+
+HK_INLINE slab_t *slab_at(slot_t slot) { return (slab_t *)hk_window.areas[REGION_AREA_SLABS] + slot; }
+
+HK_INLINE slot_t slab_slot(const slab_t *slab) {
+    return (slot_t)(slab - (const slab_t *)hk_window.areas[REGION_AREA_SLABS]);
+}
+
+/* Record of the slab of class `cls` that `address` lies in. */
+HK_INLINE slab_t *slab_of(const void *address, unsigned cls) {
+    return slab_at((slot_t)map_slot(address) & ~((slot_t)hk_class_info[cls].slab_slots - 1));
+}
+
+HK_INLINE char *slab_base(const slab_t *slab) { return map_slot_address(slab_slot(slab)); }
+
+HK_INLINE unsigned slab_word_count(const slab_t *slab) { return (slab->block_count + 63u) / 64u; }
+
+/* Opens a slab for `owner`. `*reused` tells whether its slots were warm. NULL when memory is out. */
+slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused);
+
+/* Closes a slab whose blocks are all free, and gives its slots back. It is on no list. */
+void slab_close(slab_t *slab);
+
+/* Makes `owner` the slab's owner. Caller holds the locks of both heaps. */
+void slab_set_owner(slab_t *slab, uint32_t owner);
+
+/* Takes up to `want` free blocks in address order and stores them downwards from `end` (end[-1] is the first), so that a
+ * magazine pops them in address order. Returns how many. */
+unsigned slab_take(slab_t *slab, void **end, unsigned want);
+
+/* Takes one block; `*zeroed` tells whether it reads as zeros. free_count must not be 0. */
+void *slab_take_one(slab_t *slab, bool *zeroed);
+
+/* Marks the blocks `bits` of word `word` free. Returns those that were free already: double frees. */
+uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits);
+
+HK_INLINE bool slab_is_empty(const slab_t *slab) { return slab->free_count == slab->block_count; }
+
+/* True when the block's bit is set in either bitmap: it is free. Any thread; a snapshot. */
+bool slab_block_is_free(const slab_t *slab, unsigned index);
+
+/* Posts remote frees. Returns the bits that were posted already (double frees); `*push` tells whether the caller must now
+ * push the slab on its owner's list. */
+uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push);
+
+/* Moves announced remote frees to free_bits. Caller owns the slab, took it from its remote list and read remote_next.
+ * Returns the number of blocks; `*doubled` counts those that were free already. */
+unsigned slab_drain(slab_t *slab, unsigned *doubled);
+
+/* Forgets what was posted to a closed slab. */
+void slab_discard_remote(slab_t *slab);
+
+/* Verifies SLAB-1..5; returns the violations, each printed. Caller holds the owner's lock. */
+size_t slab_check(const slab_t *slab);
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+#include "superslab/superslab.h"
+
+#include "base/bits.h"
+#include "core/counters.h"
+#include "core/options.h"
+#include "core/print.h"
+#include "region/region.h"
+#include "sys/sys.h"
+
+enum {
+    ORDER_COUNT = 6, /* aligned runs of 1, 2, 4, 8, 16, 32 slots */
+    SLOTS = HK_SLOTS_PER_SUPERSLAB,
+    EMPTY_KEEP_MIN = 2,    /* clean empty superslabs kept for reuse */
+    EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
+    PURGE_RANGES_MAX = 64,
+    PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
+    HUGE_SHARE = 8, /* a superslab asks for a huge page when it is at most this part of the heap */
+};
+#define ALL_SLOTS UINT32_MAX
+
+hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
+
+/* Guarded by hk_superslab_lock. bins[order][free_count]; bit free_count of bin_masks[order] says that bin is not empty. */
+static uint32_t bins[ORDER_COUNT][SLOTS + 1];
+static uint64_t bin_masks[ORDER_COUNT];
+static uint32_t dirty_head, dirty_tail;
+static size_t empty_count, free_slot_count;
+static _Atomic size_t in_use_count;     /* written under the lock, read without */
+static _Atomic size_t floor_slot_count; /* option: written at start */
+static _Atomic size_t dirty_slot_count; /* written under the lock, read without */
+
+static superslab_t *record(size_t index) { return (superslab_t *)hk_window.areas[REGION_AREA_SUPERSLABS] + index; }
+
+static uint32_t index_of(const superslab_t *s) {
+    return (uint32_t)(s - (superslab_t *)hk_window.areas[REGION_AREA_SUPERSLABS]);
+}
+
+static size_t in_use(void) { return atomic_load_explicit(&in_use_count, memory_order_relaxed); }
+
+static void change_in_use(int by) {
+    atomic_fetch_add_explicit(&in_use_count, (size_t)(ptrdiff_t)by, memory_order_relaxed);
+}
+
+static slot_t first_slot(const superslab_t *s) { return index_of(s) * SLOTS; }
+
+/* Masks of the aligned runs of 2^order free slots, marked at their first slot. */
+static uint32_t aligned_runs(uint32_t mask, unsigned order) {
+    static const uint32_t starts[ORDER_COUNT] = {~0u, 0x55555555u, 0x11111111u, 0x01010101u, 0x00010001u, 1u};
+    for (unsigned k = 0; k < order; k++)
+        mask &= mask >> (1u << k);
+    return mask & starts[order];
+}
+
+static unsigned largest_order(uint32_t mask) {
+    unsigned order = ORDER_COUNT - 1;
+    while (order > 0 && aligned_runs(mask, order) == 0)
+        order--;
+    return order;
+}
+
+static void unbin_locked(superslab_t *s) {
+    if (!s->binned)
+        return;
+    if (s->previous != 0)
+        record(s->previous)->next = s->next;
+    else
+        bins[s->order][s->free_count] = s->next;
+    if (s->next != 0)
+        record(s->next)->previous = s->previous;
+    if (bins[s->order][s->free_count] == 0)
+        bin_masks[s->order] &= ~(UINT64_C(1) << s->free_count);
+    empty_count -= s->free_count == SLOTS;
+    s->binned = false;
+}
+
+/* Puts the superslab into the bin that its free_mask says, or into none. */
+static void rebin_locked(superslab_t *s) {
+    unbin_locked(s);
+    if (s->free_mask == 0)
+        return;
+    s->order = (uint8_t)largest_order(s->free_mask);
+    s->free_count = (uint8_t)hk_popcount64(s->free_mask);
+    uint32_t *head = &bins[s->order][s->free_count];
+    s->previous = 0;
+    s->next = *head;
+    if (*head != 0)
+        record(*head)->previous = index_of(s);
+    *head = index_of(s);
+    bin_masks[s->order] |= UINT64_C(1) << s->free_count;
+    empty_count += s->free_count == SLOTS;
+    s->binned = true;
+}
+
+static void queue_dirty_locked(superslab_t *s, uint64_t now_ms) {
+    s->dirty_since_ms = (uint32_t)now_ms;
+    if (s->queued)
+        return;
+    s->queued = true;
+    s->dirty_next = 0;
+    if (dirty_tail != 0)
+        record(dirty_tail)->dirty_next = index_of(s);
+    else
+        dirty_head = index_of(s);
+    dirty_tail = index_of(s);
+}
+
+static void count_dirty(uint32_t before, uint32_t after) {
+    size_t change = hk_popcount64(after) - (size_t)hk_popcount64(before);
+    atomic_fetch_add_explicit(&dirty_slot_count, change, memory_order_relaxed);
+}
+
+/* Takes the slots of `mask`; true when all of them read as zeros. */
+static bool take_mask_locked(superslab_t *s, uint32_t mask) {
+    hk_assert((s->free_mask & mask) == mask);
+    bool zeroed = (s->dirty_mask & mask) == 0;
+    uint32_t dirty_before = s->dirty_mask;
+    s->free_mask &= ~mask;
+    s->dirty_mask &= ~mask;
+    count_dirty(dirty_before, s->dirty_mask);
+    free_slot_count -= hk_popcount64(mask);
+    rebin_locked(s);
+    return zeroed;
+}
+
+static void give_mask_locked(superslab_t *s, uint32_t mask, bool dirty) {
+    hk_assert((s->free_mask & mask) == 0);
+    s->free_mask |= mask;
+    free_slot_count += hk_popcount64(mask);
+    if (dirty) {
+        uint32_t dirty_before = s->dirty_mask;
+        s->dirty_mask |= mask;
+        count_dirty(dirty_before, s->dirty_mask);
+        queue_dirty_locked(s, sys_now_ms());
+    }
+    rebin_locked(s);
+}
+
+static int cover_locked(size_t superslab_limit) {
+    size_t slot_limit = superslab_limit * SLOTS;
+    if (slot_limit <= map_count())
+        return 0;
+    if (region_area_cover(REGION_AREA_SUPERSLABS, superslab_limit * sizeof(superslab_t)) != 0 ||
+        region_area_cover(REGION_AREA_SLABS, slot_limit * 128) != 0 ||
+        region_area_cover(REGION_AREA_BITMAPS, slot_limit * 1024) != 0)
+        return ENOMEM;
+    return map_cover(slot_limit);
+}
+
+static void advise_huge_locked(superslab_t *s) {
+    int64_t policy = hk_option(HK_OPT_HUGE);
+    s->huge = policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && in_use() >= HUGE_SHARE);
+    if (!s->huge)
+        return;
+    if (sys_advise_huge(region_superslab_address(index_of(s)), HK_SUPERSLAB_SIZE) == 0)
+        hk_count_by(huge_page_bytes, HK_SUPERSLAB_SIZE);
+}
+
+/* Takes superslabs from the region and makes their records; `free_mask` of the last one is `tail_mask`. */
+static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_mask) {
+    size_t first = region_alloc(count, align);
+    if (first == 0)
+        return 0;
+    if (cover_locked(first + count) != 0) {
+        region_release(first, count);
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        superslab_t *s = record(first + i);
+        bool huge = s->huge;
+        *s = (superslab_t){.in_use = true, .huge = huge};
+        change_in_use(1);
+        if (!huge)
+            advise_huge_locked(s);
+    }
+    hk_count_by(superslabs_new, count);
+    superslab_t *last = record(first + count - 1);
+    if (tail_mask != 0)
+        give_mask_locked(last, tail_mask, false);
+    return (slot_t)(first * SLOTS);
+}
+
+static void close_superslab_locked(superslab_t *s) {
+    unbin_locked(s);
+    free_slot_count -= hk_popcount64(s->free_mask);
+    s->free_mask = 0;
+    s->in_use = false;
+    change_in_use(-1);
+    hk_count(superslabs_freed);
+    region_release(index_of(s), 1);
+}
+
+/* The fullest superslab with an aligned run of 2^order slots; the smallest run that serves is broken first. */
+static superslab_t *find_bin_locked(unsigned order) {
+    for (unsigned k = order; k < ORDER_COUNT; k++)
+        if (bin_masks[k] != 0)
+            return record(bins[k][hk_ctz64(bin_masks[k])]);
+    return NULL;
+}
+
+static slots_t alloc_within_locked(unsigned count, unsigned align) {
+    unsigned order = hk_log2_ceil(hk_max(count, align));
+    superslab_t *s = find_bin_locked(order);
+    if (s == NULL) {
+        if (open_superslabs_locked(1, 1, ALL_SLOTS) == 0)
+            return (slots_t){0};
+        s = find_bin_locked(order);
+    } else if (s->free_count == SLOTS) {
+        hk_count(superslabs_reused);
+    }
+    uint32_t runs = aligned_runs(s->free_mask, order);
+    /* Prefer a run whose pages are still resident. */
+    uint32_t warm = aligned_runs(s->dirty_mask, order) & runs;
+    unsigned at = hk_ctz64(warm != 0 ? warm : runs);
+    bool zeroed = take_mask_locked(s, (uint32_t)hk_low_mask64(count) << at);
+    return (slots_t){first_slot(s) + at, zeroed};
+}
+
+static slots_t alloc_across_locked(size_t count, size_t align) {
+    size_t superslabs = (count + SLOTS - 1) / SLOTS;
+    unsigned tail = (unsigned)(count % SLOTS);
+    uint32_t tail_mask = tail == 0 ? 0 : ALL_SLOTS << tail;
+    slot_t first = open_superslabs_locked(superslabs, hk_max(align / SLOTS, 1), tail_mask);
+    return (slots_t){first, true};
+}
+
+slots_t slots_alloc(size_t count, size_t align) {
+    hk_lock(&hk_superslab_lock);
+    slots_t got = count <= SLOTS && align <= SLOTS ? alloc_within_locked((unsigned)count, (unsigned)align)
+                                                   : alloc_across_locked(count, align);
+    hk_unlock(&hk_superslab_lock);
+    return got;
+}
+
+/* Slots [first, first + count) cut at superslab borders: the part in superslab `*index` as a mask. */
+static uint32_t part_mask(slot_t first, size_t count, size_t *index, size_t *length) {
+    unsigned at = first % SLOTS;
+    *index = first / SLOTS;
+    *length = hk_min(count, SLOTS - at);
+    return (uint32_t)(hk_low_mask64((unsigned)*length) << at);
+}
+
+static bool take_part_locked(slot_t first, size_t index, uint32_t mask, bool *zeroed) {
+    if (index < map_count() / SLOTS && record(index)->in_use) {
+        superslab_t *s = record(index);
+        if ((s->free_mask & mask) != mask)
+            return false;
+        *zeroed &= take_mask_locked(s, mask);
+        return true;
+    }
+    if (first % SLOTS != 0 || !region_alloc_at(index, 1))
+        return false;
+    if (cover_locked(index + 1) != 0) {
+        region_release(index, 1);
+        return false;
+    }
+    superslab_t *s = record(index);
+    *s = (superslab_t){.in_use = true, .huge = s->huge};
+    change_in_use(1);
+    if (mask != ALL_SLOTS)
+        give_mask_locked(s, ~mask, false);
+    return true;
+}
+
+static void free_part_locked(size_t index, uint32_t mask, bool dirty) {
+    superslab_t *s = record(index);
+    if (mask == ALL_SLOTS && !dirty) {
+        close_superslab_locked(s);
+        return;
+    }
+    give_mask_locked(s, mask, dirty);
+    if (s->free_mask == ALL_SLOTS && s->dirty_mask == 0 &&
+        empty_count > hk_max(EMPTY_KEEP_MIN, in_use() / EMPTY_KEEP_SHARE))
+        close_superslab_locked(s);
+}
+
+bool slots_alloc_at(slot_t first, size_t count, bool *zeroed) {
+    size_t done = 0, index, length;
+    *zeroed = true;
+    hk_lock(&hk_superslab_lock);
+    while (done < count) {
+        uint32_t mask = part_mask(first + (slot_t)done, count - done, &index, &length);
+        if (!take_part_locked(first + (slot_t)done, index, mask, zeroed))
+            break;
+        done += length;
+    }
+    bool complete = done == count;
+    for (size_t undone = 0; !complete && undone < done; undone += length) {
+        uint32_t mask = part_mask(first + (slot_t)undone, done - undone, &index, &length);
+        /* What was dirty before may be dirty still. */
+        free_part_locked(index, mask, !*zeroed);
+    }
+    hk_unlock(&hk_superslab_lock);
+    return complete;
+}
+
+/* Whole superslabs of a long run go straight back to the region, so their pages must go first. */
+static void purge_long_run(slot_t first, size_t count) {
+    slot_t from = (slot_t)hk_align_up(first, SLOTS);
+    size_t whole = first + count > from ? hk_align_down(first + count - from, SLOTS) : 0;
+    if (whole == 0)
+        return;
+    (void)sys_purge(map_slot_address(from), whole << HK_SLOT_SHIFT);
+    hk_count(purge_calls);
+    hk_count_by(purged_bytes, whole << HK_SLOT_SHIFT);
+}
+
+void slots_free(slot_t first, size_t count, bool dirty) {
+    size_t done = 0, index, length;
+    bool whole_purged = count > SLOTS;
+    if (whole_purged && dirty)
+        purge_long_run(first, count);
+    hk_lock(&hk_superslab_lock);
+    while (done < count) {
+        uint32_t mask = part_mask(first + (slot_t)done, count - done, &index, &length);
+        free_part_locked(index, mask, dirty && !(whole_purged && mask == ALL_SLOTS));
+        done += length;
+    }
+    hk_unlock(&hk_superslab_lock);
+}
+
+size_t superslab_dirty_bytes(void) {
+    return atomic_load_explicit(&dirty_slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
+}
+
+/* One purge round: takes dirty slots out of the pool, at most PURGE_RANGES_MAX ranges. */
+typedef struct purge_round {
+    sys_range_t ranges[PURGE_RANGES_MAX];
+    uint32_t superslabs[PURGE_RANGES_MAX];
+    uint32_t masks[PURGE_RANGES_MAX];
+    size_t count;
+} purge_round_t;
+
+static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
+    while (s->dirty_mask != 0 && round->count < PURGE_RANGES_MAX) {
+        unsigned at = hk_ctz64(s->dirty_mask);
+        unsigned length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
+        uint32_t mask = (uint32_t)(hk_low_mask64(length) << at);
+        round->ranges[round->count] =
+            (sys_range_t){map_slot_address(first_slot(s) + at), (size_t)length << HK_SLOT_SHIFT};
+        round->superslabs[round->count] = index_of(s);
+        round->masks[round->count] = mask;
+        round->count++;
+        (void)take_mask_locked(s, mask);
+    }
+}
+
+static void collect_locked(purge_round_t *round, uint64_t now_ms, uint64_t age_ms) {
+    size_t floor = atomic_load_explicit(&floor_slot_count, memory_order_relaxed);
+    while (dirty_head != 0 && round->count < PURGE_RANGES_MAX &&
+           atomic_load_explicit(&dirty_slot_count, memory_order_relaxed) > floor) {
+        superslab_t *s = record(dirty_head);
+        if ((uint32_t)((uint32_t)now_ms - s->dirty_since_ms) < age_ms && s->dirty_mask != 0)
+            return;
+        collect_superslab_locked(round, s);
+        if (s->dirty_mask != 0)
+            return;
+        s->queued = false;
+        dirty_head = s->dirty_next;
+        if (dirty_head == 0)
+            dirty_tail = 0;
+    }
+}
+
+static size_t return_locked(const purge_round_t *round) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < round->count; i++) {
+        bytes += round->ranges[i].size;
+        free_part_locked(round->superslabs[i], round->masks[i], false);
+    }
+    return bytes;
+}
+
+size_t superslab_purge(uint64_t now_ms, uint64_t age_ms) {
+    size_t total = 0;
+    purge_round_t round;
+    do {
+        round.count = 0;
+        hk_lock(&hk_superslab_lock);
+        collect_locked(&round, now_ms, age_ms);
+        hk_unlock(&hk_superslab_lock);
+        if (round.count == 0)
+            break;
+        hk_count_by(purge_calls, sys_purge_many(round.ranges, round.count));
+        hk_lock(&hk_superslab_lock);
+        size_t bytes = return_locked(&round);
+        hk_unlock(&hk_superslab_lock);
+        hk_count_by(purged_bytes, bytes);
+        total += bytes;
+    } while (round.count == PURGE_RANGES_MAX);
+    return total;
+}
+
+void superslab_set_floor(size_t bytes) {
+    atomic_store_explicit(&floor_slot_count, bytes >> HK_SLOT_SHIFT, memory_order_relaxed);
+}
+
+static void touch(char *from, size_t size) {
+    size_t page = sys_page_size();
+    for (size_t at = 0; at < size; at += page)
+        ((volatile char *)from)[at] = 0;
+}
+
+void slots_prefault(slot_t first, size_t count) {
+    size_t size = count << HK_SLOT_SHIFT;
+    char *from = map_slot_address(first);
+    int64_t policy = hk_option(HK_OPT_PREFAULT);
+    /* A small share of what is in use, so that what is populated in vain stays small too. */
+    bool ahead = policy == HK_PREFAULT_AUTO && in_use() * SLOTS >= count * PREFAULT_SHARE;
+    if (policy == HK_PREFAULT_OFF || (policy == HK_PREFAULT_AUTO && !ahead))
+        return;
+    if (policy == HK_PREFAULT_TOUCH || sys_populate(from, size) != 0) {
+        if (policy == HK_PREFAULT_AUTO)
+            return;
+        touch(from, size);
+    }
+    hk_count_by(prefault_bytes, size);
+}
+
+superslab_totals_t superslab_totals(void) {
+    hk_lock(&hk_superslab_lock);
+    superslab_totals_t totals = {in_use(), free_slot_count,
+                                 atomic_load_explicit(&dirty_slot_count, memory_order_relaxed)};
+    hk_unlock(&hk_superslab_lock);
+    return totals;
+}
+
+static size_t check_one_locked(const superslab_t *s) {
+    size_t bad = 0;
+    bad += (s->dirty_mask & ~s->free_mask) != 0;
+    bad += s->binned != (s->free_mask != 0);
+    bad += s->binned && (s->order != largest_order(s->free_mask) || s->free_count != hk_popcount64(s->free_mask));
+    bad += s->dirty_mask != 0 && !s->queued;
+    if (bad != 0)
+        hk_message("check: superslab %u: free %x dirty %x binned %d queued %d", index_of(s), s->free_mask,
+                   s->dirty_mask, s->binned, s->queued);
+    return bad;
+}
+
+size_t superslab_check(void) {
+    size_t bad = 0, free_seen = 0, used_seen = 0;
+    hk_lock(&hk_superslab_lock);
+    size_t limit = map_count() / SLOTS;
+    for (size_t i = 1; i < limit; i++) {
+        const superslab_t *s = record(i);
+        if (!s->in_use)
+            continue;
+        used_seen++;
+        free_seen += hk_popcount64(s->free_mask);
+        bad += check_one_locked(s);
+    }
+    if (free_seen != free_slot_count || used_seen != in_use()) {
+        hk_message("check: superslabs in use %zu, counted %zu; free slots %zu, counted %zu", in_use(), used_seen,
+                   free_slot_count, free_seen);
+        bad++;
+    }
+    hk_unlock(&hk_superslab_lock);
+    return bad;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * superslab.h: the shared pool of slots.
+ *
+ * A superslab is 2 MiB of the region, 32 slots of 64 KiB. Slots of any use lie side by side. New slots come from the
+ * fullest superslab that has room, so that the emptiest drain and go back whole.
+ *
+ *     free_mask   1 = the slot is free
+ *     dirty_mask  1 = the slot is free and its pages may be resident and not zero; subset of free_mask
+ *
+ *   USED --slots_free--> FREE, DIRTY --purge after the delay--> FREE, clean --whole superslab free--> region
+ *
+ * Superslabs with a free slot wait in a bin by the largest aligned run of free slots and by the number of free slots.
+ * Those with dirty slots wait in a queue, oldest first. Everything is guarded by the superslab lock; purging itself
+ * (the system call) is done without it, on slots taken out of free_mask for the time.
+ *
+ * SUPERSLAB-1  dirty_mask is a subset of free_mask.
+ * SUPERSLAB-2  a superslab is in a bin exactly when free_mask is not 0, and in the bin that its mask says.
+ * SUPERSLAB-3  a superslab is in the dirty queue exactly when its `queued` flag is set; dirty_mask != 0 implies queued.
+ */
+#ifndef HK_SUPERSLAB_H
+#define HK_SUPERSLAB_H
+
+#include "base/base.h"
+#include "core/lock.h"
+#include "map/map.h"
+
+typedef struct superslab {
+    uint32_t free_mask;
+    uint32_t dirty_mask;
+    uint32_t next, previous;       /* bin list, indexes of superslabs, 0 ends */
+    uint32_t dirty_next;           /* dirty queue */
+    uint32_t dirty_since_ms;       /* low 32 bits of the clock when slots last became dirty */
+    uint8_t order, free_count;     /* the bin it is in */
+    bool binned, queued, purging, huge;
+    bool in_use;                   /* known to the pool: it holds slots or is in a bin */
+    uint8_t padding[33];
+} superslab_t;
+
+_Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");
+
+extern hk_lock_t hk_superslab_lock;
+
+typedef struct slots {
+    slot_t first; /* 0: memory is out */
+    bool zeroed;  /* every page of them reads as zeros */
+} slots_t;
+
+/* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */
+slots_t slots_alloc(size_t count, size_t align);
+
+/* Takes exactly the `count` slots from `first`, when all of them are free: growth in place. */
+bool slots_alloc_at(slot_t first, size_t count, bool *zeroed);
+
+/* Gives slots back; `dirty` when their pages may be resident. */
+void slots_free(slot_t first, size_t count, bool dirty);
+
+/* Gives pages back to the kernel of slots that have been free for at least `age_ms` before `now_ms`; clean empty
+ * superslabs beyond a few go back to the region. Returns the bytes given back. */
+size_t superslab_purge(uint64_t now_ms, uint64_t age_ms);
+
+/* Dirty memory that purging leaves alone (warm-up). */
+void superslab_set_floor(size_t bytes);
+
+/* Supplies the pages of fresh slots ahead of use, as HAKMEM_PREFAULT says. Call it without locks or under a heap's. */
+void slots_prefault(slot_t first, size_t count);
+
+/* Dirty bytes waiting, without a lock. */
+size_t superslab_dirty_bytes(void);
+
+/* Free slots (dirty or not) and superslabs in use, for statistics. */
+typedef struct superslab_totals {
+    size_t superslab_count;
+    size_t free_slots;
+    size_t dirty_slots;
+} superslab_totals_t;
+
+superslab_totals_t superslab_totals(void);
+
+/* Verifies SUPERSLAB-1..3; returns the violations found, each printed. */
+size_t superslab_check(void);
+
+#endif

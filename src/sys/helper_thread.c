@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * helper_thread.c: a kernel thread that libc does not know of.
+ *
+ * pthread_create would allocate from inside the allocator, would switch libc to its multi-threaded (slower) locks and
+ * would keep a process alive whose main thread has left. A raw clone(2) does none of it. The price: the thread must not
+ * touch thread-local storage; the library is built without stack protectors for that reason.
+ */
+#include "sys/sys.h"
+#include "sys/raw_call.h"
+
+#include <linux/prctl.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+enum {
+    HELPER_FLAGS = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                   CLONE_CHILD_CLEARTID
+};
+
+typedef struct helper_start {
+    void (*run)(void *);
+    void *argument;
+} helper_start_t;
+
+static __attribute__((used)) void helper_main(helper_start_t *start) {
+    (void)sys_call2(SYS_prctl, PR_SET_NAME, (long)"hakmem");
+    start->run(start->argument);
+}
+
+#if defined(__x86_64__)
+static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, helper_start_t *start) {
+    long result;
+    register long r10 __asm__("r10") = (long)alive;
+    register long r8 __asm__("r8") = 0;
+    register helper_start_t *r12 __asm__("r12") = start;
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "mov %%r12, %%rdi\n\t"
+                     "call *%[entry]\n\t"
+                     "mov %[exit], %%eax\n\t"
+                     "xor %%edi, %%edi\n\t"
+                     "syscall\n\t"
+                     "hlt\n\t"
+                     "1:"
+                     : "=a"(result)
+                     : "a"((long)SYS_clone), "D"(flags), "S"(stack_top), "d"(0L), "r"(r10), "r"(r8), "r"(r12),
+                       [entry] "b"(helper_main), [exit] "i"(SYS_exit)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+#else
+static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, helper_start_t *start) {
+    register long x8 __asm__("x8") = SYS_clone;
+    register long x0 __asm__("x0") = flags;
+    register void *x1 __asm__("x1") = stack_top;
+    register long x2 __asm__("x2") = 0;
+    register long x3 __asm__("x3") = 0;
+    register _Atomic uint32_t *x4 __asm__("x4") = alive;
+    register helper_start_t *x19 __asm__("x19") = start;
+    register void (*x20)(helper_start_t *) __asm__("x20") = helper_main;
+    __asm__ volatile("svc 0\n\t"
+                     "cbnz x0, 1f\n\t"
+                     "mov x29, xzr\n\t"
+                     "mov x0, x19\n\t"
+                     "blr x20\n\t"
+                     "mov x8, %[exit]\n\t"
+                     "mov x0, xzr\n\t"
+                     "svc 0\n\t"
+                     "1:"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x19), "r"(x20), [exit] "i"(SYS_exit)
+                     : "memory", "x30");
+    return x0;
+}
+#endif
+
+int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, _Atomic uint32_t *alive) {
+    /* The start record lives on the new stack, which outlives this call. */
+    helper_start_t *start = (helper_start_t *)((char *)stack + stack_size - 64);
+    start->run = run;
+    start->argument = argument;
+    uint64_t all = ~UINT64_C(0), before = 0;
+    (void)sys_call4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (long)&all, (long)&before, sizeof all);
+    atomic_store_explicit(alive, 1, memory_order_relaxed);
+    long got = clone_onto(start, HELPER_FLAGS, alive, start);
+    (void)sys_call4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&before, 0, sizeof before);
+    if (!sys_failed(got))
+        return 0;
+    atomic_store_explicit(alive, 0, memory_order_relaxed);
+    return (int)-got;
+}

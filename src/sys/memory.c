@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "sys/sys.h"
+#include "sys/raw_call.h"
+
+#include <linux/mman.h>
+#include <stdatomic.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA           0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+#ifndef __NR_process_madvise
+#define __NR_process_madvise 440
+#endif
+
+enum {
+    PIDFD_OF_SELF = -10001, /* PIDFD_SELF_THREAD_GROUP, pidfd_open(2), Linux 6.14 */
+    PURGE_BATCH_MAX = 64
+};
+
+size_t sys_page_size(void) {
+    static _Atomic size_t page_size;
+    size_t size = atomic_load_explicit(&page_size, memory_order_relaxed);
+    if (size == 0) {
+        size = getauxval(AT_PAGESZ);
+        if (size == 0)
+            size = 4096;
+        atomic_store_explicit(&page_size, size, memory_order_relaxed);
+    }
+    return size;
+}
+
+static long map(void *address, size_t size, int protection, int flags) {
+    return sys_call6(SYS_mmap, (long)address, (long)size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+}
+
+int sys_map_at(void *address, size_t size) {
+    long got = map(address, size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+    if (sys_failed(got))
+        return (int)-got;
+    if (got == (long)address)
+        return 0;
+    /* Kernels before 4.17 take the address for a hint. */
+    sys_unmap((void *)got, size);
+    return EEXIST;
+}
+
+void *sys_map(size_t size) {
+    long got = map(NULL, size, PROT_READ | PROT_WRITE, 0);
+    return sys_failed(got) ? NULL : (void *)got;
+}
+
+void *sys_map_none(size_t size) {
+    long got = map(NULL, size, PROT_NONE, MAP_NORESERVE);
+    return sys_failed(got) ? NULL : (void *)got;
+}
+
+int sys_map_over(void *address, size_t size) {
+    long got = map(address, size, PROT_READ | PROT_WRITE, MAP_FIXED);
+    return sys_failed(got) ? (int)-got : 0;
+}
+
+void sys_unmap(void *address, size_t size) { (void)sys_call2(SYS_munmap, (long)address, (long)size); }
+
+void *sys_remap(void *address, size_t old_size, size_t new_size) {
+    long got = sys_call4(SYS_mremap, (long)address, (long)old_size, (long)new_size, MREMAP_MAYMOVE);
+    return sys_failed(got) ? NULL : (void *)got;
+}
+
+int sys_move_pages(void *from, void *to, size_t size) {
+    long got = sys_call6(SYS_mremap, (long)from, (long)size, (long)size,
+                         MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, (long)to, 0);
+    return sys_failed(got) ? ENOTSUP : 0;
+}
+
+int sys_protect_none(void *address, size_t size) {
+    long got = sys_call3(SYS_mprotect, (long)address, (long)size, PROT_NONE);
+    return sys_failed(got) ? (int)-got : 0;
+}
+
+static int advise(void *address, size_t size, int advice) {
+    long got = sys_call3(SYS_madvise, (long)address, (long)size, advice);
+    return sys_failed(got) ? (int)-got : 0;
+}
+
+int sys_purge(void *address, size_t size) { return advise(address, size, MADV_DONTNEED); }
+
+size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
+    /* sys_range_t has the layout of struct iovec. Written once a process: whether the kernel takes our own pidfd. */
+    static _Atomic bool unavailable;
+    size_t calls = 0;
+    for (size_t done = 0; done < count;) {
+        size_t batch = hk_min(count - done, PURGE_BATCH_MAX);
+        if (batch > 1 && !atomic_load_explicit(&unavailable, memory_order_relaxed)) {
+            long got = sys_call6(__NR_process_madvise, PIDFD_OF_SELF, (long)(ranges + done), (long)batch,
+                                 MADV_DONTNEED, 0, 0);
+            if (!sys_failed(got)) {
+                done += batch;
+                calls++;
+                continue;
+            }
+            atomic_store_explicit(&unavailable, true, memory_order_relaxed);
+        }
+        (void)sys_purge(ranges[done].address, ranges[done].size);
+        done++;
+        calls++;
+    }
+    return calls;
+}
+
+int sys_advise_huge(void *address, size_t size) { return advise(address, size, MADV_HUGEPAGE); }
+int sys_advise_no_huge(void *address, size_t size) { return advise(address, size, MADV_NOHUGEPAGE); }
+int sys_collapse(void *address, size_t size) { return advise(address, size, MADV_COLLAPSE); }
+int sys_populate(void *address, size_t size) { return advise(address, size, MADV_POPULATE_WRITE); }
+
+bool sys_huge_pages_unasked(void) {
+    char text[64];
+    long fd = sys_open_read("/sys/kernel/mm/transparent_hugepage/enabled");
+    if (fd < 0)
+        return false;
+    long length = sys_read(fd, text, sizeof text);
+    sys_close(fd);
+    return length > 8 && text[0] == '[';
+}
+
+void sys_name_range(void *address, size_t size, const char *name) {
+    (void)sys_call6(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)address, (long)size, (long)name, 0);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "sys/sys.h"
+#include "sys/raw_call.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANDOM_NONBLOCK = 1 /* GRND_NONBLOCK */ };
+
+extern char **environ;
+
+size_t sys_address_space_limit(void) {
+    struct rlimit limit = {0};
+    long got = sys_call4(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&limit);
+    return sys_failed(got) || limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
+}
+
+bool sys_is_secure(void) { return getauxval(AT_SECURE) != 0; }
+
+char *const *sys_environment(void) { return environ; }
+
+unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
+
+uint64_t sys_now_ms(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void sys_random(void *buffer, size_t size) {
+    long got = sys_call3(SYS_getrandom, (long)buffer, (long)size, RANDOM_NONBLOCK);
+    if (got == (long)size)
+        return;
+    const unsigned char *seed = (const unsigned char *)getauxval(AT_RANDOM);
+    uint64_t mix = sys_now_ms() * UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t i = 0; i < size; i++) {
+        mix = (mix ^ (seed ? seed[i % 16] : i)) * UINT64_C(0xbf58476d1ce4e5b9);
+        ((unsigned char *)buffer)[i] = (unsigned char)(mix >> 56);
+    }
+}
+
+_Noreturn void sys_abort(void) {
+    long pid = sys_call1(SYS_getpid, 0);
+    long tid = sys_call1(SYS_gettid, 0);
+    (void)sys_call3(SYS_tgkill, pid, tid, SIGABRT);
+    /* The signal was blocked, ignored or handled: insist with the default action. */
+    struct {
+        void *handler;
+        unsigned long flags;
+        void *restorer;
+        uint64_t mask;
+    } action = {0};
+    uint64_t abort_only = UINT64_C(1) << (SIGABRT - 1);
+    (void)sys_call4(SYS_rt_sigaction, SIGABRT, (long)&action, 0, sizeof action.mask);
+    (void)sys_call4(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&abort_only, 0, sizeof abort_only);
+    (void)sys_call3(SYS_tgkill, pid, tid, SIGABRT);
+    for (;;)
+        (void)sys_call1(SYS_exit_group, 134);
+}
+
+long sys_open_read(const char *path) {
+    return sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
+}
+
+long sys_read(long fd, void *buffer, size_t size) {
+    long got;
+    do
+        got = sys_call3(SYS_read, fd, (long)buffer, (long)size);
+    while (got == -EINTR);
+    return got;
+}
+
+void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
+
+void sys_write_all(int fd, const void *buffer, size_t size) {
+    const char *at = buffer;
+    while (size > 0) {
+        long got = sys_call3(SYS_write, fd, (long)at, (long)size);
+        if (got == -EINTR)
+            continue;
+        if (got <= 0)
+            return;
+        at += got;
+        size -= (size_t)got;
+    }
+}
+
+void sys_futex_wait(const _Atomic uint32_t *word, uint32_t expected, uint32_t timeout_ms) {
+    struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    (void)sys_call4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected,
+                    timeout_ms == UINT32_MAX ? 0 : (long)&timeout);
+}
+
+void sys_futex_wake(const _Atomic uint32_t *word, int count) {
+    (void)sys_call3(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, count);
+}
+
+void sys_cpu_relax(void) {
+#if defined(__x86_64__)
+    __asm__ volatile("pause");
+#else
+    __asm__ volatile("isb");
+#endif
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#include "sys/signals.h"
+
+#include "sys/raw_call.h"
+
+#include <errno.h>
+
+int sys_signal_catch(int number, void (*handler)(int, siginfo_t *, void *), struct sigaction *previous) {
+    struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    (void)sigemptyset(&action.sa_mask);
+    return sigaction(number, &action, previous) == 0 ? 0 : errno;
+}
+
+void sys_signal_restore(int number, const struct sigaction *previous) {
+    (void)sigaction(number, previous, NULL);
+}
+
+void sys_signal_resend(int number, const siginfo_t *info) {
+    long process = sys_call1(SYS_getpid, 0);
+    long thread = sys_call1(SYS_gettid, 0);
+    (void)sys_call4(SYS_rt_tgsigqueueinfo, process, thread, number, (long)info);
+}
+
+bool sys_signal_stack(void *stack, size_t size) {
+    stack_t present;
+    if (sigaltstack(NULL, &present) != 0 || (present.ss_flags & SS_DISABLE) == 0)
+        return false;
+    stack_t wanted = {.ss_sp = stack, .ss_size = size};
+    return sigaltstack(&wanted, NULL) == 0;
+}

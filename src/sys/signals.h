@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * signals.h: catching a signal, letting go of it again, and passing on the very signal that was caught. All but
+ * sys_signal_stack may be called in a signal handler.
+ */
+#ifndef HK_SIGNALS_H
+#define HK_SIGNALS_H
+
+#include "base/base.h"
+
+#include <signal.h>
+
+/* Installs `handler`, on the alternate stack where the thread has one. Returns 0 or an errno value. */
+int sys_signal_catch(int number, void (*handler)(int, siginfo_t *, void *), struct sigaction *previous);
+
+void sys_signal_restore(int number, const struct sigaction *previous);
+
+/* Sends the calling thread the signal again, with all that `info` says (rt_tgsigqueueinfo). */
+void sys_signal_resend(int number, const siginfo_t *info);
+
+/* Gives the calling thread `stack` to handle signals on, unless it has such a stack. True when it took it. */
+bool sys_signal_stack(void *stack, size_t size);
+
+#endif

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""gcc: compiles hakmem itself; every object file is the same as the one that gcc makes on the system's malloc."""
+
+import glob
+import os
+
+from harness import program
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+FLAGS = ["-std=gnu17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-D_GNU_SOURCE", '-DHK_BUILD_TYPE="test"', "-Isrc", "-Iinclude"]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def work(job):
+    gcc = job.need("gcc")
+    sources = sorted(os.path.relpath(path, ROOT) for path in glob.glob(ROOT + "/src/*/*.c"))
+    job.check(sources, "no sources")
+    # The same name both times: the command line is part of what -g records.
+    result = job.path("object.o")
+    objects = []
+    for number, source in enumerate(sources):
+        command = [gcc] + FLAGS + ["-c", source, "-o", result]
+        job.plain(command, cwd=ROOT)
+        expected = read(result)
+        os.unlink(result)
+        job.run(command, cwd=ROOT)
+        job.check(read(result) == expected, "%s compiles to another object than on the system's malloc" % source)
+        objects.append(job.path("object.%d.o" % number))
+        os.rename(result, objects[-1])
+    library = job.path("linked.so")
+    job.run([gcc, "-shared", "-o", library] + objects)
+    job.check(b"hak_version" in read(library), "the linked library lacks hak_version")
+    compiler = job.run([gcc, "-print-prog-name=cc1"]).stdout.decode().strip()
+    count = job.prove([compiler, "-quiet", "-O2", "-Isrc", "-Iinclude", "-D_GNU_SOURCE", '-DHK_BUILD_TYPE="test"', sources[0],
+                       "-o", job.path("assembly.s")], 10000, cwd=ROOT)
+    return "%d files compiled to the same objects, then linked; %d allocations in one compilation" % (len(sources), count)
+
+
+program(work)
