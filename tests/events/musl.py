@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-FLAGS = ["-std=gnu17", "-O2", "-fno-builtin", "-ftls-model=initial-exec", "-D_GNU_SOURCE"]
+FLAGS = ["-std=gnu17", "-O2", "-fno-builtin", "-ftls-model=initial-exec", "-D_GNU_SOURCE", "-DTEST_STATIC"]
 
 
 def main():

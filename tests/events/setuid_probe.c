@@ -3,7 +3,6 @@
  * Run by setuid.py with HAKMEM_* in the environment: prints what is in force. Linked statically, so that a privileged
  * start finds the allocator.
  */
-#define TEST_STATIC
 #include "testing.h"
 
 #include <sys/auxv.h>

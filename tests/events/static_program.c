@@ -2,9 +2,6 @@
  *
  * A statically linked program (glibc's or musl's libc) with the allocator in it: all names, threads, fork, exit.
  */
-#ifndef TEST_STATIC
-#define TEST_STATIC
-#endif
 #include "busy.h"
 
 #include <sys/wait.h>
