@@ -65,7 +65,8 @@ static const bug bugs[] = {
 int main(int argc, char **argv) {
     test_require_hakmem();
     test_alarm(60);
-    test_say("text %#zx %#zx\n", (size_t)__executable_start, (size_t)etext);
+    if (argc == 2)
+        test_say("text %#zx %#zx\n", (size_t)__executable_start, (size_t)etext);
     for (const bug &b : bugs) {
         if (argc != 2) {
             test_say("%s\n", b.name);

@@ -38,8 +38,8 @@ def double(detail):
     return ("double free of", detail, {})
 
 
-def wrong_size(given):
-    return ("free_sized of wrong size", rf"{{size}}-byte block, size {given} given", {})
+def wrong_size(given, verb="free_sized"):
+    return (f"{verb} of wrong size", rf"{{size}}-byte block, size {given} given", {})
 
 
 def written(offset, size=r"{size}"):
@@ -113,7 +113,7 @@ EXPECTED = {
     "sized_wrong_mid": wrong_size(100),
     "sized_wrong_large": wrong_size(64),
     "sized_wrong_small_as_large": wrong_size(MIB),
-    "sized_aligned_wrong": ("free_(?:aligned_)?sized of wrong size", r"{size}-byte block, size 1024 given", {}),
+    "sized_aligned_wrong": wrong_size(1024, "free_aligned_sized"),
     "write_after_free_24": written(24),
     "write_after_free_8": written(8),
     "write_after_free_first": written(0),
@@ -124,13 +124,13 @@ EXPECTED = {
     "overflow_full_class": overflow(64, 64),
     "overflow_mid": overflow(5000, 5000),
     "overflow_at_realloc": overflow(24, 24),
-    "sized_delete_wrong": wrong_size(128),
-    "sized_delete_array_wrong": wrong_size(400),
-    "sized_delete_aligned_wrong": wrong_size(4096),
+    "sized_delete_wrong": wrong_size(128, "operator delete"),
+    "sized_delete_array_wrong": wrong_size(400, r"operator delete\[\]"),
+    "sized_delete_aligned_wrong": wrong_size(4096, "operator delete"),
     "double_delete": double(BLOCK_FREE),
     "double_delete_sized": double(BLOCK_FREE),
-    "delete_interior": inside(16, "(?:free|operator delete)"),
-    "delete_wild": foreign(NOT_MAPPED, "(?:free|operator delete)"),
+    "delete_interior": inside(16, "operator delete"),
+    "delete_wild": foreign(NOT_MAPPED, "operator delete"),
 }
 
 # Damage is seen when the block is next handed out, so these may be reported at a free, a malloc or a check.
