@@ -51,6 +51,9 @@ _Noreturn void hk_assert_failed(const char *what, const char *file, int line);
             hk_assert_failed(#cond, __FILE__, __LINE__);                                                               \
     } while (0)
 
+/* Keeps the compiler from computing `x` twice in two forms; no instruction of its own. */
+#define HK_OPAQUE(x) __asm__("" : "+r"(x))
+
 HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
 HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }
 

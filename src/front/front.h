@@ -12,10 +12,18 @@
 #include "heap/alloc.h"
 #include "heap/heap.h"
 
+/* Magazine and class record of the class whose number times 16 is `offset`. */
+_Static_assert(sizeof(bin_t) == 16 && sizeof(size_class_t) == 16, "one offset serves both");
+HK_INLINE bin_t *front_bin(heap_front_t *front, size_t offset) { return (bin_t *)((char *)front->bins + offset); }
+HK_INLINE const size_class_t *front_class_record(size_t offset) {
+    return (const size_class_t *)((const char *)hk_classes + offset);
+}
+
 /* Takes the top block of a magazine, or leaves for the slow path: the magazine is empty or the countdown ran out. */
 HK_INLINE void *front_pop(heap_front_t *front, bin_t *bin, size_t size) {
+    HK_OPAQUE(bin);
     uint64_t state = atomic_load_explicit(&bin->state, memory_order_relaxed);
-    unsigned count = BIN_COUNT(state);
+    size_t count = BIN_COUNT(state);
     if (hk_unlikely(count == 0))
         return heap_malloc_slow(size);
     if (hk_unlikely((front->countdown -= (int64_t)size) < 0))
@@ -30,9 +38,9 @@ HK_INLINE void *front_malloc(size_t size) {
     heap_front_t *front = hk_front;
     size_t size_minus_1 = size - 1; /* 0 becomes the largest size: the slow path knows it */
     if (hk_likely(size_minus_1 < HK_TINY_MAX))
-        return front_pop(front, (bin_t *)((char *)front->bins + (size_minus_1 & ~(size_t)15)), size);
+        return front_pop(front, front_bin(front, size_minus_1 & ~(size_t)15), size);
     if (hk_likely(size_minus_1 < HK_MID_MAX))
-        return front_pop(front, &front->bins[class_of_mid(size_minus_1)], size);
+        return front_pop(front, front_bin(front, (size_t)class_of_mid(size_minus_1) << 4), size);
     return heap_malloc_slow(size);
 }
 
@@ -44,22 +52,25 @@ HK_INLINE uint32_t front_class(const heap_front_t *front, const void *block) {
 
 /* The checks and the push of an own block. */
 HK_INLINE void front_push(heap_front_t *front, void *block, uint32_t cls) {
+    size_t offset = (size_t)cls << 4;
+    HK_OPAQUE(offset);
     uint64_t key = block_key(front, block);
-    if (hk_unlikely(!class_is_block(&hk_classes[cls], block) || ((uint64_t *)block)[1] == key)) {
-        heap_free_suspect(block, cls);
+    if (hk_unlikely(!class_is_block(front_class_record(offset), block) || ((uint64_t *)block)[1] == key)) {
+        heap_free_suspect(block, (uint32_t)(offset >> 4));
         return;
     }
     ((uint64_t *)block)[1] = key;
-    bin_t *bin = &front->bins[cls];
+    bin_t *bin = front_bin(front, offset);
+    HK_OPAQUE(bin);
     uint64_t state = atomic_load_explicit(&bin->state, memory_order_relaxed);
-    if (hk_unlikely(BIN_COUNT(state) >= BIN_CAPACITY(state))) {
-        heap_free_full(block, cls);
+    if (hk_unlikely(BIN_ROOM(state) == 0)) {
+        heap_free_full(block, (uint32_t)(offset >> 4));
         return;
     }
     bin->slots[BIN_COUNT(state)] = block;
     /* For the child of a fork: the block is in place before it counts. */
     atomic_signal_fence(memory_order_release);
-    atomic_store_explicit(&bin->state, state + 1, memory_order_relaxed);
+    atomic_store_explicit(&bin->state, state - BIN_PUSH, memory_order_relaxed);
 }
 
 HK_INLINE void front_free(void *block) {

@@ -41,17 +41,19 @@ enum {
 
 enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN };
 
-/* A magazine. `state` packs what the fast path changes into one word: count (bits 0..15), capacity (16..31) and the number
- * of pops (32..63), so that counting allocations is free. */
+/* A magazine. `state` packs what the fast path changes into one word: count (bits 0..15), room = capacity - count (16..31)
+ * and the number of pops (32..63), so that one addition does it all and counting allocations is free. */
 typedef struct bin {
     void **slots;
     _Atomic uint64_t state;
 } bin_t;
 
-#define BIN_COUNT(state)    ((unsigned)((state)&0xffff))
-#define BIN_CAPACITY(state) ((unsigned)((state) >> 16) & 0xffff)
+#define BIN_COUNT(state)    ((size_t)(uint16_t)(state))
+#define BIN_ROOM(state)     ((unsigned)((state) >> 16) & 0xffff)
+#define BIN_CAPACITY(state) ((unsigned)BIN_COUNT(state) + BIN_ROOM(state))
 #define BIN_POPS(state)     ((uint64_t)(state) >> 32)
-#define BIN_POP             UINT64_C(0xffffffff) /* pops + 1, count - 1 */
+#define BIN_POP             UINT64_C(0x10000ffff) /* add: pops + 1, room + 1, count - 1 */
+#define BIN_PUSH            UINT64_C(0xffff)      /* subtract: room - 1, count + 1 */
 
 typedef struct heap_front {
     uint32_t tag; /* id << 8 */

@@ -26,7 +26,7 @@ enum {
 static uint64_t state_load(const bin_t *bin) { return atomic_load_explicit(&bin->state, memory_order_relaxed); }
 
 static void state_store(bin_t *bin, unsigned count, unsigned capacity, uint64_t pops) {
-    atomic_store_explicit(&bin->state, count | (uint64_t)capacity << 16 | pops << 32, memory_order_relaxed);
+    atomic_store_explicit(&bin->state, count | (uint64_t)(capacity - count) << 16 | pops << 32, memory_order_relaxed);
 }
 
 static void set_count(bin_t *bin, unsigned count) {
@@ -49,7 +49,7 @@ static bool set_capacity(bin_t *bin, unsigned capacity) {
     void **old = bin->slots;
     bin->slots = slots;
     atomic_signal_fence(memory_order_release);
-    state_store(bin, BIN_COUNT(state), capacity, BIN_POPS(state));
+    state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
     atomic_signal_fence(memory_order_release);
     meta_free(old, BIN_CAPACITY(state) * sizeof *slots);
     return true;
@@ -137,7 +137,7 @@ static void report_doubled(const flush_report_t *report, unsigned cls) {
 /* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
 static void flush(heap_t *h, unsigned cls, unsigned count) {
     bin_t *bin = &h->front.bins[cls];
-    unsigned have = BIN_COUNT(state_load(bin));
+    unsigned have = (unsigned)BIN_COUNT(state_load(bin));
     flush_report_t report = {.count = 0};
     heap_lock(h);
     give_blocks_locked(h, cls, bin->slots, count, &report);
@@ -214,33 +214,33 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
 void magazine_free(heap_t *h, unsigned cls, void *block) {
     bin_t *bin = &h->front.bins[cls];
     uint64_t state = state_load(bin);
-    if (BIN_COUNT(state) >= BIN_CAPACITY(state)) {
+    if (BIN_ROOM(state) == 0) {
         note_event(h, cls);
         state = state_load(bin);
         if (BIN_CAPACITY(state) == 0) {
             magazine_give_one(h, cls, block);
             return;
         }
-        if (BIN_COUNT(state) >= BIN_CAPACITY(state))
-            flush(h, cls, (BIN_COUNT(state) + 1) / 2);
+        if (BIN_ROOM(state) == 0)
+            flush(h, cls, (unsigned)(BIN_COUNT(state) + 1) / 2);
         state = state_load(bin);
     }
     bin->slots[BIN_COUNT(state)] = block;
     atomic_signal_fence(memory_order_release);
-    atomic_store_explicit(&bin->state, state + 1, memory_order_relaxed);
+    atomic_store_explicit(&bin->state, state - BIN_PUSH, memory_order_relaxed);
 }
 
 static void harvest_locked(heap_t *h, unsigned cls) {
     bin_t *bin = &h->front.bins[cls];
     uint64_t state = state_load(bin);
     h->class_stats[cls].pops += BIN_POPS(state);
-    state_store(bin, BIN_COUNT(state), BIN_CAPACITY(state), 0);
+    state_store(bin, (unsigned)BIN_COUNT(state), BIN_CAPACITY(state), 0);
 }
 
 void magazine_drop_all(heap_t *h) {
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
         bin_t *bin = &h->front.bins[cls];
-        unsigned count = BIN_COUNT(state_load(bin));
+        unsigned count = (unsigned)BIN_COUNT(state_load(bin));
         if (count > 0)
             flush(h, cls, count);
         heap_lock(h);
@@ -253,7 +253,7 @@ void magazine_drop_all(heap_t *h) {
 /* An idle class gives back what it holds, and half of its capacity. */
 static void shrink(heap_t *h, unsigned cls, unsigned capacity) {
     bin_t *bin = &h->front.bins[cls];
-    unsigned count = BIN_COUNT(state_load(bin));
+    unsigned count = (unsigned)BIN_COUNT(state_load(bin));
     unsigned wanted = capacity / 2 < hk_class_info[cls].magazine_min ? 0 : capacity / 2;
     if (count > wanted)
         flush(h, cls, count - wanted);

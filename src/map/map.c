@@ -16,7 +16,7 @@ int map_cover(size_t slot_count) {
     int error = region_area_cover(REGION_AREA_TABLE, slot_count * sizeof(uint32_t));
     if (error != 0)
         return error;
-    /* Release: pairs with the data dependency of readers on `count`; the memory behind it is mapped by now. */
-    atomic_store_explicit(&hk_map.count, slot_count, memory_order_release);
+    /* Release: the memory behind the entries is mapped by now. */
+    __atomic_store_n(&hk_map.count, slot_count, __ATOMIC_RELEASE);
     return 0;
 }
