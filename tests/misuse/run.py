@@ -129,8 +129,8 @@ EXPECTED = {
     "sized_delete_aligned_wrong": wrong_size(4096, "operator delete"),
     "double_delete": double(BLOCK_FREE),
     "double_delete_sized": double(BLOCK_FREE),
-    "delete_interior": inside(16, "operator delete"),
-    "delete_wild": foreign(NOT_MAPPED, "operator delete"),
+    "delete_interior": inside(16),
+    "delete_wild": foreign(NOT_MAPPED),
 }
 
 # Damage is seen when the block is next handed out, so these may be reported at a free, a malloc or a check.
