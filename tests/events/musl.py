@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Builds the library's sources with musl-gcc, statically, together with static_program.c, and runs the result.
+
+    musl.py SOURCE_DIRECTORY WORK_DIRECTORY
+
+Skips (77) where musl-gcc is not installed.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+FLAGS = ["-std=gnu17", "-O2", "-fno-builtin", "-ftls-model=initial-exec", "-D_GNU_SOURCE", "-DTEST_STATIC"]
+
+
+def main():
+    source, work = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    compiler = shutil.which("musl-gcc")
+    if compiler is None:
+        print("skipped: no musl-gcc")
+        return 77
+    work.mkdir(parents=True, exist_ok=True)
+    includes = [f"-I{source / d}" for d in ("src", "include", "tests")]
+    objects = []
+    sources = sorted(source.glob("src/**/*.c")) + [source / "tests/events/static_program.c"]
+    for file in sources:
+        target = work / (str(file.relative_to(source)).replace("/", "_") + ".o")
+        unit = [compiler, *FLAGS, *includes, "-c", str(file), "-o", str(target)]
+        # Unit tests lie beside the sources they test and have a main of their own.
+        if file.name.endswith("_test.c"):
+            continue
+        subprocess.run(unit, check=True)
+        objects.append(str(target))
+    program = work / "static_program_musl"
+    subprocess.run([compiler, "-static", "-pthread", *objects, "-o", str(program)], check=True)
+    return subprocess.run([str(program)], timeout=120).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Builds the library with gcc and clang at -O2 and -O3 and runs fastpath.py on each.
+
+    variants.py SOURCE_DIRECTORY WORK_DIRECTORY TRACE-PROGRAM
+
+A compiler that is not installed is named and left out.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+
+def build(source, work, compiler, level):
+    directory = work / f"{compiler}{level}"
+    configure = ["cmake", "-S", source, "-B", directory, f"-DCMAKE_C_COMPILER={compiler}", "-DHAKMEM_TESTS=OFF"]
+    flags = [f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={level} -g", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"]
+    subprocess.run(configure + flags, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", directory, "--target", "hakmem_shared"], check=True, stdout=subprocess.DEVNULL)
+    return directory / "libhakmem.so"
+
+
+def main():
+    source, work, trace = sys.argv[1:4]
+    failed = tried = 0
+    for compiler in ("gcc", "clang"):
+        if shutil.which(compiler) is None:
+            print(f"skip: no {compiler}")
+            continue
+        for level in ("-O2", "-O3"):
+            library = build(source, pathlib.Path(work), compiler, level)
+            print(f"--- {compiler} {level}", flush=True)
+            script = str(pathlib.Path(__file__).with_name("fastpath.py"))
+            failed += subprocess.run([sys.executable, script, str(library), trace], check=False).returncode != 0
+            tried += 1
+    return 77 if tried == 0 else 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

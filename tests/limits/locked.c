@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mlockall(MCL_CURRENT | MCL_FUTURE): every mapping is made resident and cannot be given back by MADV_DONTNEED. The
+ * allocator must not lock address space it only reserves, must still return zeros from calloc for reused memory, and
+ * must answer ENOMEM at RLIMIT_MEMLOCK.
+ */
+#include "testing.h"
+
+#include <sys/resource.h>
+
+enum { BLOCKS = 3000 };
+
+static void *blocks[BLOCKS];
+
+static size_t size_of(unsigned i) { return 1 + (size_t)i * 7919 % (i % 100 == 0 ? 1500000 : 12000); }
+
+static void churn(void) {
+    for (unsigned round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < BLOCKS; i++) {
+            blocks[i] = i % 2 ? malloc(size_of(i)) : calloc(1, size_of(i));
+            CHECK(blocks[i] != NULL);
+            CHECK(i % 2 || test_is_zero(blocks[i], size_of(i)));
+            memset(blocks[i], 0xff, size_of(i));
+        }
+        for (unsigned i = 0; i < BLOCKS; i++)
+            free(blocks[i]);
+        if (round % 2)
+            test_trim();
+        test_sleep_us(700000); /* purging by time must cope as well */
+    }
+    free(malloc(200 * TEST_MIB));
+    void *zeros = calloc(1, 20 * TEST_MIB);
+    CHECK(zeros != NULL && test_is_zero(zeros, 20 * TEST_MIB));
+    free(zeros);
+}
+
+static void until_refused(void) {
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+    limit.rlim_cur = limit.rlim_max < 64 * TEST_MIB ? limit.rlim_max : 64 * TEST_MIB;
+    CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+    CHECK(setresuid(65534, 65534, 65534) == 0); /* without CAP_IPC_LOCK the limit counts */
+    for (unsigned round = 0; round < 2; round++) {
+        unsigned count = 0;
+        errno = 0;
+        while (count < BLOCKS && (blocks[count] = malloc(100000)) != NULL)
+            memset(blocks[count++], 1, 100000);
+        CHECK_SAY(count < BLOCKS && errno == ENOMEM, "%u blocks", count);
+        while (count > 0)
+            free(blocks[--count]);
+    }
+}
+
+int main(void) {
+    test_require_hakmem();
+    test_alarm(60);
+    if (geteuid() != 0)
+        test_skip("needs root");
+    free(malloc(100));
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        test_skip("mlockall is not allowed");
+    long locked_kib = test_status_kib("VmLck:"), resident_kib = test_rss_kib();
+    churn();
+    CHECK_HEAP();
+    test_say("resident %ld KiB at first, %ld at the end (%ld KiB locked address space at first)\n", resident_kib,
+             test_rss_kib(), locked_kib);
+    CHECK(test_rss_kib() < resident_kib + 400 * 1024);
+    until_refused();
+    CHECK_HEAP();
+    return TEST_PASS;
+}

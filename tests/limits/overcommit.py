@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""vm.overcommit_memory=2: reserved address space must not be charged, refusals are ENOMEM.
+
+    overcommit.py LIBRARY OOM_PROGRAM MODEL_PROGRAM
+
+Needs a writable /proc/sys/vm/overcommit_memory and room under the commit limit; skips (77) otherwise. The setting is put
+back whatever happens.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+SETTING = "/proc/sys/vm/overcommit_memory"
+
+
+def read(path):
+    with open(path, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def write(value):
+    with open(SETTING, "w", encoding="ascii") as file:
+        file.write(value)
+
+
+def room_kib():
+    text = read("/proc/meminfo")
+    limit, used = (int(re.search(rf"{name}:\s+(\d+)", text)[1]) for name in ("CommitLimit", "Committed_AS"))
+    return limit - used
+
+
+def main():
+    library, oom, model = sys.argv[1:4]
+    before = read(SETTING)
+    if room_kib() < 4 << 20:
+        print("skipped: not enough room under the commit limit")
+        return 77
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    environment = {**os.environ, "LD_PRELOAD": library}
+    try:
+        write("2")
+    except OSError:
+        print("skipped: the setting cannot be changed")
+        return 77
+    failed = False
+    try:
+        charged = room_kib()
+        for command in ([oom, "none", "150000"], [model, "--seconds", "1", "--max-live", "50000000"]):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+            if done.returncode != 0:
+                failed = True
+                print(f"{command}: status {done.returncode}: {done.stdout}{done.stderr}")
+        # A process that only starts must not be charged for what it reserves.
+        idle = subprocess.Popen(["sleep", "5"], env=environment)
+        subprocess.run(["sleep", "0.2"], check=True)
+        charged -= room_kib()
+        idle.kill()
+        idle.wait()
+        print(f"an idle process is charged {charged} KiB")
+        if charged > 65536:
+            failed = True
+    finally:
+        write(before)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory of the C library's own malloc, handed over by a plug-in (plugin.c, argument 1): the program frees it, asks for
+ * its size and reallocates it, from several threads. All of it goes to its owner, contents are kept, nothing is reported.
+ */
+#include "testing.h"
+
+static void *(*plugin_malloc)(size_t);
+static void *(*plugin_aligned)(size_t, size_t);
+static char *(*plugin_duplicate)(const char *);
+
+static void find(void *plugin, const char *name, void *function) {
+    void *address = dlsym(plugin, name);
+    CHECK_SAY(address != NULL, "%s", name);
+    memcpy(function, &address, sizeof address);
+}
+
+static void *trade(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < 20000; i++) {
+        size_t size = 1 + i * 37 % 3000;
+        char *p = (char *)plugin_malloc(size);
+        test_fill(p, size, i);
+        if (i % 3 == 0) {
+            CHECK(malloc_usable_size(p) >= size);
+            p = (char *)realloc(p, 2 * size);
+            CHECK(p != NULL && test_holds(p, size, i));
+        }
+        free(p);
+        free(malloc(size));
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    test_require_hakmem();
+    test_alarm(60);
+    CHECK(argc == 2);
+    void *plugin = dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
+    if (plugin == NULL)
+        test_fail("failed: %s\n", dlerror());
+    find(plugin, "plugin_malloc", &plugin_malloc);
+    find(plugin, "plugin_aligned", &plugin_aligned);
+    find(plugin, "plugin_duplicate", &plugin_duplicate);
+
+    char *text = plugin_duplicate("libc's own");
+    CHECK(strcmp(text, "libc's own") == 0);
+    free(text);
+    void *mapped = plugin_malloc(8 * TEST_MIB); /* libc maps it on its own */
+    CHECK(malloc_usable_size(mapped) >= 8 * TEST_MIB);
+    mapped = realloc(mapped, 16 * TEST_MIB);
+    CHECK(mapped != NULL);
+    free(mapped);
+    free(plugin_aligned(4096, 8192));
+    trade(NULL);
+    pthread_t threads[4];
+    for (unsigned i = 0; i < 4; i++)
+        threads[i] = test_thread(trade, NULL);
+    for (unsigned i = 0; i < 4; i++)
+        test_join(threads[i]);
+
+    hak_stats_t *stats = (hak_stats_t *)test_pages(sizeof *stats);
+    if (test_stats(stats) == 0) {
+        CHECK_SAY(stats->errors == 0, "%llu errors", (unsigned long long)stats->errors);
+        CHECK_SAY(stats->foreign_forwards >= 100000, "%llu forwards", (unsigned long long)stats->foreign_forwards);
+    }
+    CHECK_HEAP();
+    return TEST_PASS;
+}

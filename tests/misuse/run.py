@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs every bug of bugs.c and bugs_cxx.cpp under hakmem and checks the exact message and what follows it.
+
+    run.py LIBRARY BUGS BUGS_CXX [NAME...]
+
+Three runs each: by default the program dies by SIGABRT after one line on stderr; with HAKMEM_ON_ERROR=report it prints
+that line and goes on; with =ignore it goes on in silence. `{ptr}`, `{base}` and `{size}` stand for what the program
+announced about the block; the caller must lie in the program's own code.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+BLOCK_FREE = r"{size}-byte block, free"
+GONE = r"no live block here, memory was freed"
+EITHER = rf"(?:{BLOCK_FREE}|{GONE})"
+ANONYMOUS = r"anonymous memory not from hakmem"
+NOT_MAPPED = r"not mapped"
+
+
+def inside(offset, verb="free"):
+    return (f"{verb} of interior pointer", rf"{{size}}-byte block at {{base}}, offset {offset}", {})
+
+
+def misaligned(offset):
+    return ("free of misaligned pointer", rf"{{size}}-byte block at {{base}}, offset {offset}", {})
+
+
+def foreign(detail, verb="free"):
+    return (f"{verb} of foreign pointer", detail, {})
+
+
+def double(detail):
+    return ("double free of", detail, {})
+
+
+def wrong_size(given, verb="free_sized"):
+    return (f"{verb} of wrong size", rf"{{size}}-byte block, size {given} given", {})
+
+
+def written(offset, size=r"{size}"):
+    return ("write after free of", rf"{size}-byte block, offset {offset}", {"HAKMEM_SAFE": "2"})
+
+
+def overflow(asked, offset):
+    return ("overflow of", rf"\d+-byte block, {asked} bytes asked for, offset {offset} overwritten", {"HAKMEM_SAFE": "3"})
+
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+# name: (what, detail as a regular expression, environment)
+EXPECTED = {
+    "double_free_tiny": double(BLOCK_FREE),
+    "double_free_smallest": double(BLOCK_FREE),
+    "double_free_zero": double(BLOCK_FREE),
+    "double_free_mid": double(BLOCK_FREE),
+    "double_free_mid_top": double(EITHER),
+    "double_free_large": double(EITHER),
+    "double_free_huge": double(EITHER),
+    "double_free_after_1": double(BLOCK_FREE),
+    "double_free_after_10": double(BLOCK_FREE),
+    "double_free_after_1000": double(BLOCK_FREE),
+    "double_free_slab_gone": double(EITHER),
+    "double_free_large_reused_cache": double(EITHER),
+    "double_free_other_thread": double(BLOCK_FREE),
+    "double_free_both_remote": double(BLOCK_FREE),
+    "double_free_remote_first": double(BLOCK_FREE),
+    "double_free_aligned": double(EITHER),
+    "realloc_freed": ("realloc of freed block", BLOCK_FREE, {}),
+    "realloc_freed_same_size": ("realloc of freed block", BLOCK_FREE, {}),
+    "realloc_freed_large": ("realloc of freed block", EITHER, {}),
+    "realloc_then_free_old": double(BLOCK_FREE),
+    "interior_tiny": inside(16),
+    "interior_tiny_far": inside(512),
+    "interior_mid": inside(4096),
+    "interior_mid_top": inside(64 * KIB),
+    "interior_large": inside(4096),
+    "interior_large_slot": inside(128 * KIB),
+    "interior_huge": inside(4096),
+    "interior_huge_far": inside(2 * GIB),
+    "interior_remote": inside(16),
+    "interior_realloc": inside(16, "realloc"),
+    "interior_usable_size": inside(16, "malloc_usable_size"),
+    "misaligned_tiny": misaligned(3),
+    "misaligned_mid": misaligned(1001),
+    "misaligned_large": misaligned(8),
+    "foreign_stack": foreign("stack"),
+    "foreign_global": foreign(r"mapped file \S*/{program}"),
+    "foreign_literal": foreign(r"mapped file \S*/{program}"),
+    "foreign_code": foreign(r"mapped file \S*/{program}"),
+    "foreign_libc_code": foreign(r"mapped file \S*/libc\S*"),
+    "foreign_mmap": foreign(ANONYMOUS),
+    "foreign_mmap_inside": foreign(ANONYMOUS),
+    "foreign_mapped_file": foreign(r"mapped file \S*/{program}"),
+    "foreign_brk": foreign(ANONYMOUS),
+    "foreign_unmapped": foreign(NOT_MAPPED),
+    "foreign_arena": foreign(ANONYMOUS),
+    "wild_deadbeef": foreign(NOT_MAPPED),
+    "wild_small": foreign(NOT_MAPPED),
+    "wild_negative": foreign(NOT_MAPPED),
+    "wild_minus_one": foreign(NOT_MAPPED),
+    "wild_top_of_user": foreign(NOT_MAPPED),
+    "wild_above_user": foreign(NOT_MAPPED),
+    "wild_near_heap": (r"(?:free of foreign pointer|double free of)", rf"(?:{NOT_MAPPED}|{ANONYMOUS}|{GONE})", {}),
+    "wild_realloc": foreign(NOT_MAPPED, "realloc"),
+    "wild_usable_size": foreign(NOT_MAPPED, "malloc_usable_size"),
+    "sized_wrong": wrong_size(128),
+    "sized_wrong_smaller": wrong_size(16),
+    "sized_wrong_mid": wrong_size(100),
+    "sized_wrong_large": wrong_size(64),
+    "sized_wrong_small_as_large": wrong_size(MIB),
+    "sized_aligned_wrong": wrong_size(1024, "free_aligned_sized"),
+    "write_after_free_24": written(24),
+    "write_after_free_8": written(8),
+    "write_after_free_first": written(0),
+    "write_after_free_last": written(63),
+    "write_after_free_1000": written(500),
+    "overflow_by_one": overflow(24, 24),
+    "overflow_by_four": overflow(100, 103),
+    "overflow_full_class": overflow(64, 64),
+    "overflow_mid": overflow(5000, 5000),
+    "overflow_at_realloc": overflow(24, 24),
+    "sized_delete_wrong": wrong_size(128, "operator delete"),
+    "sized_delete_array_wrong": wrong_size(400, r"operator delete\[\]"),
+    "sized_delete_aligned_wrong": wrong_size(4096, "operator delete"),
+    "double_delete": double(BLOCK_FREE),
+    "double_delete_sized": double(BLOCK_FREE),
+    "delete_interior": inside(16),
+    "delete_wild": foreign(NOT_MAPPED),
+}
+
+# Damage is seen when the block is next handed out, so these may be reported at a free, a malloc or a check.
+SEEN_LATER = ("write_after_free", "overflow")
+
+
+def run(library, program, name, extra):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_") and k != "LD_PRELOAD"}
+    environment.update(extra)
+    environment["LD_PRELOAD"] = library
+    done = subprocess.run([program, name], env=environment, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def expected_line(program, name, announced):
+    what, detail, _ = EXPECTED[name]
+    ptr, base, size = announced
+    detail = detail.replace("{size}", size).replace("{base}", base).replace("{program}", os.path.basename(program))
+    return re.compile(rf"hakmem: {what} {ptr} \({detail}\), called from (0x[0-9a-f]+)\n")
+
+
+def wrong_line(program, name, out, err):
+    """None when `err` is exactly the report that `out` announces."""
+    announced = re.search(r"^ptr (0x[0-9a-f]+|0) base (0x[0-9a-f]+|0) size (\d+)$", out, re.M)
+    text = re.search(r"^text (0x[0-9a-f]+) (0x[0-9a-f]+)$", out, re.M)
+    if announced is None or text is None:
+        return f"the program announced nothing: {out!r} {err!r}"
+    pattern = expected_line(program, name, announced.groups())
+    match = pattern.fullmatch(err)
+    if match is None:
+        return f"expected {pattern.pattern!r}\n      got      {err!r}"
+    caller = int(match[1], 16)
+    if not int(text[1], 16) <= caller <= int(text[2], 16) and not name.startswith(SEEN_LATER):
+        return f"caller {match[1]} is not in the program ({text[1]} to {text[2]})"
+    return None
+
+
+def check_default(library, program, name, level):
+    status, out, err = run(library, program, name, level)
+    if status == 77:
+        return "skipped"
+    if status != -signal.SIGABRT:
+        return f"ends with status {status}, not SIGABRT\n      {out!r} {err!r}"
+    return wrong_line(program, name, out, err)
+
+
+def check_report(library, program, name, level):
+    status, out, err = run(library, program, name, {**level, "HAKMEM_ON_ERROR": "report"})
+    if status != 0 or not out.endswith("survived\n"):
+        return f"report: ends with status {status}: {out!r} {err!r}"
+    errors = re.search(r"^errors (\d+)$", out, re.M)
+    if errors is not None and errors[1] != "1":
+        return f"report: counted {errors[1]} errors, not 1: {err!r}"
+    return wrong_line(program, name, out, err)
+
+
+def check_ignore(library, program, name, level):
+    status, out, err = run(library, program, name, {**level, "HAKMEM_ON_ERROR": "ignore"})
+    if status != 0 or not out.endswith("survived\n") or err != "":
+        return f"ignore: ends with status {status}: {out!r} {err!r}"
+    return None
+
+
+def names_of(program, library):
+    environment = {**os.environ, "LD_PRELOAD": library}
+    return subprocess.run([program], env=environment, capture_output=True, text=True, check=True).stdout.split()
+
+
+def main():
+    library, *programs = sys.argv[1:4]
+    wanted = sys.argv[4:]
+    failures = tried = 0
+    for program in programs:
+        for name in names_of(program, library):
+            if wanted and not any(name.startswith(w) for w in wanted):
+                continue
+            tried += 1
+            level = EXPECTED[name][2] if name in EXPECTED else {}
+            problem = "no expectation for this bug" if name not in EXPECTED else None
+            for check in (check_default, check_report, check_ignore):
+                problem = problem or check(library, program, name, level)
+            if problem == "skipped":
+                print(f"skip  {name}")
+            elif problem:
+                failures += 1
+                print(f"FAIL  {name}\n      {problem}")
+            else:
+                print(f"ok    {name}")
+    print(f"{tried} bugs, {failures} failures")
+    return 1 if failures or not tried else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

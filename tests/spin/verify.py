@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Verifies the model of the remote-free protocol with Spin, and that each mistake seeded in it is found.
+
+    verify.py MODEL WORK_DIRECTORY
+
+Skips (77) where Spin or a C compiler is missing.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+VARIANTS = (
+    # definitions, whether an error is to be found
+    ([], False),
+    (["DOUBLE_FREE"], False),
+    (["BUG_WORDS_FIRST"], True),
+    (["BUG_LINK_LATE"], True),
+    (["BUG_PUSH_ALWAYS"], True),
+    (["BUG_NO_FORWARD"], True),
+    (["BUG_ANNOUNCE_FIRST"], True),
+)
+
+
+def verify(model, work, definitions):
+    """Explores every interleaving; returns (errors, states, truncated)."""
+    directory = work / ("_".join(definitions) or "protocol")
+    directory.mkdir(parents=True, exist_ok=True)
+    flags = [f"-D{d}" for d in definitions]
+    subprocess.run(["spin", "-a", *flags, model], cwd=directory, check=True, stdout=subprocess.DEVNULL)
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    options = ["-O2", "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=512", "-DMEMLIM=4000"]
+    subprocess.run([compiler, *options, "-o", "pan", "pan.c"], cwd=directory, check=True)
+    text = subprocess.run(
+        ["./pan", "-m1000000", "-w22"], cwd=directory, capture_output=True, text=True, check=False, timeout=400
+    ).stdout
+    errors = re.search(r"errors: (\d+)", text)
+    states = re.search(r"(\d+) states, stored", text)
+    if errors is None or states is None:
+        sys.exit(f"{definitions}: the verifier said {text!r}")
+    return int(errors[1]), int(states[1]), "Search not completed" in text and errors[1] == "0" or "too small" in text
+
+
+def main():
+    model, work = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    if shutil.which("spin") is None or not (shutil.which("cc") or shutil.which("gcc")):
+        print("skipped: no spin or no C compiler")
+        return 77
+    failed = False
+    for definitions, wrong in VARIANTS:
+        errors, states, truncated = verify(model, work, definitions)
+        good = (errors > 0) == wrong and not truncated
+        failed |= not good
+        name = " ".join(definitions) or "the protocol"
+        said = "an error is found" if errors else "no error in any interleaving"
+        print(f"{'ok' if good else 'FAIL':4}  {name}: {said} ({states} states){' INCOMPLETE' if truncated else ''}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

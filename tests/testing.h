@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * testing.h: what the test programs share. Header only, C17 and C++17; include it first.
+ *
+ * A test is a program: it exits 0 (passed), 1 (failed, one line on stderr says where and what) or 77 (cannot run here).
+ * Most run under LD_PRELOAD=libhakmem.so and call the C names; those that only make sense on hakmem begin with
+ * test_require_hakmem(). TEST_ANY_MALLOC=1 in the environment lifts that, to try a test on another allocator.
+ *
+ * Nothing here allocates: memory comes from test_pages (mmap), text goes through a buffer on the stack.
+ */
+#ifndef HAKMEM_TESTING_H
+#define HAKMEM_TESTING_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "hakmem.h"
+
+#define TEST_KIB ((size_t)1024)
+#define TEST_MIB (TEST_KIB * 1024)
+#define TEST_GIB (TEST_MIB * 1024)
+
+#define TEST_UNUSED __attribute__((unused))
+
+enum { TEST_PASS = 0, TEST_FAIL = 1, TEST_SKIP = 77 };
+
+/* --- Text and verdicts ------------------------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 2, 0))) static inline void test_print_to(int fd, const char *format, va_list args) {
+    char line[1024];
+    int length = vsnprintf(line, sizeof line, format, args);
+    size_t size = length < 0 ? 0 : (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
+    for (size_t done = 0; done < size;) {
+        ssize_t n = write(fd, line + done, size - done);
+        if (n <= 0)
+            return;
+        done += (size_t)n;
+    }
+}
+
+__attribute__((format(printf, 1, 2))) static inline void test_say(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    test_print_to(STDOUT_FILENO, format, args);
+    va_end(args);
+}
+
+/* Ends the process at once, without exit handlers: after a failure the heap is not to be trusted. */
+__attribute__((format(printf, 1, 2), noreturn)) static inline void test_fail(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    test_print_to(STDERR_FILENO, format, args);
+    va_end(args);
+    _exit(TEST_FAIL);
+}
+
+__attribute__((noreturn)) static inline void test_skip(const char *reason) {
+    test_say("skipped: %s\n", reason);
+    _exit(TEST_SKIP);
+}
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            test_fail("%s:%d: failed: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);                        \
+    } while (0)
+
+#define CHECK_SAY(condition, format, ...)                                                                              \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            test_fail("%s:%d: failed: %s: " format "\n", __FILE__, __LINE__, #condition, __VA_ARGS__);                 \
+    } while (0)
+
+/* --- Time and hangs --------------------------------------------------------------------------------------------- */
+
+static inline uint64_t test_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline void test_sleep_us(unsigned microseconds) {
+    struct timespec pause = {(time_t)(microseconds / 1000000u), (long)(microseconds % 1000000u) * 1000L};
+    nanosleep(&pause, NULL);
+}
+
+static void test_on_alarm(int signal_number) {
+    (void)signal_number;
+    static const char text[] = "failed: hangs (alarm)\n";
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+    _exit(TEST_FAIL);
+}
+
+/* The process fails after `seconds`. A forked child must call it anew: alarms are not inherited. */
+static inline void test_alarm(unsigned seconds) {
+    signal(SIGALRM, test_on_alarm);
+    alarm(seconds);
+}
+
+/* --- Memory that is not the allocator's -------------------------------------------------------------------------- */
+
+static inline void *test_pages(size_t size) {
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(p != MAP_FAILED);
+    return p;
+}
+
+/* Hides from the compiler where a pointer or a size comes from, so that a bug made on purpose compiles as written. */
+static inline void *test_opaque(void *p) {
+    __asm__ volatile("" : "+r"(p) : : "memory");
+    return p;
+}
+
+static inline size_t test_opaque_size(size_t n) {
+    __asm__ volatile("" : "+r"(n));
+    return n;
+}
+
+/* --- Random numbers and patterns --------------------------------------------------------------------------------- */
+
+/* splitmix64 (S. Vigna, public domain). Any state will do. */
+static inline uint64_t test_random(uint64_t *state) {
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static inline size_t test_random_below(uint64_t *state, size_t bound) { return (size_t)(test_random(state) % bound); }
+
+/* 1 to `max`, every doubling equally likely. */
+static inline size_t test_random_log_size(uint64_t *state, size_t max) {
+    unsigned bits = 64u - (unsigned)__builtin_clzll((unsigned long long)max);
+    size_t top = (size_t)1 << test_random_below(state, bits);
+    size_t size = top + test_random_below(state, top);
+    return size > max ? max : size;
+}
+
+static inline uint64_t test_pattern_word(uint64_t seed, size_t index) {
+    return (seed + index) * UINT64_C(0x9e3779b97f4a7c15) ^ (seed >> 7);
+}
+
+static inline void test_fill(void *p, size_t size, uint64_t seed) {
+    unsigned char *bytes = (unsigned char *)p;
+    size_t words = size / 8;
+    for (size_t i = 0; i < words; i++) {
+        uint64_t word = test_pattern_word(seed, i);
+        memcpy(bytes + i * 8, &word, 8);
+    }
+    uint64_t last = test_pattern_word(seed, words);
+    memcpy(bytes + words * 8, &last, size % 8);
+}
+
+/* True when the first `size` bytes at `p` still hold what test_fill wrote there. */
+static inline bool test_holds(const void *p, size_t size, uint64_t seed) {
+    const unsigned char *bytes = (const unsigned char *)p;
+    size_t words = size / 8;
+    uint64_t difference = 0;
+    for (size_t i = 0; i < words; i++) {
+        uint64_t word;
+        memcpy(&word, bytes + i * 8, 8);
+        difference |= word ^ test_pattern_word(seed, i);
+    }
+    uint64_t last = test_pattern_word(seed, words);
+    return difference == 0 && memcmp(bytes + words * 8, &last, size % 8) == 0;
+}
+
+static inline bool test_is_zero(const void *p, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)p;
+    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+/* --- The process -------------------------------------------------------------------------------------------------- */
+
+/* A figure of /proc/self/status in KiB ("VmRSS:", "VmSize:", "VmHWM:"), -1 when it has none. */
+static inline long test_status_kib(const char *name) {
+    char text[8192];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    size_t size = 0;
+    for (ssize_t n; size < sizeof text - 1 && (n = read(fd, text + size, sizeof text - 1 - size)) > 0;)
+        size += (size_t)n;
+    close(fd);
+    text[size] = 0;
+    const char *line = strstr(text, name);
+    return line == NULL ? -1 : strtol(line + strlen(name), NULL, 10);
+}
+
+/* Resident memory now, exact: the counters of /proc/self/status lag behind by up to 64 pages per thread. */
+static inline long test_rss_kib(void) {
+    char text[8192];
+    int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return test_status_kib("VmRSS:");
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[size > 0 ? size : 0] = 0;
+    const char *line = strstr(text, "Rss:");
+    return line == NULL ? test_status_kib("VmRSS:") : strtol(line + 4, NULL, 10);
+}
+
+/* --- Threads ------------------------------------------------------------------------------------------------------ */
+
+static inline pthread_t test_thread(void *(*run)(void *), void *argument) {
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, run, argument);
+    CHECK_SAY(error == 0, "pthread_create: %d", error);
+    return thread;
+}
+
+static inline void test_join(pthread_t thread) { CHECK(pthread_join(thread, NULL) == 0); }
+
+/* --- hakmem's own interface, when it is there --------------------------------------------------------------------- */
+
+#ifdef TEST_STATIC
+
+static inline bool test_on_hakmem(void) { return hak_version() > 0; }
+static inline size_t test_heap_violations(void) { return hak_check(); }
+static inline size_t test_trim(void) { return hak_trim(); }
+static inline int test_stats(hak_stats_t *stats) {
+    memset(stats, 0, sizeof *stats);
+    stats->struct_size = sizeof *stats;
+    return hak_stats_get(stats);
+}
+
+#else
+
+/* A data pointer as a function pointer, which ISO C has no cast for and POSIX promises to work. */
+#define TEST_SYMBOL(variable, name)                                                                                    \
+    do {                                                                                                               \
+        void *symbol_address = dlsym(RTLD_DEFAULT, name);                                                              \
+        memcpy(&(variable), &symbol_address, sizeof(void *));                                                          \
+    } while (0)
+
+/* True when `malloc` is the one of the library that also has hak_version. */
+static inline bool test_on_hakmem(void) {
+    Dl_info ours, theirs;
+    void *version = dlsym(RTLD_DEFAULT, "hak_version");
+    void *allocate = dlsym(RTLD_DEFAULT, "malloc");
+    return version != NULL && allocate != NULL && dladdr(version, &ours) != 0 && dladdr(allocate, &theirs) != 0 &&
+           ours.dli_fbase == theirs.dli_fbase;
+}
+
+/* hak_check(), or 0 on another allocator. */
+static inline size_t test_heap_violations(void) {
+    size_t (*check)(void);
+    TEST_SYMBOL(check, "hak_check");
+    return check == NULL ? 0 : check();
+}
+
+static inline size_t test_trim(void) {
+    size_t (*trim)(void);
+    TEST_SYMBOL(trim, "hak_trim");
+    return trim == NULL ? 0 : trim();
+}
+
+/* A snapshot; ENOSYS, and all zero, on another allocator. */
+static inline int test_stats(hak_stats_t *stats) {
+    int (*get)(hak_stats_t *);
+    TEST_SYMBOL(get, "hak_stats_get");
+    memset(stats, 0, sizeof *stats);
+    stats->struct_size = sizeof *stats;
+    return get == NULL ? ENOSYS : get(stats);
+}
+
+#endif
+
+static inline void test_require_hakmem(void) {
+    if (!test_on_hakmem() && getenv("TEST_ANY_MALLOC") == NULL)
+        test_fail("failed: this process does not run on hakmem\n");
+}
+
+#define CHECK_HEAP()                                                                                                   \
+    do {                                                                                                               \
+        size_t violations = test_heap_violations();                                                                    \
+        CHECK_SAY(violations == 0, "%zu violations", violations);                                                      \
+    } while (0)
+
+#endif
