@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// cache_scratch THREADS ITERS SIZE REPS: passive false sharing. The main thread allocates one small block per thread, side
-// by side, and gives each away. Every thread frees its gift, then ITERS / THREADS times allocates a block of SIZE, writes
-// it REPS times and frees it. If the gifts' cache lines come back to several threads, writing is many times slower.
+// cache_scratch THREADS ITERS SIZE REPS: passive false sharing. The main thread allocates one small block per thread,
+// side by side, and gives each away. Every thread frees its gift, then ITERS / THREADS times allocates a block of SIZE,
+// writes it REPS times and frees it. If the gifts' cache lines come back to several threads, writing is many times
+// slower.
 #include "common.h"
 
 typedef struct {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// cache_thrash THREADS ITERS SIZE REPS: active false sharing. Every thread ITERS / THREADS times allocates a block of SIZE,
-// writes it REPS times and frees it. An allocator that splits one cache line between threads makes them fight over it.
+// cache_thrash THREADS ITERS SIZE REPS: active false sharing. Every thread ITERS / THREADS times allocates a block of
+// SIZE, writes it REPS times and frees it. An allocator that splits one cache line between threads makes them fight
+// over it.
 #include "common.h"
 
 typedef struct {

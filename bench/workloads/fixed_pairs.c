@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// fixed_pairs SIZE ITERS: malloc(SIZE) and free at once, ITERS times; the shortest path there is. One operation is a pair.
+// fixed_pairs SIZE ITERS: malloc(SIZE) and free at once, ITERS times; the shortest path there is. One operation is a
+// pair.
 #include "common.h"
 
 int main(int argc, char **argv) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// larson SECONDS MIN MAX CHUNKS ROUNDS SEED THREADS: a server whose threads die young. THREADS lines of work, each with an
-// array of CHUNKS blocks of MIN - MAX bytes. A thread replaces CHUNKS x ROUNDS random blocks of its line's array, then
-// starts a fresh thread, hands it the array and ends; so most blocks are freed by a thread that did not allocate them.
+// larson SECONDS MIN MAX CHUNKS ROUNDS SEED THREADS: a server whose threads die young. THREADS lines of work, each with
+// an array of CHUNKS blocks of MIN - MAX bytes. A thread replaces CHUNKS x ROUNDS random blocks of its line's array,
+// then starts a fresh thread, hands it the array and ends; so most blocks are freed by a thread that did not allocate
+// them.
 #include "common.h"
 #include <stdatomic.h>
 

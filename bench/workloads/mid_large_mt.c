@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mid_large_mt THREADS ITERS WS SEED: every thread has WS slots of its own. Each iteration picks a random slot: a full one
-// is freed, an empty one gets 8 - 34 KiB, of which the first and the last byte are touched.
+// mid_large_mt THREADS ITERS WS SEED: every thread has WS slots of its own. Each iteration picks a random slot: a full
+// one is freed, an empty one gets 8 - 34 KiB, of which the first and the last byte are touched.
 #include "common.h"
 
 typedef struct {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// producer_consumer PRODUCERS CONSUMERS ITEMS MIN MAX SEED: producers allocate ITEMS blocks each and pass them through rings
-// of 4,096 pointers to consumers, which only free. There is a ring per pair; the pairs are dealt round when the counts
-// differ. One operation is one block: a malloc here and a free there.
+// producer_consumer PRODUCERS CONSUMERS ITEMS MIN MAX SEED: producers allocate ITEMS blocks each and pass them through
+// rings of 4,096 pointers to consumers, which only free. There is a ring per pair; the pairs are dealt round when the
+// counts differ. One operation is one block: a malloc here and a free there.
 #include "common.h"
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// random_mixed ITERS WS SEED: one thread, WS slots. Each iteration picks a random slot: a full one is freed, an empty one
-// gets 16 - 1,039 bytes, of which the first and the last are touched.
+// random_mixed ITERS WS SEED: one thread, WS slots. Each iteration picks a random slot: a full one is freed, an empty
+// one gets 16 - 1,039 bytes, of which the first and the last are touched.
 #include "common.h"
 
 static size_t pick(uint32_t random, size_t slots) {
