@@ -211,13 +211,18 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want) {
     return got;
 }
 
-void *heap_take_one_locked(heap_t *h, unsigned cls, bool *zeroed) {
+void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
+    void *block = NULL;
+    heap_lock(h);
     heap_drain_locked(h);
     slab_t *slab = slab_with_room_locked(h, cls);
-    if (slab == NULL)
-        return NULL;
-    void *block = slab_take_one(slab, zeroed);
-    heap_settle_locked(h, slab);
+    if (slab != NULL) {
+        block = slab_take_one(slab, past);
+        heap_settle_locked(h, slab);
+        h->class_stats[cls].refilled++;
+        h->class_stats[cls].pops++;
+    }
+    heap_unlock(h);
     return block;
 }
 

@@ -153,8 +153,7 @@ static int cover_locked(size_t superslab_limit) {
     if (slot_limit <= map_count())
         return 0;
     if (region_area_cover(REGION_AREA_SUPERSLABS, superslab_limit * sizeof(superslab_t)) != 0 ||
-        region_area_cover(REGION_AREA_SLABS, slot_limit * 128) != 0 ||
-        region_area_cover(REGION_AREA_BITMAPS, slot_limit * 1024) != 0)
+        region_area_cover(REGION_AREA_SLABS, slot_limit * 128) != 0)
         return ENOMEM;
     return map_cover(slot_limit);
 }
