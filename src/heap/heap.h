@@ -88,7 +88,8 @@ typedef struct heap {
     _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
     uint32_t next_unused;  /* list of unused ids, under the heap-list lock */
     slot_t full;
-    _Atomic uint32_t slab_count; /* written under the lock, read without */
+    _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
+    size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes;   /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
