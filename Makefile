@@ -44,12 +44,13 @@ soak: ## the tests and the real programs on the check build, round after round f
 install: release ## library, header, CMake package, .pc file and manual page into DESTDIR/PREFIX
 	@cmake --install build/release --prefix "$(PREFIX)"
 
-uninstall: ## removes what `make install` with the same PREFIX and DESTDIR installed
-	@sed 's|^|$(DESTDIR)|' build/release/install_manifest.txt | while read -r file; do rm -vf "$$file"; done
+uninstall: ## removes what the last `make install` with this DESTDIR installed
+	@sed 's|^|$(DESTDIR)|' build/release/install_manifest.txt | while read -r file || [ -n "$$file" ]; do rm -vf "$$file"; done
 
-check-style: ## layers, format and marks left over
+check-style: ## layers, format, tables of options, marks left over
 	@scripts/check-layers
 	@scripts/check-format
+	@scripts/gen-docs --check
 
 format: ## lets clang-format write
 	@scripts/check-format --fix

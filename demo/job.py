@@ -19,8 +19,15 @@ def build(seed):
     rows = []
     for i in range(OBJECTS):
         state = (state * 1103515245 + 12345) % 2147483648
-        rows.append({"id": i, "name": "name-%d" % (state % 50000), "price": state % 9999 / 100.0, "tags": ["t%d" % (state % 97), "t%d" % (i % 13)],
-                     "text": "lorem ipsum " * (state % 6)})
+        rows.append(
+            {
+                "id": i,
+                "name": "name-%d" % (state % 50000),
+                "price": state % 9999 / 100.0,
+                "tags": ["t%d" % (state % 97), "t%d" % (i % 13)],
+                "text": "lorem ipsum " * (state % 6),
+            }
+        )
     return rows
 
 

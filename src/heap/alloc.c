@@ -166,6 +166,10 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
     unsigned index = class_block_index(&hk_classes[cls], block);
     heap_t *h = heap_current();
     bool fresh;
+    if (h != NULL && map_lookup(block) >> 8 == HK_OWNER_POOL && heap_adopt_freed_slab(h, slab)) {
+        magazine_free(h, cls, block);
+        return;
+    }
     if (h != NULL) {
         fresh = heap_remote_add(h, slab, index);
     } else {

@@ -89,6 +89,9 @@ typedef struct heap {
     slot_t full;
     _Atomic uint32_t slab_count; /* written under the lock, read without */
     uint64_t lock_takes;
+    uint64_t idle_takes;   /* lock_takes when it was last seen to change, and when that was: adoption */
+    uint32_t idle_since_ms;
+    uint32_t scan_id;      /* where this heap goes on looking for sleeping heaps */
     uint64_t seen_takes; /* lock_takes at the last maintenance round: equal means idle */
     uint32_t remote_pending_bytes; /* thread's own */
     struct hardened_queue *queue;  /* thread's own: hardened.c */
@@ -131,6 +134,10 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want);
 
 /* One block and whether it reads as zeros. */
 void *heap_take_one_locked(heap_t *h, unsigned cls, bool *zeroed);
+
+/* The heap's thread frees a block of a slab that no thread owns: it takes the slab, so that this free and those that
+ * follow are its own. False when somebody else was faster. Takes the locks. */
+bool heap_adopt_freed_slab(heap_t *h, slab_t *slab);
 
 /* Puts the slab into the list where its free_count belongs, or closes it when it is empty and not needed. */
 void heap_settle_locked(heap_t *h, slab_t *slab);

@@ -2,6 +2,12 @@
 #include "heap/heap.h"
 
 #include "core/counters.h"
+#include "sys/sys.h"
+
+enum {
+    IDLE_MS = 20,   /* a heap without slow paths for so long sleeps */
+    SCAN_HEAPS = 4, /* heaps looked at before a new slab is opened */
+};
 
 static unsigned bin_for(const slab_t *slab) {
     return (slab->free_count * (unsigned)HEAP_BINS - 1) / slab->block_count;
@@ -94,24 +100,75 @@ static slab_t *pick_locked(const heap_t *h, unsigned cls) {
     return NULL;
 }
 
-/* Takes a partial slab of the class over from the pool heap. */
-static slab_t *adopt_locked(heap_t *h, unsigned cls) {
+/* Moves a slab from heap `from` to `h`; the caller holds both locks. */
+static void adopt_slab_locked(heap_t *h, heap_t *from, slab_t *slab) {
+    heap_remove_locked(from, slab);
+    slab_set_owner(slab, h->front.id);
+    heap_insert_locked(h, slab);
+    hk_count(slabs_adopted);
+}
+
+static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
+    heap_drain_locked(from);
+    slab_t *slab = pick_locked(from, cls);
+    if (slab != NULL)
+        adopt_slab_locked(h, from, slab);
+    return slab;
+}
+
+/* A partial slab of the class whose thread is gone. */
+static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
     heap_t *pool = heap_pool();
     if (h == pool || atomic_load_explicit(&pool->slab_count, memory_order_relaxed) == 0)
         return NULL;
     heap_lock(pool);
-    heap_drain_locked(pool);
-    slab_t *slab = pick_locked(pool, cls);
-    if (slab != NULL) {
-        heap_remove_locked(pool, slab);
-        slab_set_owner(slab, h->front.id);
-    }
+    slab_t *slab = adopt_from_locked(h, pool, cls);
     heap_unlock(pool);
-    if (slab == NULL)
-        return NULL;
-    heap_insert_locked(h, slab);
-    hk_count(slabs_adopted);
     return slab;
+}
+
+/* True when the heap's thread has not come behind its magazines for a while. */
+static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
+    if (h->lock_takes == h->idle_takes)
+        return now_ms - h->idle_since_ms >= IDLE_MS;
+    h->idle_takes = h->lock_takes;
+    h->idle_since_ms = now_ms;
+    return false;
+}
+
+/* A partial slab of the class from a thread that sleeps while others free its blocks. Looks at a few heaps a time; their
+ * locks are only tried, so that two heaps never wait for each other (HEAP-3). */
+static slab_t *adopt_from_idle_locked(heap_t *h, unsigned cls) {
+    uint32_t limit = heap_limit(), id = h->scan_id;
+    slab_t *slab = NULL;
+    for (unsigned i = 0; i < SCAN_HEAPS && slab == NULL; i++) {
+        id = id + 1 < limit && id >= HK_OWNER_FIRST ? id + 1 : HK_OWNER_FIRST;
+        heap_t *other = heap_by_id(id);
+        if (id >= limit || other == h || atomic_load_explicit(&other->slab_count, memory_order_relaxed) == 0)
+            continue;
+        if (!hk_try_lock(&other->lock))
+            continue;
+        if (is_idle_locked(other, (uint32_t)sys_now_ms()))
+            slab = adopt_from_locked(h, other, cls);
+        hk_unlock(&other->lock);
+    }
+    h->scan_id = slab != NULL ? id - 1 : id;
+    return slab;
+}
+
+bool heap_adopt_freed_slab(heap_t *h, slab_t *slab) {
+    heap_t *pool = heap_pool();
+    if (hk_unlikely(!hk_try_lock(&h->lock)))
+        return false;
+    h->lock_takes++;
+    heap_lock(pool);
+    bool adopted = atomic_load_explicit(&slab->owner, memory_order_relaxed) == HK_OWNER_POOL &&
+                   atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN;
+    if (adopted)
+        adopt_slab_locked(h, pool, slab);
+    heap_unlock(pool);
+    heap_unlock(h);
+    return adopted;
 }
 
 static slab_t *open_locked(heap_t *h, unsigned cls) {
@@ -127,11 +184,13 @@ static slab_t *open_locked(heap_t *h, unsigned cls) {
     return slab;
 }
 
-/* The staircase: own slab, slab of a dead thread, new slab. */
+/* The staircase: own slab, slab of a dead thread, slab of a sleeping thread, new slab. */
 static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
     slab_t *slab = pick_locked(h, cls);
     if (slab == NULL)
-        slab = adopt_locked(h, cls);
+        slab = adopt_from_pool_locked(h, cls);
+    if (slab == NULL)
+        slab = adopt_from_idle_locked(h, cls);
     if (slab == NULL)
         slab = open_locked(h, cls);
     return slab;

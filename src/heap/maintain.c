@@ -188,7 +188,7 @@ void heap_warm_up(size_t bytes) {
     slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
     size_t got = 0;
     for (; taken != NULL && got < count; got++) {
-        taken[got] = slots_alloc(HK_SLOTS_PER_SUPERSLAB, HK_SLOTS_PER_SUPERSLAB).first;
+        taken[got] = slots_alloc(HK_SLOTS_PER_SUPERSLAB, HK_SLOTS_PER_SUPERSLAB, SLOTS_DENSE).first;
         if (taken[got] == 0 || sys_populate(map_slot_address(taken[got]), HK_SUPERSLAB_SIZE) != 0)
             break;
     }

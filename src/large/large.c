@@ -85,7 +85,7 @@ static void count_live(large_cache_t *cache, int64_t bytes) {
 }
 
 static void *alloc_fresh(large_cache_t *cache, size_t count, size_t align_slots, bool *zeroed) {
-    slots_t got = slots_alloc(count, align_slots);
+    slots_t got = slots_alloc(count, align_slots, SLOTS_SPARSE);
     if (got.first == 0)
         return NULL;
     large_run_t *run = run_at(got.first);

@@ -5,24 +5,21 @@
  * Three rules of C++ shape this file ([new.delete], [replacement.functions]):
  *
  *   1. A throwing operator that finds no memory calls the new_handler until there is memory or no handler, and then
- *      throws bad_alloc. The C++ runtime of the program does both; it is looked up when it is needed, because most
- *      processes that hakmem serves have none.
+ *      throws bad_alloc. The C++ runtime of the program does both (cxx_runtime.h).
  *   2. A nothrow operator does the same and answers NULL, also when the handler throws. C cannot catch, so that case
- * goes to the runtime's own nothrow operator, which calls the throwing operator (ours) inside a try block.
- *   3. A program may replace a few operators and keep the rest. The array, sized and nothrow forms are defined to call
- * a more basic form, so they ask whether the basic form in force is ours before they take their own short way. All are
- * weak, so that in a static program each can be replaced alone.
+ *      goes to the runtime's own nothrow operator, which calls the throwing operator (ours) inside a try block.
+ *   3. A program may replace a few operators and keep the rest. The array, sized and nothrow forms are defined to
+ *      call a more basic form, so they ask whether the basic form in force is ours before they take their own short
+ *      way. All are weak, so that in a static program each can be replaced alone.
  */
 #include "base/bits.h"
-#include "core/panic.h"
+#include "front/calls.h"
 #include "front/front.h"
-
-#include <dlfcn.h>
+#include "shim/cxx_runtime.h"
 
 #define CXX_OPERATOR HK_EXPORT __attribute__((weak))
 #define CXX_ALIAS(f) HK_EXPORT __attribute__((weak, alias(#f)))
 
-typedef void (*new_handler_t)(void);
 typedef struct nothrow nothrow_t; /* std::nothrow_t; never looked at */
 typedef void *(*nothrow_fn)(size_t, const nothrow_t *);
 typedef void *(*nothrow_aligned_fn)(size_t, size_t, const nothrow_t *);
@@ -37,61 +34,23 @@ typedef struct nothrow_form {
 static const char VERB_DELETE[] = "operator delete";
 static const char VERB_DELETE_ARRAY[] = "operator delete[]";
 
-/* --- The C++ runtime of the program ----------------------------------------------------------------------------- */
-
-/* Weak: each is NULL where there is none, a static program has no dlopen either. */
-__attribute__((weak)) new_handler_t _ZSt15get_new_handlerv(void);
-__attribute__((weak, noreturn)) void _ZSt17__throw_bad_allocv(void);
-extern __typeof__(dlsym) dlsym __attribute__((weak));
-extern __typeof__(dlopen) dlopen __attribute__((weak));
-extern __typeof__(dlclose) dlclose __attribute__((weak));
-
-/* By name first: a runtime that came with a dlopen'ed library is not in the global scope, and what is there may be
- * another allocator's. RTLD_NOLOAD: what is not there is not loaded; the program holds its own reference. */
-static HK_COLD void *runtime_symbol(const char *name) {
-    static const char *const libraries[] = {"libstdc++.so.6", "libc++.so.1"};
-    if (dlsym == NULL || dlopen == NULL || dlclose == NULL)
-        return NULL;
-    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
-        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (library == NULL)
-            continue;
-        void *symbol = dlsym(library, name);
-        (void)dlclose(library);
-        if (symbol != NULL)
-            return symbol;
-    }
-    return dlsym(RTLD_NEXT, name);
-}
-
-static HK_COLD new_handler_t handler_in_force(void) {
-    new_handler_t (*get)(void) = _ZSt15get_new_handlerv;
-    if (get == NULL)
-        get = (new_handler_t(*)(void))runtime_symbol("_ZSt15get_new_handlerv");
-    return get != NULL ? get() : NULL;
-}
-
-static HK_COLD _Noreturn void throw_bad_alloc(void) {
-    void (*throw)(void) = _ZSt17__throw_bad_allocv;
-    if (throw == NULL)
-        throw = (void (*)(void))runtime_symbol("_ZSt17__throw_bad_allocv");
-    if (throw != NULL)
-        throw();
-    hk_fatal("operator new is out of memory, and there is no C++ runtime to throw bad_alloc");
+/* An alignment that is not a power of two is undefined; it is treated as what no memory can satisfy. */
+HK_INLINE void *new_aligned(size_t size, size_t alignment) {
+    return hk_likely(hk_is_pow2(alignment)) ? front_aligned(alignment, size) : NULL;
 }
 
 /* --- The slow ways. `alignment` 0: none was asked for ------------------------------------------------------------ */
 
 static void *allocate(size_t size, size_t alignment) {
-    return alignment == 0 ? front_malloc(size) : front_aligned(alignment, size);
+    return alignment == 0 ? front_malloc(size) : new_aligned(size, alignment);
 }
 
-/* An alignment that is not a power of two is undefined; no handler could help, so it throws at once. */
+/* No handler could help an alignment that is not a power of two: it throws at once. */
 static HK_COLD void *new_slow(size_t size, size_t alignment) {
     for (;;) {
-        new_handler_t handler = handler_in_force();
+        hk_new_handler_t handler = cxx_new_handler();
         if (handler == NULL || !(alignment == 0 || hk_is_pow2(alignment)))
-            throw_bad_alloc();
+            cxx_throw_bad_alloc();
         handler();
         void *p = allocate(size, alignment);
         if (p != NULL)
@@ -102,8 +61,8 @@ static HK_COLD void *new_slow(size_t size, size_t alignment) {
 /* Without a runtime to catch, in a static program: the handler must not throw. */
 static HK_COLD void *nothrow_by_handler(size_t size, size_t alignment) {
     void *p = NULL;
-    new_handler_t handler;
-    while (p == NULL && (handler = handler_in_force()) != NULL) {
+    hk_new_handler_t handler;
+    while (p == NULL && (handler = cxx_new_handler()) != NULL) {
         handler();
         p = allocate(size, alignment);
     }
@@ -119,16 +78,16 @@ static void *nothrow_by_runtime(void *operator_new, size_t size, size_t alignmen
 
 /* Our memory ran out. */
 static HK_COLD void *nothrow_slow(const nothrow_form_t *form, size_t size, size_t alignment) {
-    if (handler_in_force() == NULL || !(alignment == 0 || hk_is_pow2(alignment)))
+    if (cxx_new_handler() == NULL || !(alignment == 0 || hk_is_pow2(alignment)))
         return NULL;
-    void *operator_new = runtime_symbol(form->name);
+    void *operator_new = cxx_runtime_symbol(form->name);
     return operator_new != NULL ? nothrow_by_runtime(operator_new, size, alignment)
                                 : nothrow_by_handler(size, alignment);
 }
 
 /* The program has its own throwing operator: the memory must come from there. */
 static HK_COLD void *nothrow_replaced(const nothrow_form_t *form, size_t size, size_t alignment) {
-    void *operator_new = runtime_symbol(form->name);
+    void *operator_new = cxx_runtime_symbol(form->name);
     if (operator_new != NULL)
         return nothrow_by_runtime(operator_new, size, alignment);
     return alignment == 0 ? form->basic(size) : form->basic_aligned(size, alignment);
@@ -151,7 +110,7 @@ static void *cxx_new_array(size_t size) {
 CXX_ALIAS(cxx_new_array) void *_Znam(size_t size);
 
 static void *cxx_new_aligned(size_t size, size_t alignment) {
-    void *p = front_aligned(alignment, size);
+    void *p = new_aligned(size, alignment);
     return hk_likely(p != NULL) ? p : new_slow(size, alignment);
 }
 CXX_ALIAS(cxx_new_aligned) void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
@@ -159,7 +118,7 @@ CXX_ALIAS(cxx_new_aligned) void *_ZnwmSt11align_val_t(size_t size, size_t alignm
 static void *cxx_new_array_aligned(size_t size, size_t alignment) {
     if (hk_unlikely(_ZnwmSt11align_val_t != cxx_new_aligned))
         return _ZnwmSt11align_val_t(size, alignment);
-    void *p = front_aligned(alignment, size);
+    void *p = new_aligned(size, alignment);
     return hk_likely(p != NULL) ? p : new_slow(size, alignment);
 }
 CXX_ALIAS(cxx_new_array_aligned) void *_ZnamSt11align_val_t(size_t size, size_t alignment);
@@ -194,7 +153,7 @@ HK_INLINE void *new_nothrow(const nothrow_form_t *form, bool replaced, size_t si
 HK_INLINE void *new_nothrow_aligned(const nothrow_form_t *form, bool replaced, size_t size, size_t alignment) {
     if (hk_unlikely(replaced))
         return nothrow_replaced(form, size, alignment);
-    void *p = front_aligned(alignment, size);
+    void *p = new_aligned(size, alignment);
     return hk_likely(p != NULL) ? p : nothrow_slow(form, size, alignment);
 }
 

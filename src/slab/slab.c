@@ -5,7 +5,10 @@
 #include "core/print.h"
 #include "superslab/superslab.h"
 
-enum { BITMAP_BYTES = 512 }; /* 4,096 blocks of 16 bytes: the most a slot holds */
+enum {
+    BITMAP_BYTES = 512,     /* 4,096 blocks of 16 bytes: the most a slot holds */
+    DENSE_BLOCK_MAX = 2048, /* programs touch every page of blocks up to this size */
+};
 
 static uint64_t *bitmap_local(slot_t slot) {
     return (uint64_t *)(hk_window.areas[REGION_AREA_BITMAPS] + (size_t)slot * 2 * BITMAP_BYTES);
@@ -26,10 +29,11 @@ static void init_bits(slab_t *slab) {
 
 slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     const size_class_info_t *info = &hk_class_info[cls];
-    slots_t got = slots_alloc(info->slab_slots, info->slab_slots);
+    slots_use_t use = info->block_size <= DENSE_BLOCK_MAX ? SLOTS_DENSE : SLOTS_SPARSE;
+    slots_t got = slots_alloc(info->slab_slots, info->slab_slots, use);
     if (got.first == 0)
         return NULL;
-    if (got.zeroed)
+    if (got.zeroed && use == SLOTS_DENSE)
         slots_prefault(got.first, info->slab_slots);
     slab_t *slab = slab_at(got.first);
     slab->next = slab->previous = 0;

@@ -21,9 +21,10 @@ enum {
 
 hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
 
-/* Guarded by hk_superslab_lock. bins[order][free_count]; bit free_count of bin_masks[order] says that bin is not empty. */
-static uint32_t bins[ORDER_COUNT][SLOTS + 1];
-static uint64_t bin_masks[ORDER_COUNT];
+/* Guarded by hk_superslab_lock. bins[use][order][free_count]; bit free_count of bin_masks[use][order] says that the bin is
+ * not empty. */
+static uint32_t bins[SLOTS_USES][ORDER_COUNT][SLOTS + 1];
+static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count, free_slot_count;
 static _Atomic size_t in_use_count;     /* written under the lock, read without */
@@ -59,17 +60,21 @@ static unsigned largest_order(uint32_t mask) {
     return order;
 }
 
+static slots_use_t use_of(const superslab_t *s) { return s->dense ? SLOTS_DENSE : SLOTS_SPARSE; }
+
+static uint32_t *bin_of(const superslab_t *s) { return &bins[use_of(s)][s->order][s->free_count]; }
+
 static void unbin_locked(superslab_t *s) {
     if (!s->binned)
         return;
     if (s->previous != 0)
         record(s->previous)->next = s->next;
     else
-        bins[s->order][s->free_count] = s->next;
+        *bin_of(s) = s->next;
     if (s->next != 0)
         record(s->next)->previous = s->previous;
-    if (bins[s->order][s->free_count] == 0)
-        bin_masks[s->order] &= ~(UINT64_C(1) << s->free_count);
+    if (*bin_of(s) == 0)
+        bin_masks[use_of(s)][s->order] &= ~(UINT64_C(1) << s->free_count);
     empty_count -= s->free_count == SLOTS;
     s->binned = false;
 }
@@ -81,22 +86,22 @@ static void rebin_locked(superslab_t *s) {
         return;
     s->order = (uint8_t)largest_order(s->free_mask);
     s->free_count = (uint8_t)hk_popcount64(s->free_mask);
-    uint32_t *head = &bins[s->order][s->free_count];
+    uint32_t *head = bin_of(s);
     s->previous = 0;
     s->next = *head;
     if (*head != 0)
         record(*head)->previous = index_of(s);
     *head = index_of(s);
-    bin_masks[s->order] |= UINT64_C(1) << s->free_count;
+    bin_masks[use_of(s)][s->order] |= UINT64_C(1) << s->free_count;
     empty_count += s->free_count == SLOTS;
     s->binned = true;
 }
 
 static void queue_dirty_locked(superslab_t *s, uint64_t now_ms) {
-    s->dirty_since_ms = (uint32_t)now_ms;
     if (s->queued)
         return;
     s->queued = true;
+    s->dirty_since_ms = (uint32_t)now_ms;
     s->dirty_next = 0;
     if (dirty_tail != 0)
         record(dirty_tail)->dirty_next = index_of(s);
@@ -149,7 +154,7 @@ static int cover_locked(size_t superslab_limit) {
 
 static void advise_huge_locked(superslab_t *s) {
     int64_t policy = hk_option(HK_OPT_HUGE);
-    s->huge = policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && in_use() >= HUGE_SHARE);
+    s->huge = policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && s->dense && in_use() >= HUGE_SHARE);
     if (!s->huge)
         return;
     if (sys_advise_huge(region_superslab_address(index_of(s)), HK_SUPERSLAB_SIZE) == 0)
@@ -157,7 +162,7 @@ static void advise_huge_locked(superslab_t *s) {
 }
 
 /* Takes superslabs from the region and makes their records; `free_mask` of the last one is `tail_mask`. */
-static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_mask) {
+static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_mask, slots_use_t use) {
     size_t first = region_alloc(count, align);
     if (first == 0)
         return 0;
@@ -168,9 +173,11 @@ static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_m
     for (size_t i = 0; i < count; i++) {
         superslab_t *s = record(first + i);
         bool huge = s->huge;
-        *s = (superslab_t){.in_use = true, .huge = huge};
+        *s = (superslab_t){.in_use = true, .huge = huge, .dense = use == SLOTS_DENSE};
         change_in_use(1);
-        if (!huge)
+        if (huge && use != SLOTS_DENSE)
+            (void)sys_advise_no_huge(region_superslab_address(first + i), HK_SUPERSLAB_SIZE);
+        if (!huge || use != SLOTS_DENSE)
             advise_huge_locked(s);
     }
     hk_count_by(superslabs_new, count);
@@ -191,20 +198,21 @@ static void close_superslab_locked(superslab_t *s) {
 }
 
 /* The fullest superslab with an aligned run of 2^order slots; the smallest run that serves is broken first. */
-static superslab_t *find_bin_locked(unsigned order) {
-    for (unsigned k = order; k < ORDER_COUNT; k++)
-        if (bin_masks[k] != 0)
-            return record(bins[k][hk_ctz64(bin_masks[k])]);
+static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
+    for (unsigned u = use; u < SLOTS_USES; u++)
+        for (unsigned k = order; k < ORDER_COUNT; k++)
+            if (bin_masks[u][k] != 0)
+                return record(bins[u][k][hk_ctz64(bin_masks[u][k])]);
     return NULL;
 }
 
-static slots_t alloc_within_locked(unsigned count, unsigned align) {
+static slots_t alloc_within_locked(unsigned count, unsigned align, slots_use_t use) {
     unsigned order = hk_log2_ceil(hk_max(count, align));
-    superslab_t *s = find_bin_locked(order);
+    superslab_t *s = find_bin_locked(order, use);
     if (s == NULL) {
-        if (open_superslabs_locked(1, 1, ALL_SLOTS) == 0)
+        if (open_superslabs_locked(1, 1, ALL_SLOTS, use) == 0)
             return (slots_t){0};
-        s = find_bin_locked(order);
+        s = find_bin_locked(order, use);
     } else if (s->free_count == SLOTS) {
         hk_count(superslabs_reused);
     }
@@ -220,13 +228,13 @@ static slots_t alloc_across_locked(size_t count, size_t align) {
     size_t superslabs = (count + SLOTS - 1) / SLOTS;
     unsigned tail = (unsigned)(count % SLOTS);
     uint32_t tail_mask = tail == 0 ? 0 : ALL_SLOTS << tail;
-    slot_t first = open_superslabs_locked(superslabs, hk_max(align / SLOTS, 1), tail_mask);
+    slot_t first = open_superslabs_locked(superslabs, hk_max(align / SLOTS, 1), tail_mask, SLOTS_SPARSE);
     return (slots_t){first, true};
 }
 
-slots_t slots_alloc(size_t count, size_t align) {
+slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     hk_lock(&hk_superslab_lock);
-    slots_t got = count <= SLOTS && align <= SLOTS ? alloc_within_locked((unsigned)count, (unsigned)align)
+    slots_t got = count <= SLOTS && align <= SLOTS ? alloc_within_locked((unsigned)count, (unsigned)align, use)
                                                    : alloc_across_locked(count, align);
     hk_unlock(&hk_superslab_lock);
     return got;

@@ -10,7 +10,8 @@
  *
  *   USED --slots_free--> FREE, DIRTY --purge after the delay--> FREE, clean --whole superslab free--> region
  *
- * Superslabs with a free slot wait in a bin by the largest aligned run of free slots and by the number of free slots.
+ * Superslabs with a free slot wait in a bin by their use (dense or sparse), by the largest aligned run of free slots and
+ * by the number of free slots. Dense slots may come from sparse superslabs, not the other way round.
  * Those with dirty slots wait in a queue, oldest first. Everything is guarded by the superslab lock; purging itself
  * (the system call) is done without it, on slots taken out of free_mask for the time.
  *
@@ -32,7 +33,9 @@ typedef struct superslab {
     uint32_t dirty_next;           /* dirty queue */
     uint32_t dirty_since_ms;       /* low 32 bits of the clock when slots last became dirty */
     uint8_t order, free_count;     /* the bin it is in */
-    bool binned, queued, purging, huge;
+    bool binned, queued;
+    bool dense;                    /* for slots whose every page will be used: may ask for huge pages */
+    bool huge;                     /* its mapping was advised to use huge pages; outlives the superslab */
     bool in_use;                   /* known to the pool: it holds slots or is in a bin */
     uint8_t padding[33];
 } superslab_t;
@@ -46,8 +49,12 @@ typedef struct slots {
     bool zeroed;  /* every page of them reads as zeros */
 } slots_t;
 
+/* What the slots are for. Dense slots hold small blocks, so that every page of them will be touched: huge pages and
+ * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only. */
+typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
+
 /* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */
-slots_t slots_alloc(size_t count, size_t align);
+slots_t slots_alloc(size_t count, size_t align, slots_use_t use);
 
 /* Takes exactly the `count` slots from `first`, when all of them are free: growth in place. */
 bool slots_alloc_at(slot_t first, size_t count, bool *zeroed);

@@ -4,6 +4,9 @@
  *
  * It is built against an installed hakmem (dynamic, static, by CMake, by pkg-config), for other architectures and for
  * other C libraries. Prints one line and exits 0, or says what was wrong and exits 1.
+ *
+ * `smoke copy` grows blocks above 64 KiB by copying: qemu-user takes the pages that MREMAP_DONTUNMAP leaves mapped for
+ * unmapped (target_mremap in its linux-user/mmap.c), so a program that it runs cannot touch them again.
  */
 #include <hakmem.h>
 
@@ -13,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 4, ROUNDS = 4000, HELD = 200 };
+enum { THREADS = 4, ROUNDS = 4000, HELD = 200, COPY_ABOVE = 65536 };
+
+static bool copy_large;
 
 static void require(bool condition, const char *what) {
     if (!condition) {
@@ -38,6 +43,16 @@ static unsigned char *make(size_t size, unsigned char seed) {
     return block;
 }
 
+static unsigned char *resize(unsigned char *block, size_t old_size, size_t size) {
+    if (!copy_large || (old_size <= COPY_ABOVE && size <= COPY_ABOVE))
+        return realloc(block, size);
+    unsigned char *copy = malloc(size);
+    require(copy != NULL, "malloc returned NULL");
+    memcpy(copy, block, old_size < size ? old_size : size);
+    free(block);
+    return copy;
+}
+
 static void *churn(void *argument) {
     unsigned char *held[HELD] = {NULL};
     size_t sizes[HELD] = {0};
@@ -48,7 +63,7 @@ static void *churn(void *argument) {
         if (held[slot] != NULL) {
             require(held[slot][0] == seed && held[slot][sizes[slot] - 1] == seed, "a block changed its content");
             size_t size = next_size(&state);
-            held[slot] = realloc(held[slot], size);
+            held[slot] = resize(held[slot], sizes[slot], size);
             require(held[slot] != NULL && held[slot][0] == seed, "realloc lost the content");
             if (round % 3 == 0) {
                 free(held[slot]);
@@ -67,7 +82,8 @@ static void *churn(void *argument) {
     return make(100, (unsigned char)(uintptr_t)argument);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    copy_large = argc > 1 && strcmp(argv[1], "copy") == 0;
     static const size_t sizes[] = {1, 16, 100, 1024, 5000, 100000, 1000000, (size_t)64 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         unsigned char *block = make(sizes[i], 1);

@@ -7,7 +7,17 @@ import os
 from harness import program
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-FLAGS = ["-std=gnu17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-D_GNU_SOURCE", '-DHK_BUILD_TYPE="test"', "-Isrc", "-Iinclude"]
+FLAGS = [
+    "-std=gnu17",
+    "-O2",
+    "-g",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-D_GNU_SOURCE",
+    '-DHK_BUILD_TYPE="test"',
+    "-Isrc",
+    "-Iinclude",
+]
 
 
 def read(path):
@@ -34,10 +44,12 @@ def work(job):
     library = job.path("linked.so")
     job.run([gcc, "-shared", "-o", library] + objects)
     job.check(b"hak_version" in read(library), "the linked library lacks hak_version")
-    compiler = job.run([gcc, "-print-prog-name=cc1"]).stdout.decode().strip()
-    count = job.prove([compiler, "-quiet", "-O2", "-Isrc", "-Iinclude", "-D_GNU_SOURCE", '-DHK_BUILD_TYPE="test"', sources[0],
-                       "-o", job.path("assembly.s")], 10000, cwd=ROOT)
-    return "%d files compiled to the same objects, then linked; %d allocations in one compilation" % (len(sources), count)
+    # Driver and compiler prove themselves one after the other; the compiler's count is the larger.
+    count = job.prove([gcc] + FLAGS + ["-S", sources[0], "-o", job.path("assembly.s")], 5000, cwd=ROOT)
+    return "%d files compiled to the same objects, then linked; %d allocations in one compilation" % (
+        len(sources),
+        count,
+    )
 
 
 program(work)

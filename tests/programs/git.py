@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""git: import a generated history, clone it, repack, check, search and compare; object ids as on the system's malloc."""
+"""git: import a generated history, clone it, repack, check, search, compare; object ids as on the system's malloc."""
 
 from harness import program
 
@@ -12,19 +12,30 @@ def history():
     parts = []
     for commit in range(COMMITS):
         message = "Commit %d" % commit
-        parts.append("commit refs/heads/master\ncommitter A U Thor <author@example.org> %d +0000\ndata %d\n%s\n" % (
-            1600000000 + commit * 60, len(message), message))
+        parts.append(
+            "commit refs/heads/master\ncommitter A U Thor <author@example.org> %d +0000\ndata %d\n%s\n"
+            % (1600000000 + commit * 60, len(message), message)
+        )
         for k in range(4):
             number = (commit * 31 + k * 97) % FILES
-            text = "".join("file %d line %d of commit %d\n" % (number, line, commit if line % 7 == k else 0) for line in range(60))
+            text = "".join(
+                "file %d line %d of commit %d\n" % (number, line, commit if line % 7 == k else 0) for line in range(60)
+            )
             parts.append("M 100644 inline d%d/f%d.txt\ndata %d\n%s\n" % (number % 20, number, len(text), text))
     return "".join(parts)
 
 
 def work(job):
     git = job.need("git")
-    env = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "A",
-           "GIT_COMMITTER_EMAIL": "a@example.org", "GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_DATE": "1700000000 +0000"}
+    env = {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": "A",
+        "GIT_AUTHOR_EMAIL": "a@example.org",
+        "GIT_COMMITTER_NAME": "A",
+        "GIT_COMMITTER_EMAIL": "a@example.org",
+        "GIT_AUTHOR_DATE": "1700000000 +0000",
+        "GIT_COMMITTER_DATE": "1700000000 +0000",
+    }
 
     def run(*argv, **options):
         return job.run([git] + list(argv), env, **options).stdout.decode()
@@ -41,8 +52,14 @@ def work(job):
     run("-C", "copy", "-c", "pack.threads=2", "gc", "-q", "--aggressive", "--prune=now")
     run("-C", "copy", "fsck", "--full", "--strict")
     job.check(run("-C", "copy", "rev-list", "--count", "HEAD").strip() == str(COMMITS), "commits were lost")
-    for command in (["log", "--stat", "-300"], ["log", "-p", "-100", "--word-diff"], ["grep", "-c", "line 5[0-9]"],
-                    ["blame", "d1/f1.txt"], ["shortlog", "-s", "HEAD"], ["diff", "HEAD~200", "HEAD"]):
+    for command in (
+        ["log", "--stat", "-300"],
+        ["log", "-p", "-100", "--word-diff"],
+        ["grep", "-c", "line 5[0-9]"],
+        ["blame", "d1/f1.txt"],
+        ["shortlog", "-s", "HEAD"],
+        ["diff", "HEAD~200", "HEAD"],
+    ):
         job.plain([git, "-C", "reference", "checkout", "-q", "-f", "master"], env)
         expected = job.plain([git, "-C", "reference"] + command, env).stdout.decode()
         job.check(run("-C", "copy", *command) == expected and expected, "git %s answers otherwise" % command[0])

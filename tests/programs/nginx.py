@@ -16,7 +16,8 @@ daemon off; worker_processes 2; pid %(dir)s/nginx.pid; error_log stderr warn;
 events { worker_connections 256; }
 http {
     access_log off; keepalive_requests 100;
-    client_body_temp_path %(dir)s/t1; proxy_temp_path %(dir)s/t2; fastcgi_temp_path %(dir)s/t3; uwsgi_temp_path %(dir)s/t4; scgi_temp_path %(dir)s/t5;
+    client_body_temp_path %(dir)s/t1; proxy_temp_path %(dir)s/t2; fastcgi_temp_path %(dir)s/t3;
+    uwsgi_temp_path %(dir)s/t4; scgi_temp_path %(dir)s/t5;
     proxy_cache_path %(dir)s/cache keys_zone=z:1m;
     server {
         listen 127.0.0.1:%(port)d; root %(dir)s/www; gzip on; gzip_min_length 100; gzip_types text/plain;
@@ -62,7 +63,12 @@ def work(job):
     def drive(rounds):
         requests = 0
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            jobs = [pool.submit(fetch_all, prefix, client) for _ in range(rounds) for prefix in ("", "/proxy", "/cached") for client in range(4)]
+            jobs = [
+                pool.submit(fetch_all, prefix, client)
+                for _ in range(rounds)
+                for prefix in ("", "/proxy", "/cached")
+                for client in range(4)
+            ]
             for result in jobs:
                 requests += result.result()
         return requests

@@ -8,22 +8,6 @@ from harness import Skip, program
 MODULES = ["test_list", "test_dict", "test_json", "test_threading", "test_subprocess"]
 MALLOC = {"PYTHONMALLOC": "malloc"}
 
-SCRIPT = r"""
-import hashlib, json, threading
-def job(seed, out):
-    rows = [{"id": i, "key": "k%d" % (i * 7919 % 5003), "tags": [seed, i % 7], "text": "t" * (i % 50)} for i in range(40000)]
-    index = {}
-    for row in rows: index.setdefault(row["key"], []).append(row["id"])
-    text = json.dumps(sorted(rows, key=lambda row: (row["key"], -row["id"])))
-    assert len(json.loads(text)) == len(rows) and len(index) == 5003
-    out[seed] = hashlib.sha256(text.encode()).hexdigest()
-out = {}
-threads = [threading.Thread(target=job, args=(seed, out)) for seed in range(4)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-for seed in sorted(out): print(seed, out[seed])
-"""
-
 
 def has_suite(job, python):
     modules = "import " + ", ".join("test." + m for m in MODULES)
@@ -38,10 +22,12 @@ def work(job):
     # An environment of its own: what is installed beside this python3 stays out of the test.
     job.plain([python, "-m", "venv", "--without-pip", job.path("venv")])
     python = job.path("venv/bin/python3")
-    answer = job.same([python, job.write("job.py", SCRIPT)], MALLOC)
+    answer = job.same([python, job.copy("job.py")], MALLOC)
     job.check(len(answer.splitlines()) == 4, "answers " + answer)
     suite = job.run([python, "-m", "test", "--timeout", "240"] + MODULES, MALLOC)
-    job.check(b"All %d tests OK." % len(MODULES) in suite.stdout, "the test suite says\n" + suite.stdout.decode()[-2000:])
+    job.check(
+        b"All %d tests OK." % len(MODULES) in suite.stdout, "the test suite says\n" + suite.stdout.decode()[-2000:]
+    )
     count = job.prove([python, "-c", "x = [{i: str(i)} for i in range(50000)]"], 100000, MALLOC)
     return "%s of its own suite, and 4 threads of JSON; %d allocations for 50,000 dicts" % (", ".join(MODULES), count)
 

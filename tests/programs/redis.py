@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""redis-server on a loopback port under redis-benchmark; then its data is checked, saved by a forked child and loaded again."""
+"""redis-server on a loopback port under redis-benchmark; then its data is checked, saved by a forked child
+and loaded again."""
 
 import re
 import time
@@ -13,8 +14,21 @@ def work(job):
     server = job.need("redis-server")
     bench, cli = job.need("redis-benchmark", package="redis-tools"), job.need("redis-cli", package="redis-tools")
     port = job.free_port()
-    argv = [server, "--port", str(port), "--bind", "127.0.0.1", "--dir", job.dir, "--save", "", "--appendonly", "no",
-            "--daemonize", "no"]
+    argv = [
+        server,
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--dir",
+        job.dir,
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--daemonize",
+        "no",
+    ]
 
     def ask(*words, input=None):
         return job.run([cli, "-h", "127.0.0.1", "-p", str(port)] + list(words), input=input).stdout.decode().strip()
@@ -29,8 +43,28 @@ def work(job):
         return process
 
     process = start()
-    out = job.run([bench, "-h", "127.0.0.1", "-p", str(port), "-q", "-n", str(REQUESTS), "-c", "20", "-P", "8", "-r", "50000", "-d", "100",
-                   "-t", "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset"]).stdout.decode()
+    out = job.run(
+        [
+            bench,
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-q",
+            "-n",
+            str(REQUESTS),
+            "-c",
+            "20",
+            "-P",
+            "8",
+            "-r",
+            "50000",
+            "-d",
+            "100",
+            "-t",
+            "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset",
+        ]
+    ).stdout.decode()
     rates = re.findall(r"([0-9.]+) requests per second", out)
     job.check(len(rates) >= 14, "redis-benchmark says\n" + out)
 
@@ -64,7 +98,10 @@ def work(job):
     log = job.stop(process, how=None, silent=False)
     count = job.proven(log, 20000) if job.is_hakmem else job.bound(traces)
     return "%d commands, SET %s/s; saved by a fork and loaded again; %d allocations to load" % (
-        len(rates) * REQUESTS, rates[0], count)
+        len(rates) * REQUESTS,
+        rates[0],
+        count,
+    )
 
 
 program(work)

@@ -41,11 +41,20 @@ def work(job):
     for n in range(2000):
         lengths.append(lengths[-1] + len(str(n)))
     joined = sum(1 for i in range(100000) if value(i) < ROWS)
-    expected = ["%d,%d,%d,%d" % (ROWS, total, text, names), str(small), str(names), str(joined), str(ROWS * len("name-000000")),
-                str(sum(lengths)), "ok"]
+    expected = [
+        "%d,%d,%d,%d" % (ROWS, total, text, names),
+        str(small),
+        str(names),
+        str(joined),
+        str(ROWS * len("name-000000")),
+        str(sum(lengths)),
+        "ok",
+    ]
     answer = job.run([sqlite, "t.db"], input=script).stdout.decode().split()
     job.check(answer == expected, "answers %s, expected %s" % (answer, expected))
-    count = job.prove([sqlite, "t.db", "SELECT name, count(*) FROM t WHERE id < 50000 GROUP BY name ORDER BY 2, 1"], 1000)
+    count = job.prove(
+        [sqlite, "t.db", "SELECT name, count(*) FROM t WHERE id < 50000 GROUP BY name ORDER BY 2, 1"], 1000
+    )
     return "%d rows imported, indexed and queried; %d allocations in the last query" % (ROWS, count)
 
 

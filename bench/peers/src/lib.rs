@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: MIT
+//! Empty on purpose: this crate only pins the sources of the peers.

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Statistics: the snapshot call, both written forms, cutting, and what HAKMEM_STATS prints at exit.
+ */
+#include "check.h"
+#include "unit/fake_heap.h"
+
+#include "api/stats.h"
+#include "core/options.h"
+
+#include <errno.h>
+
+static char text[32768];
+
+static void get(void) {
+    static hak_stats_t stats;
+    CHECK_EQ(hak_stats_get(NULL), EINVAL);
+    CHECK_EQ(hak_stats_get(&stats), EINVAL);
+    stats.struct_size = sizeof stats - 8;
+    CHECK_EQ(hak_stats_get(&stats), EINVAL);
+    stats.struct_size = sizeof stats;
+    CHECK_EQ(hak_stats_get(&stats), 0);
+    CHECK_EQ(stats.struct_size, sizeof stats);
+    CHECK_EQ(stats.slabs_reused, 90);
+    hak_class_stats_t sum = stats_class_sum(&stats);
+    CHECK_EQ(sum.alloc_count, 3000);
+    CHECK_EQ(sum.cached_blocks, 50);
+    CHECK_EQ(sum.block_size, 0);
+}
+
+static void format_text(void) {
+    size_t length = hak_stats_format(text, sizeof text, HAK_FORMAT_TEXT);
+    CHECK_EQ(length, strlen(text));
+    CHECK_HAS(text, "hakmem 0.");
+    CHECK_HAS(text, "\n  slabs reused                         90               90 % of slabs opened\n");
+    CHECK_HAS(text, "\n  resident                       20971520    20.0 MiB   31 % of address space\n");
+    CHECK_HAS(text, "\n    live                         12582912    12.0 MiB   60 % of resident\n");
+    CHECK_HAS(text, "\n  lock waits                            3               <1 % of lock takes\n");
+    CHECK_HAS(text, "\n  large freed                           0\n");
+    CHECK_HAS(text, "\n          16         1000          900 ");
+    CHECK_HAS(text, "\n          48         2000         1500 ");
+    CHECK_HAS(text, "\n         all         3000         2400 ");
+    CHECK_HAS(text, " 98 %\n");
+    CHECK(strstr(text, "\n          32 ") == NULL);
+}
+
+/* Braces, brackets and quotes pair up, and no comma ends a list. */
+static void json_is_whole(const char *json) {
+    int depth = 0;
+    int quotes = 0;
+    char before = ' ';
+    for (; *json != '\0'; json++) {
+        depth += (*json == '{' || *json == '[') - (*json == '}' || *json == ']');
+        quotes += *json == '"';
+        CHECK(depth >= 0);
+        CHECK(!(before == ',' && (*json == '}' || *json == ']')));
+        if (*json != ' ' && *json != '\n')
+            before = *json;
+    }
+    CHECK_EQ(depth, 0);
+    CHECK_EQ(quotes % 2, 0);
+    CHECK_EQ(before, '}');
+}
+
+static void format_json(void) {
+    size_t length = hak_stats_format(text, sizeof text, HAK_FORMAT_JSON);
+    CHECK_EQ(length, strlen(text));
+    json_is_whole(text);
+    CHECK_HAS(text, "{\n  \"version\": \"0.");
+    CHECK_HAS(text, ",\n  \"slabs_reused\": 90,\n");
+    CHECK_HAS(text, "    {\"block_size\": 16, \"alloc_count\": 1000, \"free_local\": 900, ");
+    CHECK_HAS(text, "\"slab_count\": 2}\n  ]\n}\n");
+}
+
+static void cut(void) {
+    char small[10];
+    size_t length = hak_stats_format(NULL, 0, HAK_FORMAT_TEXT);
+    CHECK_EQ(hak_stats_format(small, sizeof small, HAK_FORMAT_TEXT), length);
+    CHECK_STR(small, "hakmem 0.");
+}
+
+static void at_exit(void) {
+    hk_stats_at_exit();
+}
+
+static void at_exit_text(void) {
+    CHECK_EQ(hak_option_set("STATS", "text"), 0);
+    hk_stats_at_exit();
+}
+
+static void at_exit_json(void) {
+    CHECK_EQ(hak_option_set("STATS", "json"), 0);
+    hk_stats_at_exit();
+}
+
+static void at_exit_prints(void) {
+    CHECK_EQ(check_child(at_exit, 2, text, sizeof text), 0);
+    CHECK_STR(text, "");
+    CHECK_EQ(check_child(at_exit_text, 2, text, sizeof text), 0);
+    CHECK_HAS(text, "statistics\n\nmemory\n");
+    CHECK_EQ(check_child(at_exit_json, 2, text, sizeof text), 0);
+    json_is_whole(text);
+}
+
+int main(void) {
+    get();
+    format_text();
+    format_json();
+    cut();
+    at_exit_prints();
+    return CHECK_PASS;
+}

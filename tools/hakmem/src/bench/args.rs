@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+//! Command line of `hakmem bench`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args, Debug, Default)]
+pub struct BenchArgs {
+    /// The short suite: at most 5 minutes instead of 60
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Only these allocators, separated by commas ("all" adds the older distribution packages)
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub allocators: Vec<String>,
+
+    /// Only rows whose name contains one of these words
+    #[arg(long, value_delimiter = ',', value_name = "WORDS")]
+    pub rows: Vec<String>,
+
+    /// Timed rounds per row
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// Run the threaded rows at these thread counts and draw the scaling curve
+    #[arg(long, value_delimiter = ',', value_name = "COUNTS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: Vec<u32>,
+
+    /// Measure another allocator: NAME=/path/to/lib.so (also replaces one of that name)
+    #[arg(long = "lib", value_name = "NAME=PATH", value_parser = parse_lib)]
+    pub libs: Vec<(String, PathBuf)>,
+
+    /// Compare two result folders row by row
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["quick", "rows", "program"])]
+    pub compare: Vec<PathBuf>,
+
+    /// Write the report, charts and summaries of a result folder anew
+    #[arg(long, value_name = "RESULTS")]
+    pub report: Option<PathBuf>,
+
+    /// Write docs/benchmarks.md from a result folder
+    #[arg(long, value_name = "RESULTS")]
+    pub docs: Option<PathBuf>,
+
+    /// Write the figures block of README.md from a result folder
+    #[arg(long, value_name = "RESULTS")]
+    pub readme: Option<PathBuf>,
+
+    /// Run the gate's rows; fail when hakmem is more than 10 % behind bench/baseline.json
+    #[arg(long)]
+    pub gate: bool,
+
+    /// With --gate: record the present ratios in bench/baseline.json instead of judging them
+    #[arg(long, requires = "gate")]
+    pub update_baseline: bool,
+
+    /// Check the suite itself with a slowed, a leaking and a crashing allocator
+    #[arg(long)]
+    pub self_test: bool,
+
+    /// List rows and allocators and stop
+    #[arg(long)]
+    pub list: bool,
+
+    /// Result folder (default: bench/results/DATE-HOST)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Take the workloads and peers as they are; build nothing
+    #[arg(long)]
+    pub no_build: bool,
+
+    /// Measure this program instead of the suite
+    #[arg(last = true, value_name = "PROGRAM ARGS")]
+    pub program: Vec<String>,
+}
+
+fn parse_lib(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, path) = text.split_once('=').ok_or("expected NAME=PATH")?;
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        return Err(format!("'{name}' is not a name: use letters, digits, '-', '_' and '.'"));
+    }
+    if path.is_empty() {
+        return Err("the path is empty".into());
+    }
+    Ok((name.to_string(), PathBuf::from(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_a_name_and_a_path() {
+        assert_eq!(parse_lib("a=/b.so"), Ok(("a".into(), PathBuf::from("/b.so"))));
+        assert!(parse_lib("/b.so").is_err());
+        assert!(parse_lib("=x").is_err());
+        assert!(parse_lib("a=").is_err());
+        assert!(parse_lib("a b=x").is_err());
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+//! docs/benchmarks.md and the figures block of README.md, both from a result folder.
+
+use super::charts;
+use super::figures::{mean_ratio, short, Line};
+use super::model::{Kind, Results, OURS};
+use super::table;
+use anyhow::{bail, Context, Result};
+use std::path::Path;
+
+const BEGIN: &str = "<!-- figures:begin -->";
+const END: &str = "<!-- figures:end -->";
+
+const METHOD: &str = "Every figure is the median of at least five timed rounds in which all allocators take turns, each round starting with \
+another one, unless the remarks say otherwise. Before a run counts, the program proves by `dladdr` which library its `malloc`, `free` and \
+`operator new` come from. Before each round the runner touches and gives back memory, because pages that a virtual machine's host has not \
+backed yet fault eight times slower. A run during which the machine worked on something else for more than 15 % of a core is repeated, and \
+marked if that does not help. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured; an \
+additional round, not timed, samples `smaps_rollup`. Bold is the best of a row and whatever cannot be told from it (Mann-Whitney, p > 0.05, or \
+less than 1 % apart). Instruction counts come from callgrind and do not depend on the machine's load.";
+
+pub fn write_docs(results: &Results, folder: &Path, root: &Path) -> Result<()> {
+    let target = root.join("docs/benchmarks.md");
+    std::fs::create_dir_all(root.join("docs")).context("cannot make docs")?;
+    std::fs::write(&target, page(results, &shown_folder(folder, root))).context("cannot write docs/benchmarks.md")
+}
+
+/// The result folder as seen from the root of the repository.
+fn shown_folder(folder: &Path, root: &Path) -> String {
+    let absolute = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    absolute.strip_prefix(&root).unwrap_or(folder).to_string_lossy().into_owned()
+}
+
+fn page(results: &Results, folder: &str) -> String {
+    let mut text =
+        format!("# Benchmarks\n\n<!-- Written by `hakmem bench --docs {folder}`; edit that, not this. -->\n\n");
+    text += &format!("Run of {} ({} suite, {} rounds). Raw data of every run, CSV and a page with all charts: [`{folder}`](../{folder}/).\n\n", results.date, results.suite, results.rounds);
+    text += &format!("## Method\n\n{METHOD}\n\n");
+    text += "Run it yourself: `make bench`, `make bench-quick`, or `hakmem bench -- your-program its arguments`.\n\n";
+    text += &machine(results);
+    for chart in charts::all(results) {
+        text += &format!("![{}](../{folder}/charts/{}.svg)\n\n", chart.title, chart.name);
+    }
+    for (title, kinds) in [
+        ("Speed and latency", &[Kind::Speed, Kind::Latency][..]),
+        ("Memory", &[Kind::Memory]),
+        ("Instructions", &[Kind::Instructions]),
+    ] {
+        text += &section(results, title, kinds);
+    }
+    text + &format!("## Remarks\n\n```\n{}```\n", table::remarks(results))
+}
+
+fn machine(results: &Results) -> String {
+    let mut text = String::from("## Machine and allocators\n\n| | |\n|---|---|\n");
+    for (key, value) in &results.machine {
+        text += &format!("| {key} | {value} |\n");
+    }
+    text += "\n| Allocator | Version | Notes |\n|---|---|---|\n";
+    for a in &results.allocators {
+        let environment: Vec<String> = a.environment.iter().map(|(k, v)| format!("`{k}={v}`")).collect();
+        let missing = a.missing.as_deref().map(|m| format!("missing: {m}")).unwrap_or_default();
+        let notes: Vec<String> =
+            [environment.join(" "), a.note.clone(), missing].into_iter().filter(|n| !n.is_empty()).collect();
+        text += &format!("| {} | {} | {} |\n", a.name, a.version, notes.join("; "));
+    }
+    text + "\n"
+}
+
+/// A table for each group of rows, and the mean under them.
+fn section(results: &Results, title: &str, kinds: &[Kind]) -> String {
+    let lines = table::lines_of(results, kinds);
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("## {title}\n\n");
+    let mut groups: Vec<&str> = Vec::new();
+    for line in &lines {
+        if !groups.contains(&line.row.group.as_str()) {
+            groups.push(&line.row.group);
+        }
+    }
+    for group in groups {
+        let of_group: Vec<Line> = lines.iter().filter(|l| l.row.group == group).copied().collect();
+        text += &format!("### {group}\n\n{}\n", table::markdown(results, &of_group));
+    }
+    text + &means(results, &lines)
+}
+
+fn means(results: &Results, lines: &[Line]) -> String {
+    let mut text = String::from("Geometric mean of the rows above, cost over the best peer's:\n\n");
+    for a in &results.allocators {
+        if let Some((mean, rows)) = mean_ratio(results, lines, &a.name, |l| l.best_peer(results).map(|b| b.1)) {
+            text += &format!("* {}: {} over {rows} rows\n", a.name, short(mean));
+        }
+    }
+    text + "\n"
+}
+
+pub fn write_readme(results: &Results, folder: &Path, root: &Path) -> Result<()> {
+    let path = root.join("README.md");
+    let text = std::fs::read_to_string(&path).context("there is no README.md")?;
+    let block = readme_block(results, &shown_folder(folder, root));
+    std::fs::write(&path, replace_block(&text, &block)?).context("cannot write README.md")
+}
+
+fn replace_block(text: &str, block: &str) -> Result<String> {
+    let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
+        bail!("README.md has no {BEGIN} and {END}")
+    };
+    if end < begin {
+        bail!("README.md has {END} before {BEGIN}");
+    }
+    Ok(format!("{}{BEGIN}\n{block}{}", &text[..begin], &text[end..]))
+}
+
+fn readme_block(results: &Results, folder: &str) -> String {
+    let mut text = format!("![Time and memory of each allocator]({folder}/charts/overview.svg)\n\n| Allocator | Time | Memory |\n|---|---:|---:|\n");
+    let mean = |kinds: &[Kind], name: &str| {
+        let lines = table::lines_of(results, kinds);
+        mean_ratio(results, &lines, name, |l| l.best_peer(results).map(|b| b.1))
+            .map_or("-".to_string(), |(m, n)| format!("{} ({n} rows)", short(m)))
+    };
+    for a in results.allocators.iter().filter(|a| a.missing.is_none()) {
+        let name = if a.name == OURS {
+            format!("**{OURS}**")
+        } else {
+            format!("{} {}", a.name, a.version.split('-').next().unwrap_or_default())
+        };
+        text += &format!("| {name} | {} | {} |\n", mean(&[Kind::Speed], &a.name), mean(&[Kind::Memory], &a.name));
+    }
+    let cores = results.machine.get("cores").map_or("?", String::as_str);
+    text + &format!(
+        "\nGeometric means over the best peer of each row, less is better; {} suite of {} on {cores} cores. \
+                     [Every row, also the lost ones](docs/benchmarks.md), [raw data]({folder}).\n",
+        results.suite, results.date
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::sample_results;
+
+    #[test]
+    fn the_block_is_replaced_and_nothing_else() {
+        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        assert_eq!(replace_block(&text, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
+        assert!(replace_block("no markers", "x").is_err());
+        assert!(replace_block(&format!("{END}{BEGIN}"), "x").is_err());
+    }
+
+    #[test]
+    fn the_page_shows_every_row_and_why_some_are_missing() {
+        let page = page(&sample_results(), "bench/results/x");
+        assert!(page.contains("| r | Mops/s | **100** |") && page.contains("missing: not built"), "{page}");
+        assert!(readme_block(&sample_results(), "x").contains("| **hakmem** |"));
+    }
+}

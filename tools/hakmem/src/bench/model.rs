@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+//! What a run consists of: allocators, rows with their metrics, and one sample per execution.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The allocator that the suite exists to measure.
+pub const OURS: &str = "hakmem";
+
+/// The peers that are fast; figures such as "the leanest of the fast peers" speak of these.
+pub const FAST_PEERS: [&str; 7] =
+    ["mimalloc3", "mimalloc2", "jemalloc", "snmalloc", "rpmalloc", "tcmalloc", "gperftools"];
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Allocator {
+    pub name: String,
+    pub version: String,
+    #[serde(default)]
+    pub note: String,
+    /// Why it cannot be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<(String, String)>,
+    /// Libraries to preload. Paths of this machine stay out of the results.
+    #[serde(skip)]
+    pub preload: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    Lower,
+    Higher,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Speed,
+    Memory,
+    Latency,
+    Instructions,
+}
+
+/// One figure of a row: a field of its samples, how to show it, and which way is good.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Metric {
+    pub field: String,
+    pub unit: String,
+    /// Shown value = field / divisor.
+    pub divisor: f64,
+    pub better: Better,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Target {
+    /// A program under build/bench.
+    Workload(String),
+    /// A shell script under bench/programs that preloads the allocator into the server it starts.
+    Script(String),
+    /// A program of the system; `{programs}` and `{workloads}` in arguments name the folders of this suite.
+    System(String),
+    /// A workload under callgrind, run with two iteration counts; the difference is the figure.
+    Callgrind(String),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    pub name: String,
+    pub group: String,
+    pub target: Target,
+    pub arguments: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<(String, String)>,
+    pub metrics: Vec<Metric>,
+    pub quick: bool,
+    pub gate: bool,
+    /// Memory that the runner touches and gives back before each round.
+    pub warm_mib: usize,
+    pub timeout_s: u64,
+    /// Which argument is the thread count, for the scaling curve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_argument: Option<usize>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sample {
+    pub row: String,
+    pub allocator: String,
+    /// Round 0 is the memory round: sampled while it runs, so not counted for speed.
+    pub round: u32,
+    /// The machine was busy with something else, even when the run was repeated.
+    pub busy: bool,
+    pub repeats: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    pub fields: BTreeMap<String, f64>,
+    /// (milliseconds, resident KiB)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<(f64, f64)>,
+    /// Which objects malloc, free and operator new came from, file names only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Results {
+    pub suite: String,
+    pub date: String,
+    pub host: String,
+    pub rounds: u32,
+    pub seconds: f64,
+    pub machine: BTreeMap<String, String>,
+    pub allocators: Vec<Allocator>,
+    pub rows: Vec<Row>,
+    /// Rows that did not run, with the reason.
+    pub skipped: Vec<(String, String)>,
+    pub samples: Vec<Sample>,
+}
+
+impl Metric {
+    pub fn new(field: &str, unit: &str, divisor: f64, better: Better, kind: Kind) -> Self {
+        Metric { field: field.into(), unit: unit.into(), divisor, better, kind }
+    }
+
+    /// The figure as a cost: less is better whatever the metric.
+    pub fn cost(&self, value: f64) -> f64 {
+        match self.better {
+            Better::Lower => value,
+            Better::Higher => 1.0 / value,
+        }
+    }
+}
+
+impl Results {
+    /// Values of one figure, in the unit shown, of the runs that counted.
+    pub fn values(&self, row: &str, metric: &Metric, allocator: &str) -> Vec<f64> {
+        let of_memory_round = metric.field.starts_with("sampled_");
+        self.samples
+            .iter()
+            .filter(|s| s.row == row && s.allocator == allocator && s.failure.is_none())
+            .filter(|s| (s.round == 0) == of_memory_round)
+            .filter_map(|s| s.fields.get(&metric.field))
+            .map(|v| v / metric.divisor)
+            .collect()
+    }
+
+    pub fn failure(&self, row: &str, allocator: &str) -> Option<String> {
+        let missing = self.allocators.iter().find(|a| a.name == allocator).and_then(|a| a.missing.clone());
+        missing.or_else(|| {
+            let mut of_row = self.samples.iter().filter(|s| s.row == row && s.allocator == allocator);
+            of_row.find_map(|s| s.failure.clone())
+        })
+    }
+
+    pub fn busy_share(&self) -> f64 {
+        let timed = self.samples.iter().filter(|s| s.round > 0);
+        let (busy, all) = timed.fold((0u32, 0u32), |(b, n), s| (b + u32::from(s.busy), n + 1));
+        if all == 0 {
+            0.0
+        } else {
+            f64::from(busy) / f64::from(all)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+//! The allocators to measure: glibc, hakmem, what bench/peers built, and what the user names.
+
+use super::args::BenchArgs;
+use super::model::{Allocator, OURS};
+use super::places::Places;
+use anyhow::{bail, Result};
+use std::path::{Path, PathBuf};
+
+/// Shown by `--allocators all` only: older packages of the distribution.
+const OLDER: &str = "-debian";
+
+/// Tab-separated lines: name, version, libraries, environment, note.
+pub fn parse_manifest(text: &str, folder: &Path) -> Result<Vec<Allocator>> {
+    let mut peers = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [name, version, libraries, environment, note] = columns[..] else {
+            bail!("manifest line {}: expected 5 columns, found {}", number + 1, columns.len());
+        };
+        peers.push(Allocator {
+            name: name.into(),
+            version: version.into(),
+            note: note.into(),
+            missing: libraries.is_empty().then(|| note.to_string()),
+            environment: environment
+                .split_whitespace()
+                .filter_map(|w| w.split_once('='))
+                .map(|(k, v)| (k.into(), v.into()))
+                .collect(),
+            preload: libraries.split(':').filter(|l| !l.is_empty()).map(|l| folder.join(l)).collect(),
+        });
+    }
+    Ok(peers)
+}
+
+pub fn glibc() -> Allocator {
+    let path = [
+        "/lib/x86_64-linux-gnu/libc.so.6",
+        "/lib/aarch64-linux-gnu/libc.so.6",
+        "/lib64/libc.so.6",
+        "/usr/lib/libc.so.6",
+    ];
+    let found = path.iter().map(PathBuf::from).find(|p| p.is_file());
+    Allocator {
+        name: "glibc".into(),
+        version: glibc_version(),
+        missing: found.is_none().then(|| "no libc.so.6 found".into()),
+        preload: found.into_iter().collect(),
+        ..Allocator::default()
+    }
+}
+
+pub fn glibc_version() -> String {
+    // SAFETY: returns a static string.
+    let text = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    text.to_string_lossy().into_owned()
+}
+
+fn library(name: &str, path: &Path, version: &str) -> Allocator {
+    let missing =
+        (!path.is_file()).then(|| format!("{} is not there", path.file_name().unwrap_or_default().to_string_lossy()));
+    let preload = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    Allocator { name: name.into(), version: version.into(), missing, preload: vec![preload], ..Allocator::default() }
+}
+
+fn known(places: &Places) -> Result<Vec<Allocator>> {
+    let mut all = vec![library(OURS, &places.library(), "this tree"), glibc()];
+    let manifest = places.peers().join("manifest.tsv");
+    if let Ok(text) = std::fs::read_to_string(manifest) {
+        all.extend(parse_manifest(&text, &places.peers())?);
+    }
+    Ok(all)
+}
+
+/// The allocators of this run, in the order of the tables.
+pub fn choose(places: &Places, arguments: &BenchArgs, usual: impl Fn(&str) -> bool) -> Result<Vec<Allocator>> {
+    let mut all = known(places)?;
+    for (name, path) in &arguments.libs {
+        let added = library(name, path, "given by --lib");
+        match all.iter_mut().find(|a| a.name == *name) {
+            Some(old) => *old = added,
+            None => all.push(added),
+        }
+    }
+    let wanted = &arguments.allocators;
+    if let Some(unknown) = wanted.iter().find(|w| *w != "all" && !all.iter().any(|a| a.name == **w)) {
+        let names: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
+        bail!("no allocator '{unknown}'; there are: {}", names.join(", "));
+    }
+    let given = |name: &str| arguments.libs.iter().any(|(n, _)| n == name);
+    all.retain(|a| match wanted.is_empty() {
+        true => given(&a.name) || (usual(&a.name) && !a.name.ends_with(OLDER)),
+        false => wanted.iter().any(|w| w == "all" || *w == a.name) || given(&a.name),
+    });
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manifest_lists_peers_and_missing_ones() {
+        let text = "a\t1.0\tliba.so:libb.so\tX=1 Y=2\tnote\nb\t2\t\t\tnot built: why\n";
+        let peers = parse_manifest(text, Path::new("/p")).unwrap();
+        assert_eq!(peers[0].preload, vec![PathBuf::from("/p/liba.so"), PathBuf::from("/p/libb.so")]);
+        assert_eq!(peers[0].environment.len(), 2);
+        assert_eq!(peers[1].missing.as_deref(), Some("not built: why"));
+        assert!(parse_manifest("only\tthree\tcolumns", Path::new("/")).is_err());
+    }
+}

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT
+//! The rows of the suite: each a load, its arguments, and the figures to take from it.
+
+use super::model::{Better, Kind, Metric, Row, Target};
+
+/// Timed rows need to be long enough for a clock, and short enough for five rounds of a dozen allocators.
+const USUAL_TIMEOUT_S: u64 = 60;
+
+fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
+    Row {
+        name: name.into(),
+        group: group.into(),
+        target,
+        arguments: arguments.split_whitespace().map(String::from).collect(),
+        environment: Vec::new(),
+        metrics: Vec::new(),
+        quick: false,
+        gate: false,
+        warm_mib: 256,
+        timeout_s: USUAL_TIMEOUT_S,
+        thread_argument: None,
+    }
+}
+
+fn workload(name: &str, group: &str, program: &str, arguments: &str) -> Row {
+    row(name, group, Target::Workload(program.into()), arguments)
+}
+
+impl Row {
+    fn metric(mut self, field: &str, unit: &str, divisor: f64, better: Better, kind: Kind) -> Self {
+        self.metrics.push(Metric::new(field, unit, divisor, better, kind));
+        self
+    }
+
+    fn mops(self) -> Self {
+        self.metric("ops_per_s", "Mops/s", 1e6, Better::Higher, Kind::Speed).peak()
+    }
+
+    fn ns(self) -> Self {
+        self.metric("ns_per_op", "ns", 1.0, Better::Lower, Kind::Speed).peak()
+    }
+
+    fn us(self) -> Self {
+        self.metric("ns_per_op", "us", 1e3, Better::Lower, Kind::Speed).peak()
+    }
+
+    fn wall(self) -> Self {
+        self.metric("wall_s", "s", 1.0, Better::Lower, Kind::Speed).peak()
+    }
+
+    fn peak(self) -> Self {
+        self.memory("peak_kib", "MiB", 1024.0)
+    }
+
+    fn memory(self, field: &str, unit: &str, divisor: f64) -> Self {
+        self.metric(field, unit, divisor, Better::Lower, Kind::Memory)
+    }
+
+    fn quick(mut self) -> Self {
+        self.quick = true;
+        self
+    }
+
+    fn gated(mut self) -> Self {
+        self.gate = true;
+        self.quick()
+    }
+
+    fn threads_at(mut self, argument: usize) -> Self {
+        self.thread_argument = Some(argument);
+        self
+    }
+
+    fn warm(mut self, mib: usize) -> Self {
+        self.warm_mib = mib;
+        self
+    }
+
+    fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// Every row of the full suite, in the order of the tables.
+pub fn all() -> Vec<Row> {
+    let groups = [
+        small(),
+        pairs(),
+        batches(),
+        containers(),
+        large(),
+        threads(),
+        remote(),
+        classic(),
+        scaling(),
+        latency(),
+        memory(),
+        programs(),
+        instructions(),
+    ];
+    groups.into_iter().flatten().collect()
+}
+
+fn small() -> Vec<Row> {
+    let random = |name: &str, arguments: &str| workload(name, "random sizes", "random_mixed", arguments).mops();
+    vec![
+        random("random_mixed 1M ws 256", "1000000 256 42"),
+        random("random_mixed 10M ws 256", "10000000 256 42").gated(),
+        random("random_mixed 10M ws 4096", "10000000 4096 42").gated(),
+        random("random_mixed 10M ws 65536", "10000000 65536 42"),
+        random("random_mixed 10M ws 1000000", "10000000 1000000 42").warm(1024),
+    ]
+}
+
+fn pairs() -> Vec<Row> {
+    let pair = |name: &str, arguments: &str| workload(name, "malloc and free at once", "fixed_pairs", arguments).ns();
+    vec![
+        pair("pair 16 B", "16 30000000").gated(),
+        pair("pair 64 B", "64 30000000"),
+        pair("pair 256 B", "256 30000000"),
+        pair("pair 1 KiB", "1024 30000000").gated(),
+        pair("pair 4 KiB", "4096 10000000"),
+        pair("pair 32 KiB", "32768 5000000").gated(),
+        pair("pair 128 KiB", "131072 1000000"),
+        pair("pair 1 MiB", "1048576 300000").gated(),
+    ]
+}
+
+fn batches() -> Vec<Row> {
+    let batch = |name: &str, arguments: &str| workload(name, "allocate many, then free", "batch", arguments).ns();
+    vec![
+        batch("batch lifo 10k", "lifo 10000 16 256 500 42"),
+        batch("batch fifo 10k", "fifo 10000 16 256 500 42").gated(),
+        batch("batch random 10k", "random 10000 16 256 500 42"),
+        batch("batch fifo 500k", "fifo 500000 16 256 6 42").warm(512),
+        batch("batch random 500k", "random 500000 16 256 6 42").warm(512),
+        batch("batch fifo 4-32 KiB", "fifo 2000 4096 32768 50 42").warm(512),
+    ]
+}
+
+fn containers() -> Vec<Row> {
+    let churn = |name: &str, program: &str, arguments: &str| {
+        workload(name, "strings, trees, containers", program, arguments).ns()
+    };
+    vec![
+        churn("strings in C", "strings_c", "20000 5000000 42"),
+        churn("strings in C++", "strings_cpp", "10000 40 42"),
+        churn("tree in C", "tree_c", "18 200").gated(),
+        churn("tree in C++", "tree_cpp", "100000 700000 42"),
+        churn("containers in C++", "containers_cpp", "700 42").gated(),
+    ]
+}
+
+fn large() -> Vec<Row> {
+    let load =
+        |name: &str, program: &str, arguments: &str| workload(name, "large blocks", program, arguments).us().warm(512);
+    vec![
+        load("realloc doubling to 64 MiB", "realloc_growth", "double 65536 10").gated(),
+        load("realloc by 1 % to 64 MiB", "realloc_growth", "percent 65536 4"),
+        load("calloc 64 KiB, dirty", "large_calloc", "dirty 64 50000"),
+        load("calloc 1 MiB, fresh", "large_calloc", "fresh 1024 5000").gated(),
+        load("calloc 1 MiB, dirty", "large_calloc", "dirty 1024 2000"),
+        load("calloc 64 MiB, fresh", "large_calloc", "fresh 65536 200"),
+        load("malloc_large 5-25 MiB", "malloc_large", "20 1000 42"),
+    ]
+}
+
+fn threads() -> Vec<Row> {
+    let mid = |name: &str, arguments: &str| {
+        workload(name, "threads", "mid_large_mt", arguments).mops().warm(512).threads_at(0)
+    };
+    let larson = |name: &str, arguments: &str| workload(name, "threads", "larson", arguments).mops().threads_at(6);
+    vec![
+        mid("mid_large_mt 1 thread, 200k", "1 200000 2048 42"),
+        mid("mid_large_mt 2 threads, 200k", "2 200000 2048 42").gated(),
+        mid("mid_large_mt 4 threads, 200k", "4 200000 2048 42"),
+        mid("mid_large_mt 2 threads, 2M", "2 2000000 2048 42"),
+        larson("larson 2-32 KiB, 4 threads", "2 2048 32768 10000 1 12345 4").warm(1536),
+        larson("larson small, 1 thread", "1 8 1000 100 10000 42 1"),
+        larson("larson small, 2 threads", "1 8 1000 100 10000 42 2").gated(),
+        larson("larson small, 4 threads", "1 8 1000 100 10000 42 4"),
+        workload("thread churn", "threads", "thread_churn", "10000 4 100").us().threads_at(1),
+    ]
+}
+
+fn remote() -> Vec<Row> {
+    let pass = |name: &str, arguments: &str| {
+        workload(name, "blocks that change threads", "producer_consumer", arguments).mops()
+    };
+    let share = |name: &str, program: &str, arguments: &str| {
+        workload(name, "false sharing", program, arguments).wall().threads_at(0)
+    };
+    vec![
+        pass("producer/consumer 1x1", "1 1 5000000 16 256 42").gated(),
+        pass("producer/consumer 2x2", "2 2 2500000 16 256 42"),
+        pass("producer/consumer 4x4", "4 4 1000000 16 256 42"),
+        pass("producer/consumer 1x3", "1 3 3000000 16 256 42"),
+        pass("producer/consumer 3x1", "3 1 1000000 16 256 42"),
+        pass("producer/consumer 1x1, 1-16 KiB", "1 1 500000 1024 16384 42"),
+        workload("xmalloc_test, 2 threads", "blocks that change threads", "xmalloc_test", "2 1 42")
+            .mops()
+            .threads_at(0),
+        workload("xmalloc_test, 4 threads", "blocks that change threads", "xmalloc_test", "4 1 42")
+            .mops()
+            .threads_at(0),
+        share("cache_scratch, 1 thread", "cache_scratch", "1 1000 8 200000"),
+        share("cache_scratch, 2 threads", "cache_scratch", "2 1000 8 200000"),
+        share("cache_thrash, 1 thread", "cache_thrash", "1 1000 8 200000"),
+        share("cache_thrash, 2 threads", "cache_thrash", "2 1000 8 200000"),
+    ]
+}
+
+fn classic() -> Vec<Row> {
+    let load =
+        |name: &str, program: &str, arguments: &str| workload(name, "mixed loads", program, arguments).ns().warm(512);
+    vec![
+        load("sh6bench, 1 thread", "sh6bench", "1 5000 42").threads_at(0),
+        load("sh6bench, 2 threads", "sh6bench", "2 5000 42").threads_at(0),
+        load("sh8bench, 2 threads", "sh8bench", "2 6000 42").threads_at(0),
+        load("alloc_test, 1 thread", "alloc_test", "1 8000000 100000 42").threads_at(0).gated(),
+        load("alloc_test, 2 threads", "alloc_test", "2 5000000 100000 42").threads_at(0),
+        load("glibc_simple 128 B", "glibc_simple", "128 6000"),
+        load("glibc_thread, 2 threads", "glibc_thread", "2 20000000 42").threads_at(0),
+        load("rptest, 2 threads", "rptest", "2 600 5000 16 8000 42").threads_at(0),
+        load("rptest, 4 threads", "rptest", "4 300 5000 16 8000 42").threads_at(0),
+        load("mstress, 2 threads", "mstress", "2 50000 60 42").threads_at(0),
+        load("mstress, 4 threads", "mstress", "4 50000 30 42").threads_at(0),
+        load("phase change", "phase_change", "60 200000 42"),
+        load("burst cycles at 10 Hz", "burst_cycles", "32 10 10 42"),
+    ]
+}
+
+fn scaling() -> Vec<Row> {
+    let live = |name: &str, arguments: &str, warm: usize| {
+        workload(name, "cost over live blocks", "live_scaling", arguments).ns().warm(warm)
+    };
+    vec![
+        live("live blocks 10^3", "1000 5000000 42", 64),
+        live("live blocks 10^4", "10000 5000000 42", 64),
+        live("live blocks 10^5", "100000 3000000 42", 128),
+        live("live blocks 10^6", "1000000 2000000 42", 512),
+        live("live blocks 10^7", "10000000 1000000 42", 3072),
+    ]
+}
+
+fn latency() -> Vec<Row> {
+    let times = |name: &str, arguments: &str| {
+        let mut row = workload(name, "latency", "latency", arguments).warm(512);
+        for field in ["p50_ns", "p99_ns", "p999_ns", "max_ns"] {
+            row = row.metric(
+                field,
+                field.trim_end_matches("_ns").replace("999", "99.9").as_str(),
+                1.0,
+                Better::Lower,
+                Kind::Latency,
+            );
+        }
+        for metric in &mut row.metrics {
+            metric.unit = format!("{} ns", metric.unit);
+        }
+        row.peak()
+    };
+    let start = workload("start-up of a tiny program", "latency", "startup", "200").us();
+    vec![
+        times("latency, mixed sizes, 20,000 live", "1000000 20000 warm 42").quick(),
+        times("latency from the first call", "300000 20000 cold 42"),
+        start.memory("tiny_peak_kib", "KiB", 1.0).quick(),
+    ]
+}
+
+fn memory() -> Vec<Row> {
+    let load = |name: &str, program: &str, arguments: &str, warm: usize| {
+        workload(name, "memory over time", program, arguments).warm(warm)
+    };
+    vec![
+        load("burst, all freed, idle", "burst_idle", "200 all 3 42", 512)
+            .memory("rss_2s_kib", "MiB after 2 s", 1024.0)
+            .peak()
+            .quick(),
+        load("burst, 90 % freed, idle", "burst_idle", "200 scattered 3 42", 512)
+            .memory("rss_3s_kib", "MiB after 3 s", 1024.0)
+            .peak(),
+        load("1,000 idle threads", "idle_threads", "1000 1024 3", 1536)
+            .memory("kib_per_thread", "KiB/thread", 1.0)
+            .peak(),
+        load("fragmentation over phases", "fragmentation", "96 9 42", 768).ns().memory(
+            "ratio_max",
+            "x live, worst",
+            1.0,
+        ),
+        load("survivors", "survivors", "12 42", 512).ns().memory("ratio_rested", "x live", 1.0),
+        load("dense heap 512 MiB", "dense_heap", "512 42", 1024).ns().metric(
+            "faults",
+            "faults",
+            1.0,
+            Better::Lower,
+            Kind::Memory,
+        ),
+    ]
+}
+
+fn programs() -> Vec<Row> {
+    let system = |name: &str, program: &str, arguments: &str| {
+        row(name, "real programs", Target::System(program.into()), arguments).wall().warm(512)
+    };
+    let redis = row("Redis", "real programs", Target::Script("redis.sh".into()), "").warm(512);
+    vec![
+        system("Python job", "python3", "{programs}/job.py").with("PYTHONMALLOC", "malloc").quick(),
+        system("SQLite", "sqlite3", "-batch -init {programs}/job.sql :memory: .quit"),
+        system(
+            "g++ compiles",
+            "g++",
+            "-O2 -std=c++17 -c {root}/bench/workloads/containers_cpp.cpp -o {scratch}/unit.o",
+        ),
+        system("Lua job", "lua5.4", "{programs}/job.lua").quick(),
+        system("Node job", "node", "{programs}/job.js"),
+        system("Rust job", "{root}/target/release/bench-job", ""),
+        redis
+            .metric("ops_per_s", "kops/s", 1e3, Better::Higher, Kind::Speed)
+            .memory("server_peak_kib", "MiB", 1024.0)
+            .memory("server_rss_after_kib", "MiB after", 1024.0),
+    ]
+}
+
+fn instructions() -> Vec<Row> {
+    let count = |name: &str, program: &str, arguments: &str| {
+        let mut row = row(name, "instructions", Target::Callgrind(program.into()), arguments);
+        row.warm_mib = 0;
+        row.metric("instructions", "instr.", 1.0, Better::Lower, Kind::Instructions)
+    };
+    vec![
+        count("instructions: pair 64 B", "fixed_pairs", "64 {iterations}"),
+        count("instructions: pair 1 KiB", "fixed_pairs", "1024 {iterations}"),
+        count("instructions: pair 32 KiB", "fixed_pairs", "32768 {iterations}"),
+        count("instructions: random_mixed ws 256", "random_mixed", "{iterations} 256 42"),
+    ]
+}
+
+/// The rows of the scaling curve: every threaded row at every count, instead of the counts it usually has.
+pub fn at_thread_counts(rows: Vec<Row>, counts: &[u32]) -> Vec<Row> {
+    let mut seen: Vec<String> = Vec::new();
+    let mut scaled = Vec::new();
+    for row in rows {
+        let (Some(at), plain) = (row.thread_argument, without_count(&row.name)) else { continue };
+        if seen.contains(&plain) {
+            continue;
+        }
+        scaled.extend(counts.iter().map(|count| at_count(&row, &plain, at, *count)));
+        seen.push(plain);
+    }
+    scaled
+}
+
+fn at_count(row: &Row, plain: &str, argument: usize, count: u32) -> Row {
+    let mut scaled = row.clone();
+    scaled.arguments[argument] = count.to_string();
+    scaled.name = format!("{plain} @ {count} threads");
+    scaled
+}
+
+/// "larson small, 2 threads" without its thread count: "larson small".
+fn without_count(name: &str) -> String {
+    let words: Vec<&str> = name.split(' ').collect();
+    let is_unit = |i: usize| i > 0 && words[i].starts_with("thread") && words[i - 1].parse::<u32>().is_ok();
+    let kept = (0..words.len()).filter(|i| !is_unit(*i) && !(i + 1 < words.len() && is_unit(i + 1)));
+    kept.map(|i| words[i]).collect::<Vec<_>>().join(" ").trim_end_matches(',').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_every_row_has_a_figure() {
+        let rows = all();
+        let names: HashSet<&str> = rows.iter().map(|r| r.name.as_str()).collect();
+        assert_eq!(names.len(), rows.len());
+        assert!(rows.iter().all(|r| !r.metrics.is_empty()));
+    }
+
+    #[test]
+    fn gated_rows_are_quick_rows() {
+        assert!(all().iter().filter(|r| r.gate).all(|r| r.quick));
+        assert!(all().iter().filter(|r| r.gate).count() >= 10);
+    }
+
+    #[test]
+    fn thread_counts_replace_the_argument() {
+        let rows = at_thread_counts(all(), &[1, 8]);
+        let eight = rows.iter().find(|r| r.name == "sh6bench @ 8 threads").unwrap();
+        assert_eq!(eight.arguments[0], "8");
+        let names: HashSet<&str> = rows.iter().map(|r| r.name.as_str()).collect();
+        assert_eq!(names.len(), rows.len());
+    }
+
+    #[test]
+    fn a_count_leaves_the_name() {
+        assert_eq!(without_count("larson small, 2 threads"), "larson small");
+        assert_eq!(without_count("mid_large_mt 1 thread, 200k"), "mid_large_mt 200k");
+        assert_eq!(without_count("thread churn"), "thread churn");
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+//! One execution of one row under one allocator.
+
+use super::machine;
+use super::model::{Allocator, Row, Sample, Target};
+use super::parse;
+use super::places::Places;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Between two looks at the memory of a running program.
+const SAMPLING: Duration = Duration::from_millis(20);
+const REPORT_FD: i32 = 3;
+
+/// Scratch files of this run; removed at its end.
+pub struct Scratch {
+    folder: PathBuf,
+}
+
+impl Scratch {
+    pub fn new() -> Result<Scratch> {
+        let folder = std::env::temp_dir().join(format!("hakmem-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).context("cannot make a scratch folder")?;
+        Ok(Scratch { folder })
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub struct Runner<'a> {
+    pub places: &'a Places,
+    pub scratch: &'a Scratch,
+}
+
+/// What the launcher and the sampler saw.
+#[derive(Default)]
+struct Seen {
+    fields: BTreeMap<String, f64>,
+    series: Vec<(f64, f64)>,
+    timed_out: bool,
+}
+
+impl Runner<'_> {
+    /// Runs the row; whatever goes wrong becomes the sample's failure.
+    pub fn run(&self, row: &Row, allocator: &Allocator, round: u32) -> Sample {
+        let mut sample =
+            Sample { row: row.name.clone(), allocator: allocator.name.clone(), round, ..Sample::default() };
+        let busy_before = machine::busy_seconds();
+        if let Err(reason) = self.attempt(row, allocator, &mut sample) {
+            sample.failure = Some(self.places.anonymous(&format!("{reason:#}")));
+        }
+        let used = machine::busy_seconds() - busy_before;
+        let of = |name: &str| sample.fields.get(name).copied().unwrap_or(0.0);
+        sample.busy = machine::was_busy(used, of("cpu_s"), of("wall_s").max(0.01));
+        sample
+    }
+
+    fn attempt(&self, row: &Row, allocator: &Allocator, sample: &mut Sample) -> Result<()> {
+        if let Target::Callgrind(workload) = &row.target {
+            sample.fields = super::callgrind::count(self, workload, row, allocator)?;
+            return Ok(());
+        }
+        let (program, arguments) = self.command_line(row)?;
+        let preloaded = !matches!(row.target, Target::Script(_));
+        let environment = self.environment(row, allocator, preloaded);
+        let seen = self.launch(&program, &arguments, &environment, row.timeout_s, sample.round == 0)?;
+        sample.fields = seen.fields;
+        sample.series = seen.series;
+        self.judge_end(&sample.fields, seen.timed_out, row.timeout_s)?;
+        sample.proof = Some(self.check_proof(allocator)?);
+        if !matches!(row.target, Target::System(_)) {
+            let output = parse::workload_output(&self.read("stdout")).map_err(anyhow::Error::msg)?;
+            sample.fields.extend(output.fields);
+            if !output.series.is_empty() {
+                sample.series = output.series;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn command_line(&self, row: &Row) -> Result<(PathBuf, Vec<String>)> {
+        let programs = self.places.programs();
+        let fill = |text: &String| {
+            let text = text.replace("{programs}", &programs.to_string_lossy());
+            let text = text.replace("{scratch}", &self.scratch.folder.to_string_lossy());
+            text.replace("{root}", &self.places.root.to_string_lossy())
+        };
+        let arguments: Vec<String> = row.arguments.iter().map(fill).collect();
+        Ok(match &row.target {
+            Target::Workload(name) | Target::Callgrind(name) => (self.places.workloads().join(name), arguments),
+            Target::Script(name) => {
+                let script = programs.join(name).to_string_lossy().into_owned();
+                ("/bin/sh".into(), std::iter::once(script).chain(arguments).collect())
+            }
+            Target::System(name) => (fill(name).into(), arguments),
+        })
+    }
+
+    /// NAME=VALUE for the launcher. A script finds the allocator in HAKMEM_BENCH_PRELOAD and preloads it itself.
+    fn environment(&self, row: &Row, allocator: &Allocator, preloaded: bool) -> Vec<String> {
+        let mut libraries: Vec<String> = allocator.preload.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+        libraries.push(self.places.workloads().join("proof_probe.so").to_string_lossy().into_owned());
+        let name = if preloaded { "LD_PRELOAD" } else { "HAKMEM_BENCH_PRELOAD" };
+        let mut all = vec![format!("{name}={}", libraries.join(":"))];
+        all.push(format!("HAKMEM_BENCH_PROOF={}", self.scratch.file("proof").display()));
+        all.push(format!("HAKMEM_BENCH_SCRATCH={}", self.scratch.folder.display()));
+        all.extend(allocator.environment.iter().chain(&row.environment).map(|(k, v)| format!("{k}={v}")));
+        all
+    }
+
+    fn read(&self, name: &str) -> String {
+        let bytes = std::fs::read(self.scratch.file(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn judge_end(&self, fields: &BTreeMap<String, f64>, timed_out: bool, timeout_s: u64) -> Result<()> {
+        let of = |name: &str| fields.get(name).copied().unwrap_or(-1.0) as i64;
+        if timed_out {
+            anyhow::bail!("hung: not done after {timeout_s} s");
+        }
+        let said = self.read("stderr");
+        let last = said.lines().rfind(|l| !l.starts_with("allocator-proof") && !l.trim().is_empty()).unwrap_or("");
+        if of("signal") > 0 {
+            anyhow::bail!("crashed by signal {}: {last}", of("signal"));
+        }
+        anyhow::ensure!(of("exit") == 0, "ended with status {}: {last}", of("exit"));
+        Ok(())
+    }
+
+    fn check_proof(&self, allocator: &Allocator) -> Result<String> {
+        let proofs = parse::proofs(&self.read("proof"));
+        let library = allocator.preload.first().context("no library to prove")?;
+        let first = proofs.first().context("no proof of the allocator: is the program linked statically?")?;
+        for proof in &proofs {
+            proof.check(library).map_err(anyhow::Error::msg)?;
+        }
+        Ok(first.shown())
+    }
+
+    fn launch(
+        &self,
+        program: &Path,
+        arguments: &[String],
+        environment: &[String],
+        timeout_s: u64,
+        sampled: bool,
+    ) -> Result<Seen> {
+        let _ = std::fs::remove_file(self.scratch.file("proof"));
+        let (reader, writer) = pipe()?;
+        let mut command = Command::new(self.places.workloads().join("launch"));
+        command.arg(REPORT_FD.to_string()).args(environment).arg("--").arg(program).args(arguments);
+        command.stdin(Stdio::null());
+        command.stdout(File::create(self.scratch.file("stdout"))?).stderr(File::create(self.scratch.file("stderr"))?);
+        let report = writer.as_raw_fd();
+        // SAFETY: only async-signal-safe calls between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                libc::setpgid(0, 0);
+                if libc::dup2(report, REPORT_FD) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn().context("cannot start the launcher; run make -C bench")?;
+        drop(writer);
+        watch(child, &mut File::from(reader), Duration::from_secs(timeout_s), sampled)
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: two fresh descriptors that nobody else owns.
+    unsafe {
+        anyhow::ensure!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) == 0, "no pipe");
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
+}
+
+/// Reads the launcher's report until it ends, looking at the program's memory in between when asked to.
+fn watch(mut child: Child, report: &mut File, timeout: Duration, sampled: bool) -> Result<Seen> {
+    let begin = Instant::now();
+    let mut seen = Seen::default();
+    let mut text = String::new();
+    loop {
+        let wait = if sampled { SAMPLING } else { Duration::from_millis(200) };
+        if readable(report, wait) {
+            let mut buffer = [0; 1024];
+            let length = report.read(&mut buffer)?;
+            if length == 0 {
+                break;
+            }
+            text.push_str(&String::from_utf8_lossy(&buffer[..length]));
+        } else if begin.elapsed() > timeout {
+            seen.timed_out = true;
+            kill_group(&child);
+            break;
+        } else if sampled {
+            look(&text, begin, &mut seen);
+        }
+    }
+    let _ = child.wait();
+    kill_group(&child); // whatever a script left behind
+    read_report(&text, &mut seen)?;
+    Ok(seen)
+}
+
+fn readable(file: &File, wait: Duration) -> bool {
+    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd.
+    unsafe { libc::poll(&mut poll, 1, wait.as_millis() as i32) > 0 }
+}
+
+/// The launcher leads a process group of its own, which holds nothing but what it started.
+fn kill_group(child: &Child) {
+    // SAFETY: a group that we created with setpgid before exec.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+}
+
+fn look(text: &str, begin: Instant, seen: &mut Seen) {
+    let Some(pid) = text.lines().find_map(|l| l.strip_prefix("pid=")) else { return };
+    let Ok(rollup) = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { return };
+    for (key, name) in [("Rss:", "rss"), ("Pss:", "pss"), ("LazyFree:", "lazyfree"), ("AnonHugePages:", "huge")] {
+        let Some(kib) = smaps_value(&rollup, key) else { continue };
+        let most = seen.fields.entry(format!("sampled_{name}_max_kib")).or_insert(0.0);
+        *most = most.max(kib);
+        if name == "rss" {
+            seen.series.push((begin.elapsed().as_secs_f64() * 1e3, kib));
+            seen.fields.insert("sampled_rss_last_kib".into(), kib);
+        }
+    }
+}
+
+fn smaps_value(rollup: &str, key: &str) -> Option<f64> {
+    let line = rollup.lines().find(|l| l.starts_with(key))?;
+    line[key.len()..].split_whitespace().next()?.parse().ok()
+}
+
+fn read_report(text: &str, seen: &mut Seen) -> Result<()> {
+    let Some(line) = text.lines().find(|l| l.starts_with("wall_ns=")) else {
+        anyhow::ensure!(seen.timed_out, "the launcher reported nothing");
+        return Ok(());
+    };
+    let mut fields = parse::pairs(line).map_err(anyhow::Error::msg)?;
+    let mut take = |name: &str| fields.remove(name).unwrap_or(0.0);
+    let (wall, user, system) = (take("wall_ns") / 1e9, take("user_us") / 1e6, take("system_us") / 1e6);
+    seen.fields.extend(fields);
+    for (name, value) in [("wall_s", wall), ("user_s", user), ("system_s", system), ("cpu_s", user + system)] {
+        seen.fields.insert(name.into(), value);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_launcher_report_is_read() {
+        let mut seen = Seen::default();
+        read_report(
+            "pid=7\nwall_ns=2000000000 user_us=1500000 system_us=500000 peak_kib=10 exit=0 signal=0\n",
+            &mut seen,
+        )
+        .unwrap();
+        assert_eq!(seen.fields["cpu_s"], 2.0);
+        assert_eq!(seen.fields["peak_kib"], 10.0);
+        assert!(read_report("pid=7\n", &mut Seen::default()).is_err());
+    }
+
+    #[test]
+    fn smaps_values_are_found() {
+        let text = "Rss:                1234 kB\nPss:   1000 kB\n";
+        assert_eq!(smaps_value(text, "Pss:"), Some(1000.0));
+        assert_eq!(smaps_value(text, "LazyFree:"), None);
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+//! The suite checked against allocators that are wrong on purpose: one slowed, one that leaks, one that crashes, one that
+//! is not there. Each must be seen, and none may stop the run.
+
+use super::figures::Line;
+use super::model::{Allocator, Kind, Results};
+use super::places::Places;
+use super::rows;
+use super::run::{Runner, Scratch};
+use super::stats::{compare, Verdict};
+use super::suite::{self, Plan};
+use anyhow::Result;
+
+pub fn run(places: &Places, glibc: Allocator) -> Result<bool> {
+    let shim = |name: &str| {
+        let path = places.workloads().join(format!("selftest/lib{name}.so"));
+        let missing = (!path.is_file()).then(|| format!("lib{name}.so is not there"));
+        Allocator { name: name.into(), missing, preload: vec![path], ..Allocator::default() }
+    };
+    let mut lying = shim("lying");
+    lying.missing = None; // says it is there: only the proof can tell
+    let plan = Plan {
+        name: "self-test".into(),
+        rows: rows::all().into_iter().filter(|r| r.name == "batch fifo 10k").map(shorter).collect(),
+        allocators: vec![glibc, shim("slow"), shim("leak"), shim("crash"), shim("absent"), lying],
+        rounds: 5,
+        budget: None,
+    };
+    let scratch = Scratch::new()?;
+    let results = suite::run(plan, &Runner { places, scratch: &scratch });
+    let checks = check(&results);
+    for (what, seen) in &checks {
+        println!("{} {what}", if *seen { "ok  " } else { "FAIL" });
+    }
+    let failed = checks.iter().filter(|c| !c.1).count();
+    println!("{} passed, {failed} failed", checks.len() - failed);
+    Ok(failed == 0)
+}
+
+fn shorter(mut row: super::model::Row) -> super::model::Row {
+    row.arguments[4] = "100".into();
+    row
+}
+
+fn check(results: &Results) -> Vec<(&'static str, bool)> {
+    let lines = Line::all(results);
+    let more = |kind: Kind, allocator: &str| {
+        lines.iter().find(|l| l.metric.kind == kind).is_some_and(|l| {
+            let values = |name: &str| results.values(&l.row.name, l.metric, name);
+            compare(&values(allocator), &values("glibc")) == Verdict::More
+        })
+    };
+    let failed = |allocator: &str, words: &str| {
+        results.rows.first().and_then(|r| results.failure(&r.name, allocator)).is_some_and(|f| f.contains(words))
+    };
+    vec![
+        ("the sound allocator has figures", !lines.is_empty() && !failed("glibc", "")),
+        ("the slowed allocator is really slower", more(Kind::Speed, "slow")),
+        ("the leaking allocator really needs more memory", more(Kind::Memory, "leak")),
+        ("the slowed allocator needs no more memory", !more(Kind::Memory, "slow")),
+        ("the crash became a marked row", failed("crash", "crashed by signal 6")),
+        ("the missing allocator became a marked row", failed("absent", "not there")),
+        ("an allocator that did not run is caught by the proof", failed("lying", "another allocator ran")),
+    ]
+}

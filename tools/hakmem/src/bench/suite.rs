@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+//! The schedule: row by row, round by round, all allocators in turn, within a budget of time.
+
+use super::machine;
+use super::model::{Allocator, Results, Row, Sample, Target};
+use super::run::Runner;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::{Duration, Instant};
+
+/// Fewer rounds than this are not worth a figure.
+const FEWEST_ROUNDS: u32 = 3;
+const MOST_REPEATS: u32 = 2;
+const WAIT_FOR_IDLE: Duration = Duration::from_millis(1500);
+
+pub struct Plan {
+    pub name: String,
+    pub rows: Vec<Row>,
+    pub allocators: Vec<Allocator>,
+    pub rounds: u32,
+    /// Time the whole run may take; a row that no longer fits gets fewer rounds, or is skipped with that reason.
+    pub budget: Option<Duration>,
+}
+
+pub fn run(plan: Plan, runner: &Runner) -> Results {
+    let machine = machine::fingerprint();
+    let mut results = Results {
+        suite: plan.name.clone(),
+        date: machine::today(),
+        host: machine::host_name(&machine),
+        rounds: plan.rounds,
+        machine,
+        allocators: plan.allocators.clone(),
+        ..Results::default()
+    };
+    let begin = Instant::now();
+    let bar = progress_bar(&plan);
+    for (index, row) in plan.rows.iter().enumerate() {
+        if let Some(reason) = cannot_run(row) {
+            results.skipped.push((row.name.clone(), reason));
+        } else {
+            let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
+            let share = left.map(|l| row_share(l, &plan.rows[index..], row));
+            let mut turn = RowRun { row, plan: &plan, runner, bar: &bar, deadline: share.map(|s| Instant::now() + s) };
+            turn.run(&mut results);
+        }
+        results.rows.push(row.clone());
+        bar.set_position(((index + 1) * runs_per_row(&plan)) as u64);
+    }
+    bar.finish_and_clear();
+    results.seconds = begin.elapsed().as_secs_f64();
+    results
+}
+
+fn runs_per_row(plan: &Plan) -> usize {
+    plan.allocators.len() * (plan.rounds as usize + 1)
+}
+
+fn progress_bar(plan: &Plan) -> ProgressBar {
+    let bar = ProgressBar::new((plan.rows.len() * runs_per_row(plan)) as u64);
+    let style =
+        ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed_precise} gone, {eta_precise} left  {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}
+
+/// A row may take three times an even share of what is left: most rows take less.
+fn row_share(left: Duration, rows: &[Row], row: &Row) -> Duration {
+    let weight = |r: &Row| if matches!(r.target, Target::Workload(_)) { 1.0 } else { 2.0 };
+    let total: f64 = rows.iter().map(weight).sum();
+    left.mul_f64((3.0 * weight(row) / total).min(1.0))
+}
+
+fn cannot_run(row: &Row) -> Option<String> {
+    let needed: &[&str] = match &row.target {
+        Target::System(program) => &[program.as_str()],
+        Target::Script(_) => &["redis-server", "redis-benchmark"],
+        Target::Callgrind(_) => &["valgrind"],
+        Target::Workload(_) => &[],
+    };
+    let missing = needed.iter().find(|p| !p.starts_with('{') && !on_path(p))?;
+    Some(format!("{missing} is not installed"))
+}
+
+pub fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    program.contains('/') || std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+struct RowRun<'a> {
+    row: &'a Row,
+    plan: &'a Plan,
+    runner: &'a Runner<'a>,
+    bar: &'a ProgressBar,
+    deadline: Option<Instant>,
+}
+
+impl RowRun<'_> {
+    /// Round 0 samples memory. An allocator that failed is not asked again. Callgrind needs one round: it is exact.
+    fn run(&mut self, results: &mut Results) {
+        let exact = matches!(self.row.target, Target::Callgrind(_));
+        let mut active: Vec<&Allocator> = self.plan.allocators.iter().filter(|a| a.missing.is_none()).collect();
+        let rounds = if exact { 1..=1 } else { 0..=self.plan.rounds };
+        for round in rounds {
+            if self.must_stop(round, exact) {
+                results
+                    .skipped
+                    .push((self.row.name.clone(), format!("only {} rounds: out of time", round.saturating_sub(1))));
+                return;
+            }
+            machine::warm_memory(self.row.warm_mib);
+            let count = active.len().max(1);
+            active.rotate_left(round as usize % count); // nobody is always first
+            let mut failed = Vec::new();
+            for allocator in &active {
+                self.bar.set_message(format!("{}: {}", self.row.name, allocator.name));
+                let sample = self.one(allocator, round);
+                if sample.failure.is_some() {
+                    failed.push(allocator.name.clone());
+                }
+                results.samples.push(sample);
+                self.bar.inc(1);
+            }
+            active.retain(|a| !failed.contains(&a.name));
+            active.sort_by_key(|a| self.plan.allocators.iter().position(|p| p.name == a.name));
+        }
+    }
+
+    fn must_stop(&self, round: u32, exact: bool) -> bool {
+        let late = self.deadline.is_some_and(|d| Instant::now() > d);
+        late && (round > FEWEST_ROUNDS
+            || (round == 0 && self.deadline.is_some_and(|d| d.elapsed() > Duration::from_secs(1)))
+            || exact && round > 0)
+    }
+
+    /// A run during which the machine was busy is repeated; if it stays busy the least disturbed run counts, marked.
+    fn one(&self, allocator: &Allocator, round: u32) -> Sample {
+        let mut best = self.runner.run(self.row, allocator, round);
+        let exact = matches!(self.row.target, Target::Callgrind(_));
+        let mut repeats = 0;
+        while best.busy && best.failure.is_none() && !exact && round > 0 && repeats < MOST_REPEATS && !self.late() {
+            machine::wait_for_idle(WAIT_FOR_IDLE);
+            repeats += 1;
+            let again = self.runner.run(self.row, allocator, round);
+            if !again.busy || again.failure.is_some() {
+                best = again;
+            }
+        }
+        best.repeats = repeats;
+        best.busy &= !exact;
+        best
+    }
+
+    fn late(&self) -> bool {
+        self.deadline.is_some_and(|d| Instant::now() > d)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_gets_three_even_shares() {
+        let rows: Vec<Row> = super::super::rows::all().into_iter().take(6).collect();
+        let share = row_share(Duration::from_secs(60), &rows, &rows[0]);
+        assert_eq!(share, Duration::from_secs(30));
+        let last = row_share(Duration::from_secs(60), &rows[5..], &rows[5]);
+        assert_eq!(last, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn missing_programs_are_named() {
+        let mut row = super::super::rows::all().remove(0);
+        row.target = Target::System("no-such-program-at-all".into());
+        assert_eq!(cannot_run(&row).unwrap(), "no-such-program-at-all is not installed");
+    }
+}
