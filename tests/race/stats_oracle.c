@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Statistics against an oracle: known numbers of allocations, local frees and remote frees per class, made by one thread
- * and by several. After the threads have joined every figure of hak_stats_get matches exactly.
+ * Statistics against an oracle: known numbers of allocations, local frees and remote frees per class, made by one
+ * thread and by several. After the threads have joined every figure of hak_stats_get matches exactly.
  *
  * Sizes are chosen among those that the C library does not use for itself while threads start and end.
  */
@@ -14,7 +14,9 @@ static hak_stats_t before, after;
 static void *blocks[THREADS][SIZES][PER_THREAD];
 static pthread_barrier_t barrier;
 
-static unsigned count_of(unsigned s) { return s < 4 ? PER_THREAD : PER_THREAD / 30; }
+static unsigned count_of(unsigned s) {
+    return s < 4 ? PER_THREAD : PER_THREAD / 30;
+}
 
 static const hak_class_stats_t *class_of(const hak_stats_t *stats, size_t size) {
     const hak_class_stats_t *best = NULL;
@@ -30,8 +32,8 @@ static const hak_class_stats_t *class_of(const hak_stats_t *stats, size_t size) 
 #define EXPECT_DELTA(what, field, expected)                                                                            \
     do {                                                                                                               \
         long long got = (long long)(now->field - then->field);                                                         \
-        CHECK_SAY(got == (long long)(expected), "%s: %zu-byte class, " #field " changed by %lld, not %lld", what, size, \
-                  got, (long long)(expected));                                                                         \
+        CHECK_SAY(got == (long long)(expected), "%s: %zu-byte class, " #field " changed by %lld, not %lld", what,      \
+                  size, got, (long long)(expected));                                                                   \
     } while (0)
 
 static uint64_t remote_of_classes(const hak_stats_t *stats) {
@@ -42,8 +44,8 @@ static uint64_t remote_of_classes(const hak_stats_t *stats) {
 }
 
 /* Compares class by class; `local` and `remote` of a size are given as frees per allocation, in halves. A free is local
- * when the thread owns the slab: where slabs changed hands meanwhile (a waiting thread's are adopted on a busy machine), a
- * thread may free its own block remotely, and only the sum of both is known. */
+ * when the thread owns the slab: where slabs changed hands meanwhile (a waiting thread's are adopted on a busy
+ * machine), a thread may free its own block remotely, and only the sum of both is known. */
 static void compare(const char *what, unsigned makers, unsigned local_halves, unsigned remote_halves) {
     CHECK(test_stats(&after) == 0);
     bool settled = after.slabs_adopted == before.slabs_adopted;
