@@ -72,7 +72,8 @@ typedef struct heap_class_stats {
     uint32_t flushes;
     uint16_t slab_count;
     uint16_t events;      /* refills and flushes since the last tick: what magazine growth follows */
-    uint32_t idle_ticks;
+    uint16_t idle_ticks;
+    uint16_t borrowed;   /* blocks of larger classes handed out in place of the first ones of this class */
 } heap_class_stats_t;
 
 typedef struct remote_entry {
@@ -98,10 +99,11 @@ typedef struct heap {
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
 
-    HK_ALIGNED(HK_CACHE_LINE) slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
-    heap_class_stats_t class_stats[HK_CLASS_COUNT];
+    /* Up to here a heap is one page, which is all that a thread of few classes touches. */
+    HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
     remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
-    large_cache_t large;
+    slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
+    heap_class_stats_t class_stats[HK_CLASS_COUNT];
 } heap_t;
 
 _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
@@ -132,8 +134,8 @@ uint32_t heap_limit(void);
 /* Fills end[-1], end[-2], ... with up to `want` blocks; fewer when that saves opening a slab; 0 when memory is out. */
 unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want);
 
-/* One block and whether it reads as zeros. */
-void *heap_take_one_locked(heap_t *h, unsigned cls, bool *zeroed);
+/* One block past the magazine; counted as one that went through it. Takes the lock. */
+void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past);
 
 /* The heap's thread frees a block of a slab that no thread owns: it takes the slab, so that this free and those that
  * follow are its own. False when somebody else was faster. Takes the locks. */
@@ -181,6 +183,10 @@ void magazine_drop_all(heap_t *h);
 
 /* Harvests counts and lets capacities follow the load. */
 void magazine_tick(heap_t *h);
+
+/* Whether the block lies in free bits, in a magazine or in a remote table of any heap. For reports: looks at all heaps
+ * without their locks. */
+bool heap_block_is_free(const void *block, unsigned cls);
 
 /* --- Ticks, helper, trim: maintain.c ------------------------------------------------------------------------------------ */
 

@@ -19,7 +19,9 @@ static slot_t *list_head(heap_t *h, const slab_t *slab) {
 
 static void link_locked(heap_t *h, slab_t *slab) {
     slab->list = slab->free_count == 0 ? SLAB_LIST_FULL : SLAB_LIST_PARTIAL;
-    if (slab->list == SLAB_LIST_PARTIAL)
+    if (slab->list == SLAB_LIST_FULL)
+        slab_note_full(slab);
+    else
         slab->bin = (uint8_t)bin_for(slab);
     slot_t *head = list_head(h, slab);
     slab->previous = 0;
@@ -209,13 +211,18 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want) {
     return got;
 }
 
-void *heap_take_one_locked(heap_t *h, unsigned cls, bool *zeroed) {
+void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
+    void *block = NULL;
+    heap_lock(h);
     heap_drain_locked(h);
     slab_t *slab = slab_with_room_locked(h, cls);
-    if (slab == NULL)
-        return NULL;
-    void *block = slab_take_one(slab, zeroed);
-    heap_settle_locked(h, slab);
+    if (slab != NULL) {
+        block = slab_take_one(slab, past);
+        heap_settle_locked(h, slab);
+        h->class_stats[cls].refilled++;
+        h->class_stats[cls].pops++;
+    }
+    heap_unlock(h);
     return block;
 }
 

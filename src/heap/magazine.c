@@ -179,15 +179,10 @@ static void *pop(bin_t *bin) {
 
 /* Without memory for a magazine a block comes straight from a slab. */
 static void *alloc_without_magazine(heap_t *h, unsigned cls) {
-    bool zeroed;
-    heap_lock(h);
-    void **block = heap_take_one_locked(h, cls, &zeroed);
-    if (block != NULL) {
-        h->class_stats[cls].refilled++;
-        h->class_stats[cls].pops++;
+    block_past_t past;
+    void **block = heap_take_one(h, cls, &past);
+    if (block != NULL)
         block[1] = NULL;
-    }
-    heap_unlock(h);
     return block;
 }
 
@@ -267,7 +262,7 @@ static void tick_class_locked(heap_t *h, unsigned cls) {
     if (used)
         harvest_locked(h, cls);
     stats->events = 0;
-    stats->idle_ticks = used ? 0 : stats->idle_ticks + 1;
+    stats->idle_ticks = used || stats->idle_ticks == UINT16_MAX ? 0 : (uint16_t)(stats->idle_ticks + 1);
 }
 
 void magazine_tick(heap_t *h) {

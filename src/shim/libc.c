@@ -15,7 +15,7 @@ HK_EXPORT void *calloc(size_t count, size_t size) { return front_calloc(count, s
 HK_EXPORT void *realloc(void *block, size_t size) { return front_realloc(block, size); }
 HK_EXPORT void *reallocarray(void *block, size_t count, size_t size) { return front_reallocarray(block, count, size); }
 HK_EXPORT void *memalign(size_t align, size_t size) { return front_memalign(align, size); }
-HK_EXPORT void *aligned_alloc(size_t align, size_t size) { return front_aligned_alloc(align, size); }
+HK_EXPORT void *aligned_alloc(size_t align, size_t size) { return front_memalign(align, size); }
 HK_EXPORT int posix_memalign(void **out, size_t align, size_t size) { return front_posix_memalign(out, align, size); }
 HK_EXPORT void *valloc(size_t size) { return front_valloc(size); }
 HK_EXPORT void *pvalloc(size_t size) { return front_pvalloc(size); }
