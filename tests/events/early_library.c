@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Preloaded beside the allocator, before or after it in LD_PRELOAD: allocates in its constructor, which may run before the
- * allocator's own, and wraps a function of libc that allocates.
+ * Preloaded beside the allocator, before or after it in LD_PRELOAD: allocates in its constructor, which may run before
+ * the allocator's own, and wraps a function of libc that allocates.
  */
 #include "testing.h"
 
@@ -22,4 +22,6 @@ void **early_library_blocks(unsigned *count) {
     return blocks;
 }
 
-__attribute__((destructor)) static void destruct(void) { free(malloc(5000)); }
+__attribute__((destructor)) static void destruct(void) {
+    free(malloc(5000));
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads end while their blocks live on. The blocks keep their contents, other threads free them, and new threads reuse
- * the memory: after many generations the heap is whole and no larger than a few of them.
+ * Threads end while their blocks live on. The blocks keep their contents, other threads free them, and new threads
+ * reuse the memory: after many generations the heap is whole and no larger than a few of them.
  */
 #include "testing.h"
 
@@ -10,7 +10,9 @@ enum { GENERATIONS = 60, THREADS = 8, BLOCKS = 1500 };
 static void *blocks[THREADS][BLOCKS];
 static size_t sizes[THREADS][BLOCKS];
 
-static size_t size_of(unsigned t, unsigned i) { return 1 + (t * 7919 + i * 104729) % (i % 50 == 0 ? 60000 : 700); }
+static size_t size_of(unsigned t, unsigned i) {
+    return 1 + (t * 7919 + i * 104729) % (i % 50 == 0 ? 60000 : 700);
+}
 
 static void *leave_behind(void *argument) {
     unsigned t = (unsigned)(uintptr_t)argument;

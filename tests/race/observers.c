@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The heap is looked at and tidied while it is in use: one thread checks, one reads statistics, one trims, one sets and reads
- * options, and others allocate, free each others' blocks, start and end. A check finds nothing, a statistic is never absurd.
+ * The heap is looked at and tidied while it is in use: one thread checks, one reads statistics, one trims, one sets and
+ * reads options, and others allocate, free each others' blocks, start and end. A check finds nothing, a statistic is
+ * never absurd.
  */
 #define BUSY_HAK_NAMES
 #include "busy.h"
@@ -11,7 +12,9 @@ enum { LOAD = 2, MILLISECONDS = 3000 };
 static _Atomic bool stop;
 static _Atomic unsigned checks, snapshots, trims;
 
-static bool stopped(void) { return atomic_load_explicit(&stop, memory_order_relaxed); }
+static bool stopped(void) {
+    return atomic_load_explicit(&stop, memory_order_relaxed);
+}
 
 static void *check(void *unused) {
     (void)unused;
