@@ -54,6 +54,9 @@ _Noreturn void hk_assert_failed(const char *what, const char *file, int line);
 /* Keeps the compiler from computing `x` twice in two forms; no instruction of its own. */
 #define HK_OPAQUE(x) __asm__("" : "+r"(x))
 
+/* Keeps the compiler from merging two copies of a path into one with a jump; no instruction of its own. */
+#define HK_KEEP_APART(name) __asm__ volatile("/* " name " */")
+
 HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
 HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }
 

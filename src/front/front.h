@@ -20,29 +20,38 @@ HK_INLINE const size_class_t *front_class_record(size_t offset) {
 }
 
 /* Takes the top block of a magazine, or leaves for the slow path: the magazine is empty or the countdown ran out. */
-HK_INLINE void *front_pop(heap_front_t *front, bin_t *bin, size_t size) {
+HK_INLINE void *front_pop(heap_front_t *front, bin_t *bin, size_t size, bool mid, void *(*slow)(size_t)) {
+    if (mid)
+        HK_KEEP_APART("mid");
     HK_OPAQUE(bin);
     uint64_t state = atomic_load_explicit(&bin->state, memory_order_relaxed);
     size_t count = BIN_COUNT(state);
     if (hk_unlikely(count == 0))
-        return heap_malloc_slow(size);
+        return slow(size);
     if (hk_unlikely((front->countdown -= (int64_t)size) < 0))
-        return heap_malloc_slow(size);
+        return slow(size);
+    if (mid)
+        HK_KEEP_APART("mid");
     void **block = bin->slots[count - 1];
     atomic_store_explicit(&bin->state, state + BIN_POP, memory_order_relaxed);
     block[1] = NULL; /* the key of a free block */
+    if (mid)
+        HK_KEEP_APART("mid");
     return block;
 }
 
-HK_INLINE void *front_malloc(size_t size) {
+/* malloc whose every other case is a tail call of `slow`. */
+HK_INLINE void *front_malloc_or(size_t size, void *(*slow)(size_t)) {
     heap_front_t *front = hk_front;
     size_t size_minus_1 = size - 1; /* 0 becomes the largest size: the slow path knows it */
     if (hk_likely(size_minus_1 < HK_TINY_MAX))
-        return front_pop(front, front_bin(front, size_minus_1 & ~(size_t)15), size);
+        return front_pop(front, front_bin(front, size_minus_1 & ~(size_t)15), size, false, slow);
     if (hk_likely(size_minus_1 < HK_MID_MAX))
-        return front_pop(front, front_bin(front, (size_t)class_of_mid(size_minus_1) << 4), size);
-    return heap_malloc_slow(size);
+        return front_pop(front, front_bin(front, (size_t)class_of_mid(size_minus_1) << 4), size, true, slow);
+    return slow(size);
 }
+
+HK_INLINE void *front_malloc(size_t size) { return front_malloc_or(size, heap_malloc_slow); }
 
 /* Class of a block that the thread's heap owns; above HK_MAP_CLASS_MAX for anything else. */
 HK_INLINE uint32_t front_class(const heap_front_t *front, const void *block) {

@@ -40,17 +40,17 @@ static void *pool_alloc(unsigned cls) {
     return block;
 }
 
+static void *class_try(heap_t *h, unsigned cls) { return h != NULL ? magazine_alloc(h, cls) : pool_alloc(cls); }
+
 static void *class_alloc(heap_t *h, unsigned cls) {
-    if (hk_unlikely(h == NULL))
-        return pool_alloc(cls);
-    if (h->front.countdown < 0)
+    if (h != NULL && h->front.countdown < 0)
         heap_tick(h);
-    return magazine_alloc(h, cls);
+    void *block = class_try(h, cls);
+    /* Out of memory: what caches hold may be enough. */
+    return hk_likely(block != NULL) || heap_trim_all() == 0 ? block : class_try(h, cls);
 }
 
-void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
-    if (size > PTRDIFF_MAX || (h == NULL && !heap_system_ready()))
-        return NULL;
+static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     void *block = NULL;
     if (size <= HK_LARGE_MAX && align <= HK_LARGE_MAX)
         block = large_alloc(h != NULL ? &h->large : &heap_pool()->large, size, align, zeroed);
@@ -58,6 +58,14 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
         return block;
     *zeroed = true;
     return huge_alloc(size, align);
+}
+
+void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
+    if (size > PTRDIFF_MAX || (h == NULL && !heap_system_ready()))
+        return NULL;
+    size = hk_max(size, 1);
+    void *block = big_try(h, size, align, zeroed);
+    return hk_likely(block != NULL) || heap_trim_all() == 0 ? block : big_try(h, size, align, zeroed);
 }
 
 void *heap_malloc_slow(size_t size) {
@@ -141,7 +149,7 @@ static bool slab_block_is_good(const char *verb, void *block, unsigned cls, cons
         return false;
     }
     uint64_t key = heap_pool()->front.secret ^ (uintptr_t)block;
-    if (((uint64_t *)block)[1] == key && misuse_is_watched()) {
+    if (((uint64_t *)block)[1] == key && misuse_is_watched() && heap_block_is_free(block, cls)) {
         misuse_double_free(verb, block, size, caller);
         return false;
     }
@@ -228,6 +236,8 @@ static void free_outside_window(void *block, const void *caller) {
         return;
     if (huge_find(block, &start, &size))
         misuse_interior("free", block, start, size, caller);
+    else if (huge_was_freed(block, &size))
+        misuse_double_free("free", block, size, caller);
     else
         free_foreign(block, caller);
 }

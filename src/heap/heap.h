@@ -182,6 +182,10 @@ void magazine_drop_all(heap_t *h);
 /* Harvests counts and lets capacities follow the load. */
 void magazine_tick(heap_t *h);
 
+/* Whether the block lies in free bits, in a magazine or in a remote table of any heap. For reports: looks at all heaps
+ * without their locks. */
+bool heap_block_is_free(const void *block, unsigned cls);
+
 /* --- Ticks, helper, trim: maintain.c ------------------------------------------------------------------------------------ */
 
 /* The countdown ran out: everything periodic of this heap. */

@@ -6,6 +6,7 @@
 #include "core/counters.h"
 #include "core/panic.h"
 #include "core/print.h"
+#include "heap/hardened.h"
 #include "heap/heap.h"
 #include "heap/heap_api.h"
 #include "heap/life.h"
@@ -152,6 +153,39 @@ size_t hk_check_all(void) {
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
         bad += check_heap(heap_by_id(id));
     return bad;
+}
+
+/* --- Is a block free? ------------------------------------------------------------------------------------------------ */
+
+static bool is_in_magazine(const heap_t *h, const void *block, unsigned cls) {
+    const bin_t *bin = &h->front.bins[cls];
+    size_t count = BIN_COUNT(atomic_load_explicit(&bin->state, memory_order_relaxed));
+    /* Arrays of magazines are never unmapped: a stale one is read in vain, not in error. */
+    void **slots = __atomic_load_n(&bin->slots, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < count && slots != NULL; i++)
+        if (__atomic_load_n(&slots[i], __ATOMIC_RELAXED) == block)
+            return true;
+    return false;
+}
+
+static bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned index) {
+    uint64_t key = (uint64_t)slab_slot(slab) << 6 | index / 64;
+    for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++)
+        if (__atomic_load_n(&h->remote_table[i].key, __ATOMIC_RELAXED) == key &&
+            (__atomic_load_n(&h->remote_table[i].bits, __ATOMIC_RELAXED) >> (index % 64) & 1) != 0)
+            return true;
+    return false;
+}
+
+bool heap_block_is_free(const void *block, unsigned cls) {
+    const slab_t *slab = slab_of(block, cls);
+    unsigned index = class_block_index(&hk_classes[cls], block);
+    if (hardened_is_on() || slab_block_is_free(slab, index))
+        return true;
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        if (is_in_magazine(heap_by_id(id), block, cls) || is_in_remote_table(heap_by_id(id), slab, index))
+            return true;
+    return false;
 }
 
 /* --- What an address is --------------------------------------------------------------------------------------------------- */

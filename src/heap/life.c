@@ -40,7 +40,7 @@ static uint64_t secret;
 uint32_t heap_limit(void) { return atomic_load_explicit(&id_limit, memory_order_acquire); }
 
 static void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
-    h->front.tag = map_tag(id);
+    h->front.tag = hardened_is_on() ? HK_MAP_NO_TAG : map_tag(id); /* hardened: no free takes the fast path */
     h->front.id = id;
     h->front.countdown = HEAP_TICK_BYTES;
     h->front.secret = secret;
@@ -55,8 +55,8 @@ static bool init_locked(void) {
     map_init();
     classes_init();
     sys_random(&secret, sizeof secret);
-    heap_prepare(heap_pool(), HK_OWNER_POOL, HK_RANK_POOL_HEAP);
     hardened_init();
+    heap_prepare(heap_pool(), HK_OWNER_POOL, HK_RANK_POOL_HEAP);
     heap_maintain_init();
     return true;
 }

@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+enum { FREED_REMEMBERED = 16 };
+
 typedef struct huge_block {
     char *start;
     size_t size;
@@ -19,6 +21,8 @@ hk_lock_t hk_huge_lock = HK_LOCK_INIT(HK_RANK_HUGE);
 /* Guarded by hk_huge_lock; block_count and byte_count are also read without it. */
 static huge_block_t *blocks;
 static size_t capacity;
+static huge_block_t freed[FREED_REMEMBERED]; /* a ring, for reports only */
+static size_t freed_next;
 static _Atomic size_t block_count;
 static _Atomic size_t byte_count;
 
@@ -101,6 +105,7 @@ bool huge_free(void *block) {
         found = blocks[index];
         size_t last = atomic_load_explicit(&block_count, memory_order_relaxed) - 1;
         blocks[index] = blocks[last];
+        freed[freed_next++ % FREED_REMEMBERED] = found;
         atomic_store_explicit(&block_count, last, memory_order_relaxed);
         atomic_fetch_sub_explicit(&byte_count, found.size, memory_order_relaxed);
     }
@@ -110,6 +115,17 @@ bool huge_free(void *block) {
     sys_unmap(found.start, found.size);
     hk_count(huge_frees);
     return true;
+}
+
+bool huge_was_freed(const void *block, size_t *size) {
+    hk_lock(&hk_huge_lock);
+    bool found = false;
+    for (size_t i = 0; i < FREED_REMEMBERED && !found; i++) {
+        found = freed[i].start != NULL && freed[i].start == block;
+        *size = freed[i].size;
+    }
+    hk_unlock(&hk_huge_lock);
+    return found;
 }
 
 bool huge_find(const void *address, void **start, size_t *size) {

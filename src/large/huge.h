@@ -24,6 +24,9 @@ bool huge_find(const void *address, void **start, size_t *size);
 /* Changes the size by mremap; NULL when `block` is not huge or memory is out. */
 void *huge_resize(void *block, size_t size);
 
+/* True when `block` is among the huge blocks that were freed last, and no longer one: a double free. */
+bool huge_was_freed(const void *block, size_t *size);
+
 size_t huge_bytes(void);
 
 #endif

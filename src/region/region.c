@@ -122,6 +122,8 @@ static int claim_locked(size_t first, size_t count) {
     char *address = region_superslab_address(first);
     size_t size = count << HK_SUPERSLAB_SHIFT;
     int error = sys_map_at(address, size);
+    if (error == ENOMEM)
+        tight = true; /* a limit that came later, or memory is out */
     if (error != 0)
         return error;
     if (advise_no_huge)

@@ -95,17 +95,19 @@ static HK_COLD void *nothrow_replaced(const nothrow_form_t *form, size_t size, s
 
 /* --- new: throwing ------------------------------------------------------------------------------------------------ */
 
-static void *cxx_new(size_t size) {
+/* What operator new does when the fast path has no block: a tail call, so that the fast path needs no frame. */
+static HK_NOINLINE void *new_refill(size_t size) {
     void *p = front_malloc(size);
     return hk_likely(p != NULL) ? p : new_slow(size, 0);
 }
+
+static void *cxx_new(size_t size) { return front_malloc_or(size, new_refill); }
 CXX_ALIAS(cxx_new) void *_Znwm(size_t size);
 
 static void *cxx_new_array(size_t size) {
     if (hk_unlikely(_Znwm != cxx_new))
         return _Znwm(size);
-    void *p = front_malloc(size);
-    return hk_likely(p != NULL) ? p : new_slow(size, 0);
+    return front_malloc_or(size, new_refill);
 }
 CXX_ALIAS(cxx_new_array) void *_Znam(size_t size);
 

@@ -42,6 +42,7 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slab->cls = (uint8_t)cls;
     slab->list = SLAB_LIST_NONE;
     slab->zeroed = got.zeroed;
+    slab->used_in_full = false;
     init_bits(slab);
     hk_assert(atomic_load_explicit(&slab->summary, memory_order_relaxed) == 0);
     atomic_store_explicit(&slab->owner, owner, memory_order_relaxed);
@@ -55,10 +56,19 @@ void slab_close(slab_t *slab) {
     hk_assert(slab_is_empty(slab) && slab->list == SLAB_LIST_NONE);
     slot_t first = slab_slot(slab);
     unsigned slots = hk_class_info[slab->cls].slab_slots;
+    if (slab->used_in_full)
+        slots_count_used(-(ptrdiff_t)slots);
     map_set(first, slots, 0);
     atomic_store_explicit(&slab->state, SLAB_CLOSED, memory_order_relaxed);
     atomic_store_explicit(&slab->owner, HK_OWNER_NONE, memory_order_relaxed);
     slots_free(first, slots, slab->fresh > 0 || !slab->zeroed);
+}
+
+void slab_note_full(slab_t *slab) {
+    if (slab->used_in_full)
+        return;
+    slab->used_in_full = true;
+    slots_count_used(hk_class_info[slab->cls].slab_slots);
 }
 
 void slab_set_owner(slab_t *slab, uint32_t owner) {

@@ -52,7 +52,8 @@ typedef struct slab {
     uint8_t list;          /* SLAB_LIST_* */
     uint8_t bin;           /* which of the partial lists */
     bool zeroed;
-    uint8_t padding[23];
+    bool used_in_full; /* was full once: all its pages are in use */
+    uint8_t padding[22];
 
     /* Everybody's line. */
     _Atomic uint64_t summary; /* posters: fetch_or; owner: exchange */
@@ -86,6 +87,9 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused);
 
 /* Closes a slab whose blocks are all free, and gives its slots back. It is on no list. */
 void slab_close(slab_t *slab);
+
+/* Notes that the slab is full. */
+void slab_note_full(slab_t *slab);
 
 /* Makes `owner` the slab's owner. Caller holds the locks of both heaps. */
 void slab_set_owner(slab_t *slab, uint32_t owner);

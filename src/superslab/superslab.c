@@ -28,6 +28,7 @@ static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count, free_slot_count;
 static _Atomic size_t in_use_count;     /* written under the lock, read without */
+static _Atomic size_t used_slot_count;  /* written by anybody */
 static _Atomic size_t floor_slot_count; /* option: written at start */
 static _Atomic size_t dirty_slot_count; /* written under the lock, read without */
 
@@ -41,6 +42,12 @@ static size_t in_use(void) { return atomic_load_explicit(&in_use_count, memory_o
 
 static void change_in_use(int by) {
     atomic_fetch_add_explicit(&in_use_count, (size_t)(ptrdiff_t)by, memory_order_relaxed);
+}
+
+static size_t used_slots(void) { return atomic_load_explicit(&used_slot_count, memory_order_relaxed); }
+
+void slots_count_used(ptrdiff_t by) {
+    atomic_fetch_add_explicit(&used_slot_count, (size_t)by, memory_order_relaxed);
 }
 
 static slot_t first_slot(const superslab_t *s) { return index_of(s) * SLOTS; }
@@ -154,7 +161,7 @@ static int cover_locked(size_t superslab_limit) {
 
 static void advise_huge_locked(superslab_t *s) {
     int64_t policy = hk_option(HK_OPT_HUGE);
-    s->huge = policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && s->dense && in_use() >= HUGE_SHARE);
+    s->huge = policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && s->dense && used_slots() >= HUGE_SHARE * SLOTS);
     if (!s->huge)
         return;
     if (sys_advise_huge(region_superslab_address(index_of(s)), HK_SUPERSLAB_SIZE) == 0)
@@ -197,13 +204,29 @@ static void close_superslab_locked(superslab_t *s) {
     region_release(index_of(s), 1);
 }
 
+/* An empty superslab serves either use. */
+static superslab_t *convert_locked(slots_use_t use) {
+    uint32_t index = bins[use == SLOTS_DENSE ? SLOTS_SPARSE : SLOTS_DENSE][ORDER_COUNT - 1][SLOTS];
+    if (index == 0)
+        return NULL;
+    superslab_t *s = record(index);
+    unbin_locked(s);
+    s->dense = use == SLOTS_DENSE;
+    if (s->huge && !s->dense)
+        (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
+    if (s->huge != s->dense)
+        advise_huge_locked(s);
+    rebin_locked(s);
+    return s;
+}
+
 /* The fullest superslab with an aligned run of 2^order slots; the smallest run that serves is broken first. */
 static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
     for (unsigned u = use; u < SLOTS_USES; u++)
         for (unsigned k = order; k < ORDER_COUNT; k++)
             if (bin_masks[u][k] != 0)
                 return record(bins[u][k][hk_ctz64(bin_masks[u][k])]);
-    return NULL;
+    return convert_locked(use);
 }
 
 static slots_t alloc_within_locked(unsigned count, unsigned align, slots_use_t use) {
@@ -414,7 +437,7 @@ void slots_prefault(slot_t first, size_t count) {
     char *from = map_slot_address(first);
     int64_t policy = hk_option(HK_OPT_PREFAULT);
     /* A small share of what is in use, so that what is populated in vain stays small too. */
-    bool ahead = policy == HK_PREFAULT_AUTO && in_use() * SLOTS >= count * PREFAULT_SHARE;
+    bool ahead = policy == HK_PREFAULT_AUTO && used_slots() >= count * PREFAULT_SHARE;
     if (policy == HK_PREFAULT_OFF || (policy == HK_PREFAULT_AUTO && !ahead))
         return;
     if (policy == HK_PREFAULT_TOUCH || sys_populate(from, size) != 0) {

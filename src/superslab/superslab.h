@@ -66,6 +66,9 @@ void slots_free(slot_t first, size_t count, bool dirty);
  * superslabs beyond a few go back to the region. Returns the bytes given back. */
 size_t superslab_purge(uint64_t now_ms, uint64_t age_ms);
 
+/* Slots whose pages are known to have been used in full: what "a large heap" is measured by. `by` may be negative. */
+void slots_count_used(ptrdiff_t by);
+
 /* Dirty memory that purging leaves alone (warm-up). */
 void superslab_set_floor(size_t bytes);
 

@@ -25,6 +25,11 @@ HK_INLINE void *front_malloc(size_t size) {
     return fake_note(fake_front.empty || size > PTRDIFF_MAX ? NULL : malloc(size), size, 0);
 }
 
+HK_INLINE void *front_malloc_or(size_t size, void *(*slow)(size_t)) {
+    void *p = front_malloc(size);
+    return p != NULL ? p : slow(size);
+}
+
 HK_INLINE void *front_aligned(size_t alignment, size_t size) {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0)
         abort(); /* front.h asks for a power of two */
