@@ -97,6 +97,9 @@ pub struct Sample {
     pub repeats: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// It failed, and then ran when tried once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failure: Option<String>,
     pub fields: BTreeMap<String, f64>,
     /// (milliseconds, resident KiB)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

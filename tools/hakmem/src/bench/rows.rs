@@ -363,7 +363,7 @@ fn at_count(row: &Row, plain: &str, argument: usize, count: u32) -> Row {
 fn without_count(name: &str) -> String {
     let words: Vec<&str> = name.split(' ').collect();
     let is_unit = |i: usize| i > 0 && words[i].starts_with("thread") && words[i - 1].parse::<u32>().is_ok();
-    let kept = (0..words.len()).filter(|i| !is_unit(*i) && !(i + 1 < words.len() && is_unit(i + 1)));
+    let kept = (0..words.len()).filter(|i| !(is_unit(*i) || (i + 1 < words.len() && is_unit(i + 1))));
     kept.map(|i| words[i]).collect::<Vec<_>>().join(" ").trim_end_matches(',').to_string()
 }
 

@@ -11,6 +11,11 @@ use std::time::{Duration, Instant};
 const FEWEST_ROUNDS: u32 = 3;
 const MOST_REPEATS: u32 = 2;
 const WAIT_FOR_IDLE: Duration = Duration::from_millis(1500);
+/// Share of the budget that may go into waiting for a quiet machine and repeating what was disturbed.
+const REPEAT_SHARE: f64 = 0.2;
+
+/// Stands for no limit where a sum is needed.
+const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub struct Plan {
     pub name: String,
@@ -34,14 +39,17 @@ pub fn run(plan: Plan, runner: &Runner) -> Results {
     };
     let begin = Instant::now();
     let bar = progress_bar(&plan);
+    let mut patience = plan.budget.unwrap_or(UNLIMITED).div_f64(1.0 / REPEAT_SHARE);
     for (index, row) in plan.rows.iter().enumerate() {
         if let Some(reason) = cannot_run(row) {
             results.skipped.push((row.name.clone(), reason));
         } else {
             let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
             let share = left.map(|l| row_share(l, &plan.rows[index..], row));
-            let mut turn = RowRun { row, plan: &plan, runner, bar: &bar, deadline: share.map(|s| Instant::now() + s) };
+            let mut turn =
+                RowRun { row, plan: &plan, runner, bar: &bar, deadline: share.map(|s| Instant::now() + s), patience };
             turn.run(&mut results);
+            patience = turn.patience;
         }
         results.rows.push(row.clone());
         bar.set_position(((index + 1) * runs_per_row(&plan)) as u64);
@@ -93,6 +101,8 @@ struct RowRun<'a> {
     runner: &'a Runner<'a>,
     bar: &'a ProgressBar,
     deadline: Option<Instant>,
+    /// Time left for repeats, over all rows.
+    patience: Duration,
 }
 
 impl RowRun<'_> {
@@ -133,26 +143,46 @@ impl RowRun<'_> {
             || exact && round > 0)
     }
 
-    /// A run during which the machine was busy is repeated; if it stays busy the least disturbed run counts, marked.
-    fn one(&self, allocator: &Allocator, round: u32) -> Sample {
-        let mut best = self.runner.run(self.row, allocator, round);
-        let exact = matches!(self.row.target, Target::Callgrind(_));
-        let mut repeats = 0;
-        while best.busy && best.failure.is_none() && !exact && round > 0 && repeats < MOST_REPEATS && !self.late() {
-            machine::wait_for_idle(WAIT_FOR_IDLE);
-            repeats += 1;
+    fn one(&mut self, allocator: &Allocator, round: u32) -> Sample {
+        let mut sample = self.until_quiet(allocator, round);
+        let hung = sample.failure.as_ref().is_some_and(|f| f.starts_with("hung"));
+        if sample.failure.is_some() && !hung {
             let again = self.runner.run(self.row, allocator, round);
-            if !again.busy || again.failure.is_some() {
-                best = again;
+            if again.failure.is_none() {
+                sample = Sample { first_failure: sample.failure, ..again };
             }
         }
-        best.repeats = repeats;
-        best.busy &= !exact;
-        best
+        sample
     }
 
-    fn late(&self) -> bool {
-        self.deadline.is_some_and(|d| Instant::now() > d)
+    /// A run during which the machine was busy is repeated; if it stays busy the first run counts, marked.
+    fn until_quiet(&mut self, allocator: &Allocator, round: u32) -> Sample {
+        let mut sample = self.runner.run(self.row, allocator, round);
+        if matches!(self.row.target, Target::Callgrind(_)) {
+            sample.busy = false;
+            return sample;
+        }
+        while sample.busy
+            && sample.failure.is_none()
+            && round > 0
+            && sample.repeats < MOST_REPEATS
+            && !self.out_of_patience()
+        {
+            let begin = Instant::now();
+            machine::wait_for_idle(WAIT_FOR_IDLE.min(self.patience));
+            let again = self.runner.run(self.row, allocator, round);
+            self.patience = self.patience.saturating_sub(begin.elapsed());
+            let repeats = sample.repeats + 1;
+            if !again.busy && again.failure.is_none() {
+                sample = again;
+            }
+            sample.repeats = repeats;
+        }
+        sample
+    }
+
+    fn out_of_patience(&self) -> bool {
+        self.patience.is_zero() || self.deadline.is_some_and(|d| Instant::now() > d)
     }
 }
 
