@@ -41,13 +41,13 @@ pub fn run(plan: Plan, runner: &Runner) -> Results {
     let bar = progress_bar(&plan);
     let mut patience = plan.budget.unwrap_or(UNLIMITED).div_f64(1.0 / REPEAT_SHARE);
     for (index, row) in plan.rows.iter().enumerate() {
-        if let Some(reason) = cannot_run(row) {
+        let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
+        let reason = cannot_run(row).or_else(|| left.is_some_and(|l| l.is_zero()).then(|| "out of time".to_string()));
+        if let Some(reason) = reason {
             results.skipped.push((row.name.clone(), reason));
         } else {
-            let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
-            let share = left.map(|l| row_share(l, &plan.rows[index..], row));
-            let mut turn =
-                RowRun { row, plan: &plan, runner, bar: &bar, deadline: share.map(|s| Instant::now() + s), patience };
+            let deadline = left.map(|l| Instant::now() + row_share(l, &plan.rows[index..], row));
+            let mut turn = RowRun { row, plan: &plan, runner, bar: &bar, deadline, patience };
             turn.run(&mut results);
             patience = turn.patience;
         }
@@ -106,16 +106,12 @@ struct RowRun<'a> {
 }
 
 impl RowRun<'_> {
-    /// Round 0 samples memory. An allocator that failed is not asked again. Callgrind needs one round: it is exact.
+    /// Round 0 samples memory. An allocator that failed is not asked again.
     fn run(&mut self, results: &mut Results) {
-        let exact = matches!(self.row.target, Target::Callgrind(_));
         let mut active: Vec<&Allocator> = self.plan.allocators.iter().filter(|a| a.missing.is_none()).collect();
-        let rounds = if exact { 1..=1 } else { 0..=self.plan.rounds };
-        for round in rounds {
-            if self.must_stop(round, exact) {
-                results
-                    .skipped
-                    .push((self.row.name.clone(), format!("only {} rounds: out of time", round.saturating_sub(1))));
+        for round in self.rounds() {
+            if round > FEWEST_ROUNDS && self.deadline.is_some_and(|d| Instant::now() > d) {
+                results.skipped.push((self.row.name.clone(), format!("only {} rounds: out of time", round - 1)));
                 return;
             }
             machine::warm_memory(self.row.warm_mib);
@@ -136,13 +132,16 @@ impl RowRun<'_> {
         }
     }
 
-    fn must_stop(&self, round: u32, exact: bool) -> bool {
-        let late = self.deadline.is_some_and(|d| Instant::now() > d);
-        late && (round > FEWEST_ROUNDS
-            || (round == 0 && self.deadline.is_some_and(|d| d.elapsed() > Duration::from_secs(1)))
-            || exact && round > 0)
+    fn rounds(&self) -> std::ops::RangeInclusive<u32> {
+        match (&self.row.target, self.row.most_rounds) {
+            (Target::Callgrind(_), _) => 1..=1,
+            (_, Some(most)) => 1..=self.plan.rounds.min(most),
+            (_, None) => 0..=self.plan.rounds,
+        }
     }
 
+    /// A failure gets one more try, so that a machine short of memory for a moment is not taken for a broken allocator;
+    /// both stay on record.
     fn one(&mut self, allocator: &Allocator, round: u32) -> Sample {
         let mut sample = self.until_quiet(allocator, round);
         let hung = sample.failure.as_ref().is_some_and(|f| f.starts_with("hung"));
