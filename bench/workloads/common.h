@@ -117,7 +117,6 @@ static inline size_t bench_smaps_kib(const char *key) {
     return line ? (size_t)strtoul(line + strlen(key), NULL, 10) : 0;
 }
 
-// Resident memory that cannot be taken back at once: pages only marked free still count against nobody.
 static inline size_t bench_rss_kib(void) {
     return bench_smaps_kib("\nRss:");
 }
@@ -198,18 +197,20 @@ static inline const char *bench_object_of(void *address) {
 }
 
 // Written with one write(2) to the file named by HAKMEM_BENCH_PROOF, or to stderr. Allocates nothing.
-static inline void bench_prove(void) {
+static inline void bench_write_proof(void *malloc_at, void *free_at, void *new_at) {
     char line[4096];
-    void *new_address = dlsym(RTLD_DEFAULT, "_Znwm");
-    int length = snprintf(line, sizeof line, "allocator-proof: malloc=%s free=%s new=%s\n",
-                          bench_object_of((void *)(uintptr_t)malloc), bench_object_of((void *)(uintptr_t)free),
-                          bench_object_of(new_address));
+    int length = snprintf(line, sizeof line, "allocator-proof: malloc=%s free=%s new=%s\n", bench_object_of(malloc_at),
+                          bench_object_of(free_at), bench_object_of(new_at));
     const char *path = getenv("HAKMEM_BENCH_PROOF");
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : STDERR_FILENO;
     if (fd < 0 || write(fd, line, (size_t)length) != length)
         _exit(4);
     if (path)
         close(fd);
+}
+
+static inline void bench_prove(void) {
+    bench_write_proof((void *)(uintptr_t)malloc, (void *)(uintptr_t)free, dlsym(RTLD_DEFAULT, "_Znwm"));
 }
 
 // ---- the result line: "result: name=value ..." ----
