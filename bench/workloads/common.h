@@ -69,9 +69,7 @@ static inline size_t bench_rng_range(bench_rng *rng, size_t low, size_t high) {
 // ---- memory ----
 
 // Makes the compiler believe that the block is used, so that no malloc/free pair is optimised away.
-static inline void bench_keep(void *block) {
-    __asm__ volatile("" : : "r"(block) : "memory");
-}
+static inline void bench_keep(void *block) { __asm__ volatile("" : : "r"(block) : "memory"); }
 
 static inline void bench_touch_ends(void *block, size_t size) {
     volatile char *bytes = (volatile char *)block;
@@ -79,9 +77,7 @@ static inline void bench_touch_ends(void *block, size_t size) {
     bytes[size - 1] = 2;
 }
 
-static inline void bench_touch_first(void *block) {
-    *(volatile char *)block = 1;
-}
+static inline void bench_touch_first(void *block) { *(volatile char *)block = 1; }
 
 static inline void bench_fail(const char *what) {
     fprintf(stderr, "workload: %s\n", what);
@@ -117,9 +113,7 @@ static inline size_t bench_smaps_kib(const char *key) {
     return line ? (size_t)strtoul(line + strlen(key), NULL, 10) : 0;
 }
 
-static inline size_t bench_rss_kib(void) {
-    return bench_smaps_kib("\nRss:");
-}
+static inline size_t bench_rss_kib(void) { return bench_smaps_kib("\nRss:"); }
 
 // ---- arguments ----
 
@@ -215,19 +209,11 @@ static inline void bench_prove(void) {
 
 // ---- the result line: "result: name=value ..." ----
 
-static inline void bench_begin(void) {
-    bench_prove();
-}
+static inline void bench_begin(void) { bench_prove(); }
 
-static inline void bench_open_result(void) {
-    fputs("result:", stdout);
-}
-static inline void bench_field(const char *name, double value) {
-    printf(" %s=%.6g", name, value);
-}
-static inline void bench_close_result(void) {
-    puts("");
-}
+static inline void bench_open_result(void) { fputs("result:", stdout); }
+static inline void bench_field(const char *name, double value) { printf(" %s=%.6g", name, value); }
+static inline void bench_close_result(void) { puts(""); }
 
 static inline void bench_speed_fields(double ops, uint64_t elapsed_ns) {
     double seconds = (double)elapsed_ns / 1e9;

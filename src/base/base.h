@@ -14,10 +14,10 @@
 #define hk_likely(x)   __builtin_expect(!!(x), 1)
 #define hk_unlikely(x) __builtin_expect(!!(x), 0)
 
-#define HK_INLINE     static inline __attribute__((always_inline))
-#define HK_NOINLINE   __attribute__((noinline))
-#define HK_COLD       __attribute__((noinline, cold))
-#define HK_EXPORT     __attribute__((visibility("default")))
+#define HK_INLINE   static inline __attribute__((always_inline))
+#define HK_NOINLINE __attribute__((noinline))
+#define HK_COLD     __attribute__((noinline, cold))
+#define HK_EXPORT   __attribute__((visibility("default")))
 
 /* A second exported name of a function. */
 #if defined(__clang__)
@@ -27,8 +27,8 @@
 #endif
 
 #define HK_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define HK_ALIGNED(n) __attribute__((aligned(n)))
-#define HK_CACHE_LINE 64
+#define HK_ALIGNED(n)   __attribute__((aligned(n)))
+#define HK_CACHE_LINE   64
 
 #define HK_KIB ((size_t)1024)
 #define HK_MIB (HK_KIB * 1024)

@@ -9,9 +9,7 @@ enum {
     SCAN_HEAPS = 4, /* heaps looked at before a new slab is opened */
 };
 
-static unsigned bin_for(const slab_t *slab) {
-    return (slab->free_count * (unsigned)HEAP_BINS - 1) / slab->block_count;
-}
+static unsigned bin_for(const slab_t *slab) { return (slab->free_count * (unsigned)HEAP_BINS - 1) / slab->block_count; }
 
 static slot_t *list_head(heap_t *h, const slab_t *slab) {
     return slab->list == SLAB_LIST_FULL ? &h->full : &h->partial[slab->cls][slab->bin];
