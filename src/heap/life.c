@@ -168,7 +168,7 @@ static void heap_retire(heap_t *h) {
     h->next_unused = unused_ids;
     unused_ids = h->front.id;
     hk_unlock(&list_lock);
-    heap_memory_freed();
+    heap_memory_freed(h);
 }
 
 static heap_t *claim_orphan(void) {

@@ -154,6 +154,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     give_blocks_locked(h, cls, bin->slots, count, &report);
     h->class_stats[cls].flushed += count;
     h->class_stats[cls].flushes++;
+    heap_count_freed_locked(h, cls, count);
     memmove(bin->slots, bin->slots + count, (have - count) * sizeof *bin->slots);
     set_count(bin, have - count);
     heap_unlock(h);
@@ -161,7 +162,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     h->front.countdown -= (int64_t)count * hk_class_info[cls].block_size;
     if (hk_unlikely(report.count > 0))
         report_doubled(&report, cls);
-    heap_memory_freed();
+    heap_memory_freed(h);
 }
 
 static unsigned refill(heap_t *h, unsigned cls) {
@@ -173,6 +174,7 @@ static unsigned refill(heap_t *h, unsigned cls) {
     heap_lock(h);
     unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, bin->slots + want, want);
     stats->refilled += got;
+    heap_count_taken_locked(h, cls, got);
     stats->refills++;
     if (got < want && got > 0)
         memmove(bin->slots, bin->slots + want - got, got * sizeof *bin->slots);
