@@ -92,6 +92,8 @@ typedef struct heap {
     slot_t full;
     _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
     size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
+    size_t run_bytes;            /* flushed since the thread last allocated; the heap's thread */
+    int64_t run_countdown;       /* the countdown when run_bytes was last written; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
@@ -133,6 +135,9 @@ heap_t *heap_current(void);
 
 /* One past the highest id in use. */
 uint32_t heap_limit(void);
+
+/* True when so many threads have a heap that what each keeps in its magazines adds up. */
+bool heap_is_crowded(void);
 
 /* --- Slabs behind the magazines: lists.c (caller holds h->lock) ------------------------------------------------------ */
 
