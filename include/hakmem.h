@@ -91,14 +91,17 @@ typedef struct hak_stats {
     uint32_t struct_size; /* set by the caller to sizeof(hak_stats_t) */
     uint32_t class_count; /* entries used in `classes` */
 
-    /* Memory, in bytes. resident = live + cached + fragmented + metadata + retained (within what other threads change meanwhile) */
-    uint64_t mapped;     /* address space taken from the kernel */
-    uint64_t resident;   /* pages believed to be backed by memory */
-    uint64_t live;       /* usable bytes of blocks held by the program */
-    uint64_t cached;     /* free blocks in magazines and cached runs */
-    uint64_t fragmented; /* free blocks inside slabs that hold live ones, and tails */
-    uint64_t retained;   /* free slots not yet given back */
-    uint64_t metadata;   /* hakmem's own records */
+    /* Memory, in bytes, by what the kernel has resident: resident = live - untouched + cached + fragmented + retained +
+     * metadata, whatever other threads do meanwhile. */
+    uint64_t mapped;          /* address space taken from the kernel */
+    uint64_t resident;        /* pages backed by memory */
+    uint64_t live;            /* usable bytes of blocks held by the program */
+    uint64_t untouched;       /* of live: not resident */
+    uint64_t cached;          /* free blocks in magazines and cached runs */
+    uint64_t fragmented;      /* free blocks inside slabs that hold live ones, and tails */
+    uint64_t retained;        /* free slots not yet given back */
+    uint64_t metadata;        /* hakmem's own records */
+    uint64_t huge_page_waste; /* of fragmented and retained: resident only as part of a huge page */
     uint64_t peak_mapped;
 
     /* Events since start. */

@@ -6,6 +6,7 @@
 #include "core/counters.h"
 #include "core/panic.h"
 #include "core/print.h"
+#include "heap/account.h"
 #include "heap/hardened.h"
 #include "heap/heap.h"
 #include "heap/heap_api.h"
@@ -19,7 +20,7 @@
 /* --- Statistics ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sums {
-    uint64_t slab_resident, large_live, large_cached, lock_takes;
+    uint64_t large_live, lock_takes;
 } sums_t;
 
 static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
@@ -37,31 +38,15 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
     out->slab_count += stats->slab_count;
 }
 
-static size_t list_resident(slot_t at) {
-    size_t bytes = 0, page = sys_page_size();
-    for (; at != 0; at = slab_at(at)->next) {
-        const slab_t *slab = slab_at(at);
-        const size_class_info_t *info = &hk_class_info[slab->cls];
-        bytes += slab->zeroed ? hk_align_up((size_t)slab->fresh * info->block_size, page)
-                              : (size_t)info->slab_slots << HK_SLOT_SHIFT;
-    }
-    return bytes;
-}
-
 static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
     hk_lock(&h->lock);
     heap_drain_locked(h);
-    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         add_class_locked(h, cls, &stats->classes[cls]);
-        for (unsigned bin = 0; bin < HEAP_BINS; bin++)
-            sums->slab_resident += list_resident(h->partial[cls][bin]);
-    }
-    sums->slab_resident += list_resident(h->full);
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);
     hk_lock(&h->large.lock);
     sums->large_live += (uint64_t)h->large.live_bytes;
-    sums->large_cached += h->large.bytes;
     hk_unlock(&h->large.lock);
 }
 
@@ -83,8 +68,36 @@ static void fill_classes(hak_stats_t *stats) {
         c->live_blocks = c->alloc_count > freed ? c->alloc_count - freed : 0;
         stats->remote_frees += c->free_remote;
         stats->live += c->live_blocks * c->block_size;
-        stats->cached += c->cached_blocks * c->block_size;
     }
+}
+
+/* Blocks that are not free in their slab are live or in a magazine; which of them are resident is known for both together,
+ * and shared out by their number. Returns what the live ones have resident. */
+static uint64_t split_class(hak_stats_t *stats, const hak_class_stats_t *c, uint64_t used) {
+    uint64_t live = c->live_blocks * c->block_size, cached = c->cached_blocks * c->block_size;
+    used = hk_min(used, live + cached);
+    uint64_t cached_part = live + cached == 0 ? 0 : (uint64_t)((double)used * (double)cached / (double)(live + cached));
+    stats->cached += cached_part;
+    return used - cached_part;
+}
+
+/* Splits what is resident. `live` is complete. */
+static void fill_resident(hak_stats_t *stats) {
+    account_t account;
+    heap_account(&account);
+    uint64_t live = account.runs_live + account.huge, in_blocks = 0;
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
+        in_blocks += split_class(stats, &stats->classes[cls], account.blocks_used[cls]);
+    in_blocks += stats->cached;
+    live += in_blocks - stats->cached;
+    stats->cached += account.runs_cached;
+    stats->fragmented = account.slabs > in_blocks ? account.slabs - in_blocks : 0;
+    stats->retained = account.retained;
+    stats->metadata = account.metadata;
+    stats->huge_page_waste = account.huge_page_waste;
+    live = hk_min(live, stats->live);
+    stats->untouched = stats->live - live;
+    stats->resident = live + stats->cached + stats->fragmented + stats->retained + stats->metadata;
 }
 
 void hk_snapshot(hak_stats_t *stats) {
@@ -101,18 +114,12 @@ void hk_snapshot(hak_stats_t *stats) {
         add_heap(heap_by_id(id), stats, &sums);
     fill_events(stats);
     fill_classes(stats);
-    uint64_t small = stats->live + stats->cached;
-    stats->fragmented = sums.slab_resident > small ? sums.slab_resident - small : 0;
     stats->live += sums.large_live + huge_bytes();
-    stats->cached += sums.large_cached;
+    fill_resident(stats);
     stats->lock_takes = sums.lock_takes;
-    superslab_totals_t totals = superslab_totals();
-    stats->superslabs_now = totals.superslab_count;
-    stats->retained = (uint64_t)totals.dirty_slots << HK_SLOT_SHIFT;
-    stats->metadata = region_area_bytes();
+    stats->superslabs_now = superslab_totals().superslab_count;
     stats->mapped = region_claimed_bytes() + region_area_bytes() + huge_bytes();
     stats->peak_mapped = hk_max(stats->mapped, region_peak_bytes() + region_area_bytes() + huge_bytes());
-    stats->resident = stats->live + stats->cached + stats->fragmented + stats->retained + stats->metadata;
 }
 
 size_t hk_trim_all(void) { return heap_system_ready() ? heap_trim_all() : 0; }

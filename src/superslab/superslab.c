@@ -488,6 +488,14 @@ superslab_totals_t superslab_totals(void) {
     return totals;
 }
 
+superslab_view_t superslab_view(size_t index) {
+    hk_lock(&hk_superslab_lock);
+    const superslab_t *s = record(index);
+    superslab_view_t view = {s->free_mask, s->dirty_mask, s->in_use, s->huge};
+    hk_unlock(&hk_superslab_lock);
+    return view;
+}
+
 static size_t check_one_locked(const superslab_t *s) {
     size_t bad = 0;
     bad += (s->dirty_mask & ~s->free_mask) != 0;

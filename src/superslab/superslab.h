@@ -93,6 +93,14 @@ typedef struct superslab_totals {
 
 superslab_totals_t superslab_totals(void);
 
+/* What superslab `index` looks like right now. */
+typedef struct superslab_view {
+    uint32_t free_mask, dirty_mask;
+    bool in_use, huge;
+} superslab_view_t;
+
+superslab_view_t superslab_view(size_t index);
+
 /* Verifies SUPERSLAB-1..3; returns the violations found, each printed. */
 size_t superslab_check(void);
 
