@@ -54,6 +54,10 @@ bool hak_owns(const void *ptr);
  * pages back to the system at once. Returns the number of bytes given back. */
 size_t hak_trim(void);
 
+/* Sets the limits of HAKMEM_LIMIT; 0 is none. Near `soft` caches shrink and memory is given back at once; a request that
+ * would go beyond `hard` fails with ENOMEM. The limits of the process's cgroup count besides. Returns 0 or EINVAL. */
+int hak_limit_set(size_t soft, size_t hard);
+
 /* --- Checking ---------------------------------------------------------------------------------------------------- */
 
 /* Walks the whole heap and verifies every invariant of its metadata. Returns the number of violations found, 0 when
@@ -124,8 +128,8 @@ typedef struct hak_stats {
     uint64_t purge_calls; /* system calls that gave pages back */
     uint64_t purged_bytes;
     uint64_t sparse_bytes; /* of those, pages inside slabs that were in use */
-    uint64_t map_calls;  /* system calls that took address space */
-    uint64_t lock_waits; /* times a thread had to sleep or spin for a lock of ours */
+    uint64_t map_calls;    /* system calls that took address space */
+    uint64_t lock_waits;   /* times a thread had to sleep or spin for a lock of ours */
     uint64_t lock_takes;
     uint64_t magazine_grows;   /* adaptation: capacity of a magazine doubled */
     uint64_t magazine_shrinks; /* adaptation: capacity of a magazine halved */
@@ -133,8 +137,13 @@ typedef struct hak_stats {
     uint64_t heaps_total;      /* heaps ever started */
     uint64_t errors;           /* misuses of the interface reported */
     uint64_t foreign_forwards; /* pointers of another allocator handed to it */
-    uint64_t huge_page_bytes;  /* address space advised to use huge pages */
-    uint64_t prefault_bytes;   /* pages populated ahead of use */
+    uint64_t limit_soft;       /* bytes in force, of HAKMEM_LIMIT or the cgroup; 0: none */
+    uint64_t limit_hard;
+    uint64_t limit_nears;     /* times use came near the soft limit */
+    uint64_t limit_refusals;  /* requests refused because of the hard limit */
+    uint64_t pressure_events; /* notices of memory pressure followed */
+    uint64_t huge_page_bytes; /* address space advised to use huge pages */
+    uint64_t prefault_bytes;  /* pages populated ahead of use */
 
     hak_class_stats_t classes[HAK_STATS_CLASS_MAX];
 } hak_stats_t;

@@ -11,6 +11,7 @@
 #include "heap/heap.h"
 #include "heap/heap_api.h"
 #include "heap/life.h"
+#include "heap/limit.h"
 #include "large/huge.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
@@ -57,6 +58,8 @@ static void fill_events(hak_stats_t *stats) {
     stats->lock_waits = atomic_load_explicit(&hk_lock_wait_count, memory_order_relaxed);
     stats->errors = hk_misuse_count();
     stats->heaps_now = heap_live_count();
+    stats->limit_soft = limit_soft() == SIZE_MAX ? 0 : limit_soft();
+    stats->limit_hard = limit_hard() == SIZE_MAX ? 0 : limit_hard();
 }
 
 static void fill_classes(hak_stats_t *stats) {

@@ -30,5 +30,5 @@ slab_t *slab_walk_at(slab_walk_t *walk, slot_t slot) {
         return NULL;
     slab_t *slab = slab_at(slot);
     return map_entry(slot) == entry && atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN ? slab
-                                                                                                            : NULL;
+                                                                                                             : NULL;
 }

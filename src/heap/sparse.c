@@ -95,7 +95,8 @@ static void collect_slab_locked(batch_t *batch, slab_t *slab) {
 static void return_run(batch_t *batch, const taken_run_t *run) {
     slab_t *slab = run->slab;
     uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
-    bool held = slab_walk_hold(&batch->walk, owner) && atomic_load_explicit(&slab->owner, memory_order_relaxed) == owner;
+    bool held =
+        slab_walk_hold(&batch->walk, owner) && atomic_load_explicit(&slab->owner, memory_order_relaxed) == owner;
     uint8_t age = held ? slab->age : SLAB_AGE_NEW;
     for (unsigned w = run->first / 64; w * 64u < run->end; w++) {
         uint64_t bits = slab_run_bits(w, run->first, run->end);

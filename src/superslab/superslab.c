@@ -27,7 +27,7 @@ static uint32_t bins[SLOTS_USES][ORDER_COUNT][SLOTS + 1];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count, free_slot_count;
-static size_t dirty_low; /* the least dirty_slot_count since it was last asked for */
+static size_t dirty_low;                /* the least dirty_slot_count since it was last asked for */
 static _Atomic size_t in_use_count;     /* written under the lock, read without */
 static _Atomic size_t used_slot_count;  /* written by anybody */
 static _Atomic size_t floor_slot_count; /* option: written at start */
@@ -350,6 +350,12 @@ void slots_free(slot_t first, size_t count, bool dirty) {
 
 size_t superslab_dirty_bytes(void) {
     return atomic_load_explicit(&dirty_slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
+}
+
+size_t superslab_taken_bytes(void) {
+    size_t clean = __atomic_load_n(&free_slot_count, __ATOMIC_RELAXED), all = in_use() * SLOTS;
+    clean -= hk_min(clean, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
+    return all > clean ? (all - clean) << HK_SLOT_SHIFT : 0;
 }
 
 /* One purge round: takes dirty slots out of the pool, at most PURGE_RANGES_MAX ranges. */

@@ -84,6 +84,9 @@ void slots_prefault(slot_t first, size_t count);
 /* Dirty bytes waiting, without a lock. */
 size_t superslab_dirty_bytes(void);
 
+/* Bytes of slots that are taken or dirty, without a lock: an upper bound of what is resident in superslabs. */
+size_t superslab_taken_bytes(void);
+
 /* Free slots (dirty or not) and superslabs in use, for statistics. */
 typedef struct superslab_totals {
     size_t superslab_count;
