@@ -30,20 +30,10 @@ void *front_memalign(size_t align, size_t size) {
     return heap_aligned((size_t)1 << hk_log2_ceil(align), size);
 }
 
-void *front_aligned_alloc(size_t align, size_t size) {
-    if (!hk_is_pow2(align)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    return heap_aligned(align, size);
-}
-
 int front_posix_memalign(void **out, size_t align, size_t size) {
     if (!hk_is_pow2(align) || align % sizeof(void *) != 0)
         return EINVAL;
-    int saved = errno;
     void *block = heap_aligned(align, size);
-    errno = saved;
     if (block == NULL)
         return ENOMEM;
     *out = block;

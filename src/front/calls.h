@@ -11,11 +11,9 @@
 void *front_realloc(void *block, size_t size);
 void *front_reallocarray(void *block, size_t count, size_t size);
 
-/* Any alignment: rounded up to a power of two, as glibc does. */
+/* memalign and aligned_alloc. Any alignment: rounded up to a power of two, as glibc did until 2.38 and as costs nobody
+ * anything. */
 void *front_memalign(size_t align, size_t size);
-
-/* EINVAL unless `align` is a power of two. */
-void *front_aligned_alloc(size_t align, size_t size);
 
 int front_posix_memalign(void **out, size_t align, size_t size);
 void *front_valloc(size_t size);

@@ -14,7 +14,11 @@
 #include <errno.h>
 #include <string.h>
 
-enum { CALLOC_DIRECT_MIN = 8 * 1024 /* from here on it pays to know that a block reads as zeros */ };
+enum {
+    CALLOC_DIRECT_MIN = 8 * 1024, /* from here on it pays to know that a block reads as zeros */
+    BORROW_MAX = 8,               /* blocks a class borrows from larger ones before it gets its own slab */
+    BORROW_SHARE = 4,             /* ... which are larger by this part at the most */
+};
 
 static void *fail(void) {
     errno = ENOMEM;
@@ -27,20 +31,28 @@ static void *fail(void) {
 static void *pool_alloc(unsigned cls) {
     if (!heap_system_ready())
         return NULL;
-    heap_t *pool = heap_pool();
-    bool zeroed;
-    heap_lock(pool);
-    void **block = heap_take_one_locked(pool, cls, &zeroed);
-    if (block != NULL) {
-        pool->class_stats[cls].refilled++;
-        pool->class_stats[cls].pops++;
+    block_past_t past;
+    void **block = heap_take_one(heap_pool(), cls, &past);
+    if (block != NULL)
         block[1] = NULL;
-    }
-    heap_unlock(pool);
     return block;
 }
 
 static void *class_try(heap_t *h, unsigned cls) { return h != NULL ? magazine_alloc(h, cls) : pool_alloc(cls); }
+
+/* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses many
+ * sizes a few times each then needs neither a slab nor a page for every size. */
+static void *borrow(heap_t *h, unsigned cls) {
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    if (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX)
+        return NULL;
+    stats->borrowed++;
+    uint32_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
+    for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++)
+        if (BIN_COUNT(atomic_load_explicit(&h->front.bins[c].state, memory_order_relaxed)) > 0)
+            return magazine_alloc(h, c);
+    return NULL;
+}
 
 static void *class_alloc(heap_t *h, unsigned cls) {
     if (h != NULL && h->front.countdown < 0)
@@ -72,8 +84,15 @@ void *heap_malloc_slow(size_t size) {
     heap_t *h = heap_current();
     if (hk_unlikely(hardened_is_on()))
         return hardened_alloc(h, HK_ALIGNMENT, size, false);
-    bool zeroed;
-    void *block = size <= HK_MID_MAX ? class_alloc(h, class_of(size + (size == 0))) : heap_big_alloc(h, size, 1, &zeroed);
+    if (size > HK_MID_MAX) {
+        bool zeroed;
+        void *big = heap_big_alloc(h, size, 1, &zeroed);
+        return hk_likely(big != NULL) ? big : fail();
+    }
+    unsigned cls = class_of(size + (size == 0));
+    void *block = h != NULL ? borrow(h, cls) : NULL;
+    if (block == NULL)
+        block = class_alloc(h, cls);
     return hk_likely(block != NULL) ? block : fail();
 }
 
@@ -97,14 +116,11 @@ static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     uint64_t state = atomic_load_explicit(&h->front.bins[cls].state, memory_order_relaxed);
     if (BIN_COUNT(state) > 0)
         return magazine_alloc(h, cls);
-    heap_lock(h);
-    void **block = heap_take_one_locked(h, cls, zeroed);
-    if (block != NULL) {
-        h->class_stats[cls].refilled++;
-        h->class_stats[cls].pops++;
+    block_past_t past = BLOCK_RECYCLED;
+    void **block = heap_take_one(h, cls, &past);
+    if (block != NULL)
         block[1] = NULL;
-    }
-    heap_unlock(h);
+    *zeroed = past == BLOCK_ZEROED;
     return block;
 }
 
@@ -182,6 +198,7 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
         fresh = heap_remote_add(h, slab, index);
     } else {
         fresh = heap_remote_post_one(slab, index);
+        hk_count(remote_batches);
         heap_t *pool = heap_pool();
         heap_lock(pool);
         pool->class_stats[cls].freed_remote++;
@@ -400,11 +417,15 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
 static bool size_fits(const found_t *found, size_t align, size_t size) {
     size_t asked = size + (size == 0);
     if (found->kind == KIND_LARGE)
-        return asked > HK_MID_MAX / 2 && asked <= found->size;
+        return (align > HK_ALIGNMENT || asked > HK_MID_MAX / 2) && asked <= found->size;
     if (found->kind != KIND_SLAB || asked > found->size || hardened_is_on())
         return asked <= found->size;
     unsigned cls = align <= HK_ALIGNMENT ? class_of(asked) : class_of_aligned(asked, align);
-    return cls == found->cls || (found->cls >= HK_TINY_CLASSES && asked >= found->size / 2);
+    if (cls == found->cls || (found->cls >= HK_TINY_CLASSES && asked >= found->size / 2))
+        return true;
+    /* It may have been borrowed. */
+    return cls < found->cls &&
+           found->size <= hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
 }
 
 void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller) {

@@ -73,8 +73,8 @@ static bool seal_is_whole(const void *block, size_t block_size, const void *call
     for (size_t at = asked; at < block_size - sizeof(uint64_t); at++) {
         if (((const unsigned char *)block)[at] == SLACK_BYTE)
             continue;
-        hk_misuse("overflow of", block, caller, "%zu-byte block, %zu bytes asked for, offset %zu overwritten", block_size,
-                  asked, at);
+        hk_misuse("overflow of", block, caller, "%zu-byte block, %zu bytes asked for, offset %zu overwritten",
+                  block_size, asked, at);
         return false;
     }
     return true;
@@ -141,17 +141,6 @@ void hardened_drain(heap_t *h) {
 
 /* --- Alloc, free, realloc -------------------------------------------------------------------------------------------------- */
 
-static void *take_block(heap_t *h, unsigned cls, bool *zeroed) {
-    heap_lock(h);
-    void *block = heap_take_one_locked(h, cls, zeroed);
-    if (block != NULL) {
-        h->class_stats[cls].refilled++;
-        h->class_stats[cls].pops++;
-    }
-    heap_unlock(h);
-    return block;
-}
-
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     if (h == NULL)
         h = heap_pool();
@@ -164,13 +153,14 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
             errno = ENOMEM;
         return block != NULL && zero && !zeroed ? memset(block, 0, size) : block;
     }
-    void *block = take_block(h, cls, &zeroed);
+    block_past_t past = BLOCK_FRESH;
+    void *block = heap_take_one(h, cls, &past);
     if (block == NULL) {
         errno = ENOMEM;
         return NULL;
     }
     size_t block_size = hk_class_info[cls].block_size;
-    if (((uint64_t *)block)[1] == mix(block))
+    if (past == BLOCK_RECYCLED)
         report_if_written(block, block_size, __builtin_return_address(0));
     ((uint64_t *)block)[1] = 0;
     seal(block, block_size, size);

@@ -33,7 +33,7 @@
 #include <stdatomic.h>
 
 enum {
-    HEAP_BINS = 4,            /* partial slabs by quarters of free blocks; the fullest are used first */
+    HEAP_BINS = 4, /* partial slabs by quarters of free blocks; the fullest are used first */
     HEAP_REMOTE_ENTRIES = 64,
     HEAP_STRIDE = 12288,
     HEAP_TICK_BYTES = 1 << 20, /* the countdown's period */
@@ -64,15 +64,16 @@ typedef struct heap_front {
 } heap_front_t;
 
 typedef struct heap_class_stats {
-    uint64_t pops;        /* harvested from the magazine's state */
-    uint64_t refilled;    /* blocks put into the magazine from slabs */
-    uint64_t flushed;     /* blocks taken out of the magazine to slabs */
-    uint64_t freed_remote;/* blocks of other heaps freed by this thread */
+    uint64_t pops;         /* harvested from the magazine's state */
+    uint64_t refilled;     /* blocks put into the magazine from slabs */
+    uint64_t flushed;      /* blocks taken out of the magazine to slabs */
+    uint64_t freed_remote; /* blocks of other heaps freed by this thread */
     uint32_t refills;
     uint32_t flushes;
     uint16_t slab_count;
-    uint16_t events;      /* refills and flushes since the last tick: what magazine growth follows */
-    uint32_t idle_ticks;
+    uint16_t events; /* refills and flushes since the last tick: what magazine growth follows */
+    uint16_t idle_ticks;
+    uint16_t borrowed; /* blocks of larger classes handed out in place of the first ones of this class */
 } heap_class_stats_t;
 
 typedef struct remote_entry {
@@ -87,21 +88,23 @@ typedef struct heap {
     _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
     uint32_t next_unused;  /* list of unused ids, under the heap-list lock */
     slot_t full;
-    _Atomic uint32_t slab_count; /* written under the lock, read without */
+    _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
+    size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
     uint64_t lock_takes;
-    uint64_t idle_takes;   /* lock_takes when it was last seen to change, and when that was: adoption */
+    uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
-    uint32_t scan_id;      /* where this heap goes on looking for sleeping heaps */
-    uint64_t seen_takes; /* lock_takes at the last maintenance round: equal means idle */
+    uint32_t scan_id;              /* where this heap goes on looking for sleeping heaps */
+    uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
     uint32_t remote_pending_bytes; /* thread's own */
     struct hardened_queue *queue;  /* thread's own: hardened.c */
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
 
-    HK_ALIGNED(HK_CACHE_LINE) slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
-    heap_class_stats_t class_stats[HK_CLASS_COUNT];
+    /* Up to here a heap is one page, which is all that a thread of few classes touches. */
+    HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
     remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
-    large_cache_t large;
+    slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
+    heap_class_stats_t class_stats[HK_CLASS_COUNT];
 } heap_t;
 
 _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
@@ -132,8 +135,8 @@ uint32_t heap_limit(void);
 /* Fills end[-1], end[-2], ... with up to `want` blocks; fewer when that saves opening a slab; 0 when memory is out. */
 unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want);
 
-/* One block and whether it reads as zeros. */
-void *heap_take_one_locked(heap_t *h, unsigned cls, bool *zeroed);
+/* One block past the magazine; counted as one that went through it. Takes the lock. */
+void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past);
 
 /* The heap's thread frees a block of a slab that no thread owns: it takes the slab, so that this free and those that
  * follow are its own. False when somebody else was faster. Takes the locks. */

@@ -30,7 +30,6 @@ static uint64_t post(slab_t *slab, unsigned word, uint64_t bits) {
     uint64_t doubled = slab_post(slab, word, bits, &push);
     if (push)
         push_to_owner(slab);
-    hk_count(remote_batches);
     return doubled;
 }
 
@@ -50,6 +49,7 @@ static void post_entry(remote_entry_t *entry) {
     entry->bits = 0;
     atomic_signal_fence(memory_order_release);
     uint64_t doubled = post(slab, word, bits);
+    hk_count(remote_batches);
     if (hk_unlikely(doubled != 0))
         report_doubled(slab, word, doubled);
 }

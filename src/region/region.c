@@ -17,9 +17,10 @@ enum {
 
 enum {
     WINDOW_TRIES = 8,
-    CLAIM_STEP_MAX = 32,   /* superslabs claimed ahead at the most: 64 MiB */
-    CLAIM_SHARE = 8,       /* ... and no more than this part of what is in use */
+    CLAIM_STEP_MAX = 32, /* superslabs claimed ahead at the most: 64 MiB */
+    CLAIM_SHARE = 8,     /* ... and no more than this part of what is in use */
     FOREIGN_SKIP_MAX = 4096,
+    START_SPREAD = 64,     /* the first superslab used is one of these */
     HEAP_AREA_SHARE = 256, /* the heaps' area is this part of the window */
     META_AREA_SHARE = 64,
 };
@@ -27,7 +28,8 @@ enum {
 #define WINDOW_SUPERSLABS_MAX ((size_t)1 << 23) /* 16 TiB */
 #define WINDOW_SUPERSLABS_MIN ((size_t)1 << 9)  /* 1 GiB */
 #define WINDOW_LOWEST         ((uintptr_t)1 << 41)
-#define WINDOW_RANDOM_SPAN    ((uintptr_t)1 << 44)
+#define WINDOW_RANDOM_SPAN    ((uintptr_t)1 << 45)
+#define WINDOW_ALIGN          HK_GIB
 #define AREA_STEP             (64 * HK_KIB)
 
 region_window_t hk_window;
@@ -50,7 +52,6 @@ static const size_t area_bytes_per_superslab[REGION_AREA_COUNT] = {
     [REGION_AREA_TABLE] = HK_SLOTS_PER_SUPERSLAB * 4,
     [REGION_AREA_SUPERSLABS] = 64,
     [REGION_AREA_SLABS] = HK_SLOTS_PER_SUPERSLAB * 128,
-    [REGION_AREA_BITMAPS] = HK_SLOTS_PER_SUPERSLAB * 1024,
     [REGION_AREA_HEAPS] = HK_SUPERSLAB_SIZE / HEAP_AREA_SHARE,
     [REGION_AREA_META] = HK_SUPERSLAB_SIZE / META_AREA_SHARE,
 };
@@ -86,12 +87,12 @@ static bool window_try(uintptr_t base, size_t superslab_max) {
 /* A hole that the kernel knows of: for tools and kernels with an unusual address space (Valgrind, 39-bit aarch64). */
 static bool window_from_kernel(void) {
     for (size_t count = WINDOW_SUPERSLABS_MAX; count >= WINDOW_SUPERSLABS_MIN; count /= 2) {
-        size_t size = window_lay_out(0, count) + HK_SUPERSLAB_SIZE;
+        size_t size = window_lay_out(0, count) + WINDOW_ALIGN;
         void *hole = sys_map_none(size);
         if (hole == NULL)
             continue;
         sys_unmap(hole, size);
-        if (window_try(hk_align_up((uintptr_t)hole, HK_SUPERSLAB_SIZE), count))
+        if (window_try(hk_align_up((uintptr_t)hole, WINDOW_ALIGN), count))
             return true;
     }
     return false;
@@ -103,9 +104,11 @@ int region_init(void) {
     for (int i = 0; i < WINDOW_TRIES && !HK_TSAN; i++) {
         uint64_t random = 0;
         sys_random(&random, sizeof random);
-        uintptr_t base = WINDOW_LOWEST + hk_align_down((uintptr_t)random % WINDOW_RANDOM_SPAN, HK_SUPERSLAB_SIZE);
-        if (window_try(base, WINDOW_SUPERSLABS_MAX))
+        uintptr_t base = WINDOW_LOWEST + hk_align_down((uintptr_t)random % WINDOW_RANDOM_SPAN, WINDOW_ALIGN);
+        if (window_try(base, WINDOW_SUPERSLABS_MAX)) {
+            frontier = lowest_free = 1 + (size_t)(random >> 58) % START_SPREAD;
             return 0;
+        }
     }
     return window_from_kernel() ? 0 : ENOMEM;
 }

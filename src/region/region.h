@@ -11,6 +11,8 @@
  *   | superslab 0 | superslab 1 | ...  superslab_max - 1 | area 0 | area 1 | ... |
  *     (never used)  2 MiB each, blocks                     arrays of our records
  *
+ * The first superslab used is random too: 15 bits of the base and 6 of the start are unknown to an attacker.
+ *
  * Superslab states:  UNCLAIMED --claim--> USED --release--> FREE (claimed, reads as zeros) --alloc--> USED
  *                    FREE --unclaim--> UNCLAIMED          FOREIGN: somebody else's mapping is there, never used
  *
@@ -40,15 +42,14 @@ typedef enum region_area {
     REGION_AREA_TABLE,      /* slot table: map/ */
     REGION_AREA_SUPERSLABS, /* superslab records: superslab/ */
     REGION_AREA_SLABS,      /* slab records: slab/ */
-    REGION_AREA_BITMAPS,    /* slab bitmaps: slab/ */
     REGION_AREA_HEAPS,      /* heaps: heap/ */
     REGION_AREA_META,       /* everything else: map/meta */
     REGION_AREA_COUNT
 } region_area_t;
 
 typedef struct region_window {
-    uintptr_t base;        /* multiple of 2 MiB */
-    size_t superslab_max;  /* superslabs that fit */
+    uintptr_t base;       /* multiple of 1 GiB, so that slot numbers are aligned as addresses are */
+    size_t superslab_max; /* superslabs that fit */
     uintptr_t areas[REGION_AREA_COUNT];
     size_t area_sizes[REGION_AREA_COUNT];
 } region_window_t;

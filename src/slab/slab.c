@@ -3,22 +3,45 @@
 
 #include "base/bits.h"
 #include "core/print.h"
+#include "map/meta.h"
 #include "superslab/superslab.h"
 
+#include <string.h>
+
 enum {
-    BITMAP_BYTES = 512,     /* 4,096 blocks of 16 bytes: the most a slot holds */
     DENSE_BLOCK_MAX = 2048, /* programs touch every page of blocks up to this size */
 };
 
-static uint64_t *bitmap_local(slot_t slot) {
-    return (uint64_t *)(hk_window.areas[REGION_AREA_BITMAPS] + (size_t)slot * 2 * BITMAP_BYTES);
+/* Both bitmaps of a slab, in two halves so that the owner's and everybody's words share no line. */
+static size_t bitmap_bytes(unsigned block_count) {
+    return 2 * hk_align_up((block_count + 63u) / 64u * sizeof(uint64_t), HK_CACHE_LINE);
 }
 
-static void init_bits(slab_t *slab) {
-    bool in_record = slab->block_count <= SLAB_INLINE_BLOCKS;
-    slab->free_bits = in_record ? &slab->inline_free : bitmap_local(slab_slot(slab));
-    slab->remote_bits = in_record ? &slab->inline_remote
-                                  : (_Atomic uint64_t *)(bitmap_local(slab_slot(slab)) + BITMAP_BYTES / 8);
+static bool place_bits(slab_t *slab) {
+    slab->free_bits = &slab->inline_free;
+    slab->remote_bits = &slab->inline_remote;
+    if (slab->block_count <= SLAB_INLINE_BLOCKS)
+        return true;
+    size_t bytes = bitmap_bytes(slab->block_count);
+    char *bits = meta_alloc(bytes);
+    if (bits == NULL)
+        return false;
+    memset(bits, 0, bytes);
+    slab->free_bits = (uint64_t *)bits;
+    slab->remote_bits = (_Atomic uint64_t *)(bits + bytes / 2);
+    return true;
+}
+
+static void drop_bits(slab_t *slab) {
+    /* Later readers of the record (reports) find words that stay. */
+    uint64_t *bits = slab->free_bits;
+    slab->free_bits = &slab->inline_free;
+    slab->remote_bits = &slab->inline_remote;
+    if (bits != &slab->inline_free)
+        meta_free(bits, bitmap_bytes(slab->block_count));
+}
+
+static void fill_bits(slab_t *slab) {
     unsigned left = slab->block_count;
     for (unsigned w = 0; left > 0; w++) {
         unsigned here = left < 64 ? left : 64;
@@ -43,7 +66,12 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slab->list = SLAB_LIST_NONE;
     slab->zeroed = got.zeroed;
     slab->used_in_full = false;
-    init_bits(slab);
+    if (!place_bits(slab)) {
+        slots_free(got.first, info->slab_slots, !got.zeroed);
+        return NULL;
+    }
+    fill_bits(slab);
+    atomic_store_explicit(&slab->remote_words, slab_word_count(slab), memory_order_relaxed);
     hk_assert(atomic_load_explicit(&slab->summary, memory_order_relaxed) == 0);
     atomic_store_explicit(&slab->owner, owner, memory_order_relaxed);
     atomic_store_explicit(&slab->state, SLAB_OPEN, memory_order_relaxed);
@@ -61,6 +89,8 @@ void slab_close(slab_t *slab) {
     map_set(first, slots, 0);
     atomic_store_explicit(&slab->state, SLAB_CLOSED, memory_order_relaxed);
     atomic_store_explicit(&slab->owner, HK_OWNER_NONE, memory_order_relaxed);
+    atomic_store_explicit(&slab->remote_words, 0, memory_order_relaxed);
+    drop_bits(slab);
     slots_free(first, slots, slab->fresh > 0 || !slab->zeroed);
 }
 
@@ -123,12 +153,12 @@ unsigned slab_take(slab_t *slab, void **end, unsigned want) {
     return got;
 }
 
-void *slab_take_one(slab_t *slab, bool *zeroed) {
+void *slab_take_one(slab_t *slab, block_past_t *past) {
     unsigned fresh_before = slab->fresh;
     void *block = NULL;
     (void)slab_take(slab, &block + 1, 1);
     unsigned index = class_block_index(&hk_classes[slab->cls], block);
-    *zeroed = slab->zeroed && index >= fresh_before;
+    *past = index < fresh_before ? BLOCK_RECYCLED : slab->zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
     return block;
 }
 
@@ -151,6 +181,8 @@ bool slab_block_is_free(const slab_t *slab, unsigned index) {
 
 uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push) {
     *push = false;
+    if (hk_unlikely(word >= atomic_load_explicit(&slab->remote_words, memory_order_relaxed)))
+        return bits;
     /* Release: what the freeing threads did with the blocks happens before their next use; pairs with the acquire in
      * slab_drain. */
     uint64_t old = atomic_fetch_or_explicit(&slab->remote_bits[word], bits, memory_order_release);
@@ -176,9 +208,8 @@ unsigned slab_drain(slab_t *slab, unsigned *doubled) {
 }
 
 void slab_discard_remote(slab_t *slab) {
-    uint64_t words = atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
-    for (; words != 0; words &= words - 1)
-        atomic_store_explicit(&slab->remote_bits[hk_ctz64(words)], 0, memory_order_relaxed);
+    (void)atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
+    atomic_store_explicit(&slab->inline_remote, 0, memory_order_relaxed);
 }
 
 static size_t check_bits(const slab_t *slab, unsigned *free_seen) {

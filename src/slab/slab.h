@@ -40,7 +40,7 @@ enum { SLAB_INLINE_BLOCKS = 64 };
 
 typedef struct slab {
     /* Owner's line. */
-    uint64_t *free_bits; /* &inline_free when block_count <= 64, else in the bitmap area */
+    uint64_t *free_bits; /* &inline_free when block_count <= 64, else in metadata memory, before remote_bits */
     uint64_t inline_free;
     slot_t next, previous; /* the list it is in: heap/ */
     uint16_t free_count;
@@ -61,7 +61,8 @@ typedef struct slab {
     _Atomic uint64_t *remote_bits; /* constant while the slab is open */
     _Atomic slot_t remote_next;    /* written by who pushes the slab, read by who took the list */
     _Atomic uint32_t owner;        /* written under the lock of the heap that gives the slab away or opens it */
-    uint8_t remote_padding[32];
+    _Atomic uint32_t remote_words; /* words of remote_bits; 0 while the slab is closed */
+    uint8_t remote_padding[28];
 } slab_t;
 
 _Static_assert(sizeof(slab_t) == 128, "two lines a slot, as region.c lays it out");
@@ -98,8 +99,15 @@ void slab_set_owner(slab_t *slab, uint32_t owner);
  * magazine pops them in address order. Returns how many. */
 unsigned slab_take(slab_t *slab, void **end, unsigned want);
 
-/* Takes one block; `*zeroed` tells whether it reads as zeros. free_count must not be 0. */
-void *slab_take_one(slab_t *slab, bool *zeroed);
+/* What is known of a block that a slab hands out. */
+typedef enum block_past {
+    BLOCK_RECYCLED, /* it was handed out before, since the slab was opened */
+    BLOCK_FRESH,    /* it was not; its contents are unknown */
+    BLOCK_ZEROED,   /* it was not, and reads as zeros */
+} block_past_t;
+
+/* Takes one block. free_count must not be 0. */
+void *slab_take_one(slab_t *slab, block_past_t *past);
 
 /* Marks the blocks `bits` of word `word` free. Returns those that were free already: double frees. */
 uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits);
@@ -109,7 +117,8 @@ HK_INLINE bool slab_is_empty(const slab_t *slab) { return slab->free_count == sl
 /* True when the block's bit is set in either bitmap: it is free. Any thread; a snapshot. */
 bool slab_block_is_free(const slab_t *slab, unsigned index);
 
-/* Posts remote frees. Returns the bits that were posted already (double frees); `*push` tells whether the caller must now
+/* Posts remote frees. Those that lie outside of what the slab holds now come from a double free that raced with the end
+ * of the slab, and are refused. Returns the bits that were posted already (double frees); `*push` tells whether the caller must now
  * push the slab on its owner's list. */
 uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push);
 

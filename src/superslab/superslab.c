@@ -15,7 +15,7 @@ enum {
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
     PURGE_RANGES_MAX = 64,
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
-    HUGE_SHARE = 8, /* a superslab asks for a huge page when it is at most this part of the heap */
+    HUGE_SHARE = 8,       /* a superslab asks for a huge page when it is at most this part of the heap */
 };
 #define ALL_SLOTS UINT32_MAX
 
@@ -46,9 +46,7 @@ static void change_in_use(int by) {
 
 static size_t used_slots(void) { return atomic_load_explicit(&used_slot_count, memory_order_relaxed); }
 
-void slots_count_used(ptrdiff_t by) {
-    atomic_fetch_add_explicit(&used_slot_count, (size_t)by, memory_order_relaxed);
-}
+void slots_count_used(ptrdiff_t by) { atomic_fetch_add_explicit(&used_slot_count, (size_t)by, memory_order_relaxed); }
 
 static slot_t first_slot(const superslab_t *s) { return index_of(s) * SLOTS; }
 
@@ -153,8 +151,7 @@ static int cover_locked(size_t superslab_limit) {
     if (slot_limit <= map_count())
         return 0;
     if (region_area_cover(REGION_AREA_SUPERSLABS, superslab_limit * sizeof(superslab_t)) != 0 ||
-        region_area_cover(REGION_AREA_SLABS, slot_limit * 128) != 0 ||
-        region_area_cover(REGION_AREA_BITMAPS, slot_limit * 1024) != 0)
+        region_area_cover(REGION_AREA_SLABS, slot_limit * 128) != 0)
         return ENOMEM;
     return map_cover(slot_limit);
 }

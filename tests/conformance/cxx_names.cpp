@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Every form of operator new and delete: plain, array, nothrow, aligned, sized, and what happens when there is no memory
-// (new_handler called, called again, throwing, removed; bad_alloc). Output is compared between the C library and hakmem.
+// Every form of operator new and delete: plain, array, nothrow, aligned, sized, and what happens when there is no
+// memory (new_handler called, called again, throwing, removed; bad_alloc). Output is compared between the C library and
+// hakmem.
 #include "report.h"
 
 #include <cstddef>
@@ -71,9 +72,9 @@ static void section_refused() {
     refused("new[]", [=] { return ::operator new[](size); });
     refused("new nothrow", [=] { return ::operator new(size, nothrow); });
     refused("new[] nothrow", [=] { return ::operator new[](size, nothrow); });
-    refused("new aligned", [=] { return ::operator new(size, align_val_t{64}); });
+    refused("new aligned", [=] { return ::operator new (size, align_val_t{64}); });
     refused("new[] aligned", [=] { return ::operator new[](size, align_val_t{64}); });
-    refused("new aligned nothrow", [=] { return ::operator new(size, align_val_t{64}, nothrow); });
+    refused("new aligned nothrow", [=] { return ::operator new (size, align_val_t{64}, nothrow); });
     refused("new[] aligned nothrow", [=] { return ::operator new[](size, align_val_t{64}, nothrow); });
 }
 
@@ -127,8 +128,8 @@ static void section_matrix() {
     }
     ::operator delete(nullptr);
     ::operator delete[](nullptr);
-    ::operator delete(nullptr, std::size_t{10});
-    ::operator delete(nullptr, align_val_t{64});
+    ::operator delete (nullptr, std::size_t{10});
+    ::operator delete (nullptr, align_val_t{64});
     ::operator delete(nullptr, std::nothrow);
     errno = 4711;
     ::operator delete(::operator new(100));

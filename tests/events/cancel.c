@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads are cancelled while they allocate. malloc and free are no cancellation points: a thread is cancelled only where
- * it asks for it, its clean-up handlers free its block, and no lock is left held.
+ * Threads are cancelled while they allocate. malloc and free are no cancellation points: a thread is cancelled only
+ * where it asks for it, its clean-up handlers free its block, and no lock is left held.
  */
 #include "testing.h"
 

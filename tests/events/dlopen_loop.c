@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program on the C library's malloc opens and closes the library (argument 1) again and again, uses it by its own names
- * from several threads, and lets a thread that used it end after it was closed. Neither crashes nor grows without bound,
- * and static TLS space (which dlopen has little of) is enough.
+ * A program on the C library's malloc opens and closes the library (argument 1) again and again, uses it by its own
+ * names from several threads, and lets a thread that used it end after it was closed. Neither crashes nor grows without
+ * bound, and static TLS space (which dlopen has little of) is enough.
  */
 #include "testing.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Preloaded beside the allocator, before or after it in LD_PRELOAD: allocates in its constructor, which may run before the
- * allocator's own, and wraps a function of libc that allocates.
+ * Preloaded beside the allocator, before or after it in LD_PRELOAD: allocates in its constructor, which may run before
+ * the allocator's own, and wraps a function of libc that allocates.
  */
 #include "testing.h"
 

@@ -17,7 +17,9 @@ static void early_release(void) { free(early_block); }
 static void late_prepare(void) { late_block = malloc(1000); }
 static void late_release(void) { free(late_block); }
 
-__attribute__((constructor(101))) static void early(void) { pthread_atfork(early_prepare, early_release, early_release); }
+__attribute__((constructor(101))) static void early(void) {
+    pthread_atfork(early_prepare, early_release, early_release);
+}
 
 static int descend(unsigned depth) {
     test_alarm(40);

@@ -15,6 +15,19 @@ import sys
 FLAGS = ["-std=gnu17", "-O2", "-fno-builtin", "-ftls-model=initial-exec", "-D_GNU_SOURCE", "-DTEST_STATIC"]
 
 
+def kernel_headers(work):
+    """A directory with the kernel's headers alone: musl-gcc comes without, and libc's beside them are not musl's."""
+    triplet = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True, check=True).stdout.strip()
+    directory = work / "kernel"
+    directory.mkdir(exist_ok=True)
+    usr = pathlib.Path("/usr/include")
+    for name, places in (("linux", [usr]), ("asm-generic", [usr]), ("asm", [usr / triplet, usr])):
+        for place in places:
+            if (place / name).is_dir() and not (directory / name).exists():
+                (directory / name).symlink_to(place / name)
+    return directory
+
+
 def main():
     source, work = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     compiler = shutil.which("musl-gcc")
@@ -23,6 +36,7 @@ def main():
         return 77
     work.mkdir(parents=True, exist_ok=True)
     includes = [f"-I{source / d}" for d in ("src", "include", "tests")]
+    includes += ["-idirafter", str(kernel_headers(work))]
     objects = []
     sources = sorted(source.glob("src/**/*.c")) + [source / "tests/events/static_program.c"]
     for file in sources:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Signals arrive in the middle of malloc and free: a profiling timer and a thread that sends signals to all others as fast
- * as it can. The handlers do not allocate; blocks keep their contents, and errno survives.
+ * Signals arrive in the middle of malloc and free: a profiling timer and a thread that sends signals to all others as
+ * fast as it can. The handlers do not allocate; blocks keep their contents, and errno survives.
  */
 #include "busy.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Twenty thousand threads made and ended one after another, some leaving blocks to the next: neither resident memory nor
- * address space may grow with the number of threads that ever were.
+ * Twenty thousand threads made and ended one after another, some leaving blocks to the next: neither resident memory
+ * nor address space may grow with the number of threads that ever were.
  */
 #include "testing.h"
 

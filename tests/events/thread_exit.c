@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads end while their blocks live on. The blocks keep their contents, other threads free them, and new threads reuse
- * the memory: after many generations the heap is whole and no larger than a few of them.
+ * Threads end while their blocks live on. The blocks keep their contents, other threads free them, and new threads
+ * reuse the memory: after many generations the heap is whole and no larger than a few of them.
  */
 #include "testing.h"
 

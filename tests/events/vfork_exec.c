@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * vfork + exec, posix_spawn, system and popen from a parent whose threads are allocating: the started programs run on the
- * allocator too, and the parent's heap is unharmed.
+ * vfork + exec, posix_spawn, system and popen from a parent whose threads are allocating: the started programs run on
+ * the allocator too, and the parent's heap is unharmed.
  */
 #include "busy.h"
 

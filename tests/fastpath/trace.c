@@ -30,15 +30,15 @@ static void *(*the_malloc)(size_t);
 static void (*the_free)(void *);
 
 #if defined(__x86_64__)
-#define BREAK()      __asm__ volatile("int3" : : : "memory")
-#define PC(regs)     ((regs).rip)
-#define BREAK_CODE   SI_KERNEL
-#define AFTER_BREAK  0
+#define BREAK()     __asm__ volatile("int3" : : : "memory")
+#define PC(regs)    ((regs).rip)
+#define BREAK_CODE  SI_KERNEL
+#define AFTER_BREAK 0
 #elif defined(__aarch64__)
-#define BREAK()      __asm__ volatile("brk #0" : : : "memory")
-#define PC(regs)     ((regs).pc)
-#define BREAK_CODE   TRAP_BRKPT
-#define AFTER_BREAK  4 /* the program counter stays at the breakpoint */
+#define BREAK()     __asm__ volatile("brk #0" : : : "memory")
+#define PC(regs)    ((regs).pc)
+#define BREAK_CODE  TRAP_BRKPT
+#define AFTER_BREAK 4 /* the program counter stays at the breakpoint */
 #else
 #error "no breakpoint known for this machine"
 #endif

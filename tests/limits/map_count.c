@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * vm.max_map_count: the program itself uses up nearly all mappings that the kernel allows. Allocation then either works or
- * says ENOMEM, free never fails (an munmap that would have to split a mapping may), and when the mappings are back,
+ * vm.max_map_count: the program itself uses up nearly all mappings that the kernel allows. Allocation then either works
+ * or says ENOMEM, free never fails (an munmap that would have to split a mapping may), and when the mappings are back,
  * everything works and the heap is whole.
  */
 #include "testing.h"

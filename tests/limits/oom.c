@@ -6,8 +6,9 @@
  *   oom late KIB                  the limit is set while the program runs, KIB above what it uses then
  *   oom none KIB                  no limit of ours: stops at KIB (for limits that a script has set)
  *
- * For each of several sizes: allocates until NULL (ENOMEM), tries every other call as well (each must say ENOMEM and leave
- * the old block alone), verifies contents, frees everything and must then get as much again. Free works all the time.
+ * For each of several sizes: allocates until NULL (ENOMEM), tries every other call as well (each must say ENOMEM and
+ * leave the old block alone), verifies contents, frees everything and must then get as much again. Free works all the
+ * time.
  */
 #include "testing.h"
 

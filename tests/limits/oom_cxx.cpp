@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// C++ under RLIMIT_AS: new throws bad_alloc, the new_handler's reserve saves the call that runs out, containers survive a
-// refused growth with their contents, nothrow new says null, and memory is usable again afterwards.
+// C++ under RLIMIT_AS: new throws bad_alloc, the new_handler's reserve saves the call that runs out, containers survive
+// a refused growth with their contents, nothrow new says null, and memory is usable again afterwards.
 #include "testing.h"
 
 #include <sys/resource.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several threads run out of memory together, again and again: each allocates random sizes until it is refused, frees part
- * of what it has, and goes on; blocks are also freed by the neighbour. Nothing crashes, hangs or is lost: in the end one
- * thread can have as much as all had.
+ * Several threads run out of memory together, again and again: each allocates random sizes until it is refused, frees
+ * part of what it has, and goes on; blocks are also freed by the neighbour. Nothing crashes, hangs or is lost: in the
+ * end one thread can have as much as all had.
  */
 #include "testing.h"
 

@@ -33,7 +33,7 @@ static unsigned char *block_announced(size_t size, size_t offset) {
     return (unsigned char *)test_opaque(p);
 }
 
-/* --- Double free ---------------------------------------------------------------------------------------------------- */
+/* --- Double free -------------------------------------------------------------------------------------------------- */
 
 static void double_free_of_size(size_t size) {
     void *p = block_announced(size, 0);
@@ -142,7 +142,7 @@ static void realloc_then_free_old(void) {
     free(test_opaque(p));
 }
 
-/* --- Interior and misaligned ------------------------------------------------------------------------------------------ */
+/* --- Interior and misaligned -------------------------------------------------------------------------------------- */
 
 static void free_inside(size_t size, size_t offset) { free(test_opaque(block_announced(size, offset) + offset)); }
 
@@ -173,7 +173,7 @@ static void interior_usable_size(void) {
     malloc_usable_size(test_opaque(p + 16));
 }
 
-/* --- Foreign ---------------------------------------------------------------------------------------------------------- */
+/* --- Foreign ------------------------------------------------------------------------------------------------------ */
 
 static char global_array[64] = "a global that lies in the data segment";
 
@@ -254,7 +254,7 @@ static void foreign_arena(void) {
     foreign(arena + 256);
 }
 
-/* --- Sized free -------------------------------------------------------------------------------------------------------- */
+/* --- Sized free --------------------------------------------------------------------------------------------------- */
 
 static void need(bool there) {
     if (!there)
@@ -293,7 +293,7 @@ static void sized_aligned_wrong(void) {
     aligned_sized_free(test_opaque(p), 64, 1024);
 }
 
-/* --- Written where it must not be (levels 2 and 3) ---------------------------------------------------------------------- */
+/* --- Written where it must not be (levels 2 and 3) ---------------------------------------------------------------- */
 
 /* Takes every free block of the class, so that the damaged one is handed out, and then gives all of them back. */
 static void reuse_blocks(size_t size) {
@@ -337,7 +337,7 @@ static void overflow_at_realloc(void) {
     free(realloc(test_opaque(p), 4000));
 }
 
-/* ---------------------------------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 #define BUG(name)                                                                                                      \
     { #name, name }

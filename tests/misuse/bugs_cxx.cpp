@@ -14,13 +14,13 @@ static void *announced(void *p) {
     return test_opaque(p);
 }
 
-static void sized_delete_wrong() { ::operator delete(announced(::operator new(64)), std::size_t{128}); }
+static void sized_delete_wrong() { ::operator delete (announced(::operator new(64)), std::size_t{128}); }
 
 static void sized_delete_array_wrong() { ::operator delete[](announced(::operator new[](64)), std::size_t{400}); }
 
 static void sized_delete_aligned_wrong() {
-    void *p = announced(::operator new(128, std::align_val_t{64}));
-    ::operator delete(p, std::size_t{4096}, std::align_val_t{64});
+    void *p = announced(::operator new (128, std::align_val_t{64}));
+    ::operator delete (p, std::size_t{4096}, std::align_val_t{64});
 }
 
 static void double_delete() {
@@ -31,8 +31,8 @@ static void double_delete() {
 
 static void double_delete_sized() {
     void *p = announced(::operator new(64));
-    ::operator delete(p, std::size_t{64});
-    ::operator delete(test_opaque(p), std::size_t{64});
+    ::operator delete (p, std::size_t{64});
+    ::operator delete (test_opaque(p), std::size_t{64});
 }
 
 static void delete_interior() {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Memory of the C library's own malloc, handed over by a plug-in (plugin.c, argument 1): the program frees it, asks for
- * its size and reallocates it, from several threads. All of it goes to its owner, contents are kept, nothing is reported.
+ * its size and reallocates it, from several threads. All of it goes to its owner, contents are kept, nothing is
+ * reported.
  */
 #include "testing.h"
 

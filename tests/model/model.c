@@ -14,9 +14,9 @@
 #include "shadow.h"
 
 enum {
-    TABLE_SLOTS = 4096,   /* blocks a thread may hold */
-    MAILBOXES = 256,      /* blocks on their way to another thread */
-    LIFE_OPS = 60000,     /* operations until a thread ends and a successor takes its table over */
+    TABLE_SLOTS = 4096, /* blocks a thread may hold */
+    MAILBOXES = 256,    /* blocks on their way to another thread */
+    LIFE_OPS = 60000,   /* operations until a thread ends and a successor takes its table over */
     MAX_ALIGNMENT_BITS = 20,
 };
 static const size_t MAX_SIZE = 64 * TEST_MIB;
@@ -78,7 +78,7 @@ static size_t pick_alignment(worker_t *w) {
     return (size_t)1 << (3 + test_random_below(&w->random, MAX_ALIGNMENT_BITS - 2));
 }
 
-/* --- A block's life ------------------------------------------------------------------------------------------------ */
+/* --- A block's life ----------------------------------------------------------------------------------------------- */
 
 static void block_check(const block_t *b) {
     CHECK_SAY(test_holds(b->address, b->filled, b->seed), "contents of %zu-byte block %p changed (seed %llu)", b->asked,
@@ -119,7 +119,7 @@ static void block_free(block_t *b) {
     b->address = NULL;
 }
 
-/* --- Operations ----------------------------------------------------------------------------------------------------- */
+/* --- Operations --------------------------------------------------------------------------------------------------- */
 
 static void *allocate_aligned(worker_t *w, size_t *size) {
     size_t alignment = pick_alignment(w);
@@ -176,8 +176,7 @@ static void op_realloc(worker_t *w, block_t *b) {
     block_check(b);
     block_unmark(b);
     atomic_fetch_sub_explicit(&live_bytes, b->usable, memory_order_relaxed);
-    void *p = size % 2 ? names.realloc(b->address, size)
-                       : names.reallocarray(b->address, 2, size / 2);
+    void *p = size % 2 ? names.realloc(b->address, size) : names.reallocarray(b->address, 2, size / 2);
     CHECK_SAY(p != NULL, "no memory for %zu bytes", size);
     size_t kept = b->asked < size ? b->asked : size;
     /* A pattern is checked by whole words and a tail: cut to words, the tail word of the old block is a prefix. */
@@ -253,7 +252,7 @@ static void *keep_alive(void *argument) {
     return NULL;
 }
 
-/* --- Start ------------------------------------------------------------------------------------------------------------ */
+/* --- Start -------------------------------------------------------------------------------------------------------- */
 
 static void find_names(bool hak) {
     void *all = RTLD_DEFAULT;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slabs change owner while others free into them: short-lived threads allocate and end, long-lived ones free their blocks
- * at that very moment, and new threads adopt what is left. Contents are kept, nothing is lost, memory stays bounded.
+ * Slabs change owner while others free into them: short-lived threads allocate and end, long-lived ones free their
+ * blocks at that very moment, and new threads adopt what is left. Contents are kept, nothing is lost, memory stays
+ * bounded.
  */
 #include "testing.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The heap is looked at and tidied while it is in use: one thread checks, one reads statistics, one trims, one sets and reads
- * options, and others allocate, free each others' blocks, start and end. A check finds nothing, a statistic is never absurd.
+ * The heap is looked at and tidied while it is in use: one thread checks, one reads statistics, one trims, one sets and
+ * reads options, and others allocate, free each others' blocks, start and end. A check finds nothing, a statistic is
+ * never absurd.
  */
 #define BUSY_HAK_NAMES
 #include "busy.h"

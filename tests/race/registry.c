@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The slot table under fire: slabs and runs are published and retired all the time by threads that allocate mid, large and
- * huge blocks, while other threads free blocks they did not make and ask about addresses that may be retired under
+ * The slot table under fire: slabs and runs are published and retired all the time by threads that allocate mid, large
+ * and huge blocks, while other threads free blocks they did not make and ask about addresses that may be retired under
  * their eyes. Lookups need no lock, never crash, and never give a wrong answer about a block that is live.
  */
 #include "testing.h"

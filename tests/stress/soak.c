@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A long soak: cycles of growing, churning, shrinking and resting, with threads that come and go, forks, and blocks that
- * stay for many cycles. After each rest the heap is whole and resident memory is near what is live: nothing leaks and
- * nothing fragments without bound, however long it runs.
+ * A long soak: cycles of growing, churning, shrinking and resting, with threads that come and go, forks, and blocks
+ * that stay for many cycles. After each rest the heap is whole and resident memory is near what is live: nothing leaks
+ * and nothing fragments without bound, however long it runs.
  *
  *   soak [SECONDS]
  */
