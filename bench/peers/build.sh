@@ -199,5 +199,9 @@ fetch_sources || echo "peers: the crates could not be fetched; peers built from 
 crate_peers
 refresh_lists
 debian_peers
+# Peers that were not asked for keep the line they have.
+[ -f "$manifest" ] && awk -F '\t' 'NR == FNR { new[$1] = 1; next } !($1 in new)' "$manifest.new" "$manifest" >"$manifest.old"
+cat "$manifest.old" >>"$manifest.new" 2>/dev/null
+rm -f "$manifest.old"
 mv "$manifest.new" "$manifest"
 echo "peers: $(awk -F '\t' '$3 != ""' "$manifest" | wc -l) ready, listed in build/peers/manifest.tsv"
