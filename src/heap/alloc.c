@@ -151,7 +151,7 @@ static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     uint64_t state = atomic_load_explicit(&h->front.bins[cls].state, memory_order_relaxed);
     if (BIN_COUNT(state) > 0)
         return magazine_alloc(h, cls);
-    block_past_t past = BLOCK_RECYCLED;
+    block_past_t past = BLOCK_USED;
     void **block = heap_take_one(h, cls, &past);
     if (block != NULL)
         block[1] = NULL;

@@ -51,7 +51,7 @@ static size_t list_resident(slot_t at) {
     for (; at != 0; at = slab_at(at)->next) {
         const slab_t *slab = slab_at(at);
         const size_class_info_t *info = &hk_class_info[slab->cls];
-        bytes += slab->zeroed ? hk_align_up((size_t)slab->fresh * info->block_size, page)
+        bytes += slab->zeroed ? hk_align_up((size_t)slab->peak_count * info->block_size, page)
                               : (size_t)info->slab_slots << HK_SLOT_SHIFT;
     }
     return bytes;
