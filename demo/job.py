@@ -50,11 +50,17 @@ def work(seed, digests):
 
 
 def home_of_malloc():
-    address = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value
+    """The library that this program's objects come from: hakmem knows its own, else it is libc."""
+    program = ctypes.CDLL(None)
+    name = "libc.so"
+    if hasattr(program, "hak_owns"):
+        program.hak_owns.argtypes, program.hak_owns.restype = [ctypes.c_void_p], ctypes.c_bool
+        objects = [b"bytes" * 100, "text" * 1000, [1, 2, 3]]
+        if all(program.hak_owns(id(thing)) for thing in objects):
+            name = "libhakmem"
     with open("/proc/self/maps") as maps:
         for line in maps:
-            first, last = (int(part, 16) for part in line.split()[0].split("-"))
-            if first <= address < last:
+            if name in line:
                 return line.split()[-1]
     return "unknown"
 

@@ -76,15 +76,15 @@ void hak_options_print(int fd);
 #define HAK_STATS_CLASS_MAX 128
 
 typedef struct hak_class_stats {
-    size_t block_size;       /* usable bytes of a block */
-    uint64_t alloc_count;    /* blocks handed to the program */
-    uint64_t free_local;     /* blocks freed by the thread that owns their slab */
-    uint64_t free_remote;    /* blocks freed by another thread */
-    uint64_t refill_count;   /* times a magazine was filled */
-    uint64_t flush_count;    /* times a magazine was emptied in part */
-    uint64_t live_blocks;    /* held by the program now */
-    uint64_t cached_blocks;  /* free, in magazines */
-    uint64_t slab_count;     /* slabs of this class now */
+    size_t block_size;      /* usable bytes of a block */
+    uint64_t alloc_count;   /* blocks handed to the program */
+    uint64_t free_local;    /* blocks freed by the thread that owns their slab */
+    uint64_t free_remote;   /* blocks freed by another thread */
+    uint64_t refill_count;  /* times a magazine was filled */
+    uint64_t flush_count;   /* times a magazine was emptied in part */
+    uint64_t live_blocks;   /* held by the program now */
+    uint64_t cached_blocks; /* free, in magazines */
+    uint64_t slab_count;    /* slabs of this class now */
 } hak_class_stats_t;
 
 typedef struct hak_stats {
@@ -92,36 +92,36 @@ typedef struct hak_stats {
     uint32_t class_count; /* entries used in `classes` */
 
     /* Memory, in bytes. resident = live + cached + fragmented + metadata + retained (within what other threads change meanwhile) */
-    uint64_t mapped;      /* address space taken from the kernel */
-    uint64_t resident;    /* pages believed to be backed by memory */
-    uint64_t live;        /* usable bytes of blocks held by the program */
-    uint64_t cached;      /* free blocks in magazines and cached runs */
-    uint64_t fragmented;  /* free blocks inside slabs that hold live ones, and tails */
-    uint64_t retained;    /* free slots not yet given back */
-    uint64_t metadata;    /* hakmem's own records */
+    uint64_t mapped;     /* address space taken from the kernel */
+    uint64_t resident;   /* pages believed to be backed by memory */
+    uint64_t live;       /* usable bytes of blocks held by the program */
+    uint64_t cached;     /* free blocks in magazines and cached runs */
+    uint64_t fragmented; /* free blocks inside slabs that hold live ones, and tails */
+    uint64_t retained;   /* free slots not yet given back */
+    uint64_t metadata;   /* hakmem's own records */
     uint64_t peak_mapped;
 
     /* Events since start. */
-    uint64_t slabs_new;        /* opened on slots fresh from a superslab */
-    uint64_t slabs_reused;     /* opened on slots that the thread or the pool kept warm */
-    uint64_t slabs_adopted;    /* taken over from a dead or idle thread */
-    uint64_t slabs_retired;    /* emptied, slots returned */
-    uint64_t superslabs_new;   /* taken from the region */
-    uint64_t superslabs_reused;/* taken from the superslab cache */
-    uint64_t superslabs_freed; /* emptied and returned to the region */
+    uint64_t slabs_new;         /* opened on slots fresh from a superslab */
+    uint64_t slabs_reused;      /* opened on slots that the thread or the pool kept warm */
+    uint64_t slabs_adopted;     /* taken over from a dead or idle thread */
+    uint64_t slabs_retired;     /* emptied, slots returned */
+    uint64_t superslabs_new;    /* taken from the region */
+    uint64_t superslabs_reused; /* taken from the superslab cache */
+    uint64_t superslabs_freed;  /* emptied and returned to the region */
     uint64_t superslabs_now;
-    uint64_t remote_frees;     /* blocks freed by a thread that does not own them */
-    uint64_t remote_batches;   /* atomic operations that carried them */
-    uint64_t remote_drains;    /* slabs whose remote frees their owner collected */
+    uint64_t remote_frees;   /* blocks freed by a thread that does not own them */
+    uint64_t remote_batches; /* atomic operations that carried them */
+    uint64_t remote_drains;  /* slabs whose remote frees their owner collected */
     uint64_t large_allocs;
     uint64_t large_frees;
     uint64_t large_cache_hits;
     uint64_t huge_allocs;
     uint64_t huge_frees;
-    uint64_t purge_calls;      /* system calls that gave pages back */
+    uint64_t purge_calls; /* system calls that gave pages back */
     uint64_t purged_bytes;
-    uint64_t map_calls;        /* system calls that took address space */
-    uint64_t lock_waits;       /* times a thread had to sleep or spin for a lock of ours */
+    uint64_t map_calls;  /* system calls that took address space */
+    uint64_t lock_waits; /* times a thread had to sleep or spin for a lock of ours */
     uint64_t lock_takes;
     uint64_t magazine_grows;   /* adaptation: capacity of a magazine doubled */
     uint64_t magazine_shrinks; /* adaptation: capacity of a magazine halved */

@@ -144,9 +144,7 @@ static inline uint64_t test_random(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-static inline size_t test_random_below(uint64_t *state, size_t bound) {
-    return (size_t)(test_random(state) % bound);
-}
+static inline size_t test_random_below(uint64_t *state, size_t bound) { return (size_t)(test_random(state) % bound); }
 
 /* 1 to `max`, every doubling equally likely. */
 static inline size_t test_random_log_size(uint64_t *state, size_t max) {
@@ -229,23 +227,15 @@ static inline pthread_t test_thread(void *(*run)(void *), void *argument) {
     return thread;
 }
 
-static inline void test_join(pthread_t thread) {
-    CHECK(pthread_join(thread, NULL) == 0);
-}
+static inline void test_join(pthread_t thread) { CHECK(pthread_join(thread, NULL) == 0); }
 
 /* --- hakmem's own interface, when it is there --------------------------------------------------------------------- */
 
 #ifdef TEST_STATIC
 
-static inline bool test_on_hakmem(void) {
-    return hak_version() > 0;
-}
-static inline size_t test_heap_violations(void) {
-    return hak_check();
-}
-static inline size_t test_trim(void) {
-    return hak_trim();
-}
+static inline bool test_on_hakmem(void) { return hak_version() > 0; }
+static inline size_t test_heap_violations(void) { return hak_check(); }
+static inline size_t test_trim(void) { return hak_trim(); }
 static inline int test_stats(hak_stats_t *stats) {
     memset(stats, 0, sizeof *stats);
     stats->struct_size = sizeof *stats;

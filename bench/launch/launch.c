@@ -22,9 +22,7 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static int64_t micros(struct timeval t) {
-    return t.tv_sec * INT64_C(1000000) + t.tv_usec;
-}
+static int64_t micros(struct timeval t) { return t.tv_sec * INT64_C(1000000) + t.tv_usec; }
 
 static void run_child(char **environment, char **program) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

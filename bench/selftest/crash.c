@@ -14,6 +14,4 @@ void *malloc(size_t size) {
     return __libc_malloc(size);
 }
 
-void free(void *block) {
-    __libc_free(block);
-}
+void free(void *block) { __libc_free(block); }

@@ -10,30 +10,20 @@ extern void __libc_free(void *);
 
 static _Thread_local unsigned turn;
 
-void *malloc(size_t size) {
-    return __libc_malloc(size);
-}
+void *malloc(size_t size) { return __libc_malloc(size); }
 
-void *calloc(size_t count, size_t size) {
-    return __libc_calloc(count, size);
-}
+void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
 
-void *realloc(void *block, size_t size) {
-    return __libc_realloc(block, size);
-}
+void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }
 
 void free(void *block) {
     if (++turn % 4 != 0)
         __libc_free(block);
 }
 
-void *memalign(size_t alignment, size_t size) {
-    return __libc_memalign(alignment, size);
-}
+void *memalign(size_t alignment, size_t size) { return __libc_memalign(alignment, size); }
 
-void *aligned_alloc(size_t alignment, size_t size) {
-    return __libc_memalign(alignment, size);
-}
+void *aligned_alloc(size_t alignment, size_t size) { return __libc_memalign(alignment, size); }
 
 int posix_memalign(void **out, size_t alignment, size_t size) {
     *out = __libc_memalign(alignment, size);

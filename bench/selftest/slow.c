@@ -32,13 +32,9 @@ void free(void *block) {
     __libc_free(block);
 }
 
-void *memalign(size_t alignment, size_t size) {
-    return __libc_memalign(alignment, size);
-}
+void *memalign(size_t alignment, size_t size) { return __libc_memalign(alignment, size); }
 
-void *aligned_alloc(size_t alignment, size_t size) {
-    return __libc_memalign(alignment, size);
-}
+void *aligned_alloc(size_t alignment, size_t size) { return __libc_memalign(alignment, size); }
 
 int posix_memalign(void **out, size_t alignment, size_t size) {
     *out = __libc_memalign(alignment, size);

@@ -69,9 +69,7 @@ static inline size_t bench_rng_range(bench_rng *rng, size_t low, size_t high) {
 // ---- memory ----
 
 // Makes the compiler believe that the block is used, so that no malloc/free pair is optimised away.
-static inline void bench_keep(void *block) {
-    __asm__ volatile("" : : "r"(block) : "memory");
-}
+static inline void bench_keep(void *block) { __asm__ volatile("" : : "r"(block) : "memory"); }
 
 static inline void bench_touch_ends(void *block, size_t size) {
     volatile char *bytes = (volatile char *)block;
@@ -79,9 +77,7 @@ static inline void bench_touch_ends(void *block, size_t size) {
     bytes[size - 1] = 2;
 }
 
-static inline void bench_touch_first(void *block) {
-    *(volatile char *)block = 1;
-}
+static inline void bench_touch_first(void *block) { *(volatile char *)block = 1; }
 
 static inline void bench_fail(const char *what) {
     fprintf(stderr, "workload: %s\n", what);
@@ -117,10 +113,7 @@ static inline size_t bench_smaps_kib(const char *key) {
     return line ? (size_t)strtoul(line + strlen(key), NULL, 10) : 0;
 }
 
-// Resident memory that cannot be taken back at once: pages only marked free still count against nobody.
-static inline size_t bench_rss_kib(void) {
-    return bench_smaps_kib("\nRss:");
-}
+static inline size_t bench_rss_kib(void) { return bench_smaps_kib("\nRss:"); }
 
 // ---- arguments ----
 
@@ -198,12 +191,10 @@ static inline const char *bench_object_of(void *address) {
 }
 
 // Written with one write(2) to the file named by HAKMEM_BENCH_PROOF, or to stderr. Allocates nothing.
-static inline void bench_prove(void) {
+static inline void bench_write_proof(void *malloc_at, void *free_at, void *new_at) {
     char line[4096];
-    void *new_address = dlsym(RTLD_DEFAULT, "_Znwm");
-    int length = snprintf(line, sizeof line, "allocator-proof: malloc=%s free=%s new=%s\n",
-                          bench_object_of((void *)(uintptr_t)malloc), bench_object_of((void *)(uintptr_t)free),
-                          bench_object_of(new_address));
+    int length = snprintf(line, sizeof line, "allocator-proof: malloc=%s free=%s new=%s\n", bench_object_of(malloc_at),
+                          bench_object_of(free_at), bench_object_of(new_at));
     const char *path = getenv("HAKMEM_BENCH_PROOF");
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : STDERR_FILENO;
     if (fd < 0 || write(fd, line, (size_t)length) != length)
@@ -212,21 +203,17 @@ static inline void bench_prove(void) {
         close(fd);
 }
 
+static inline void bench_prove(void) {
+    bench_write_proof((void *)(uintptr_t)malloc, (void *)(uintptr_t)free, dlsym(RTLD_DEFAULT, "_Znwm"));
+}
+
 // ---- the result line: "result: name=value ..." ----
 
-static inline void bench_begin(void) {
-    bench_prove();
-}
+static inline void bench_begin(void) { bench_prove(); }
 
-static inline void bench_open_result(void) {
-    fputs("result:", stdout);
-}
-static inline void bench_field(const char *name, double value) {
-    printf(" %s=%.6g", name, value);
-}
-static inline void bench_close_result(void) {
-    puts("");
-}
+static inline void bench_open_result(void) { fputs("result:", stdout); }
+static inline void bench_field(const char *name, double value) { printf(" %s=%.6g", name, value); }
+static inline void bench_close_result(void) { puts(""); }
 
 static inline void bench_speed_fields(double ops, uint64_t elapsed_ns) {
     double seconds = (double)elapsed_ns / 1e9;

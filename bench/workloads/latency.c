@@ -20,9 +20,7 @@ static uint64_t ticks(void) {
     return ((uint64_t)high << 32) | low;
 }
 #else
-static uint64_t ticks(void) {
-    return bench_now_ns();
-}
+static uint64_t ticks(void) { return bench_now_ns(); }
 #endif
 
 static double ns_per_tick(void) {

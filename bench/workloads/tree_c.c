@@ -16,9 +16,7 @@ static node *build(size_t depth) {
     return n;
 }
 
-static size_t walk(const node *n) {
-    return n ? n->value + walk(n->left) + walk(n->right) : 0;
-}
+static size_t walk(const node *n) { return n ? n->value + walk(n->left) + walk(n->right) : 0; }
 
 static void drop(node *n) {
     if (!n)

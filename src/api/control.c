@@ -7,17 +7,11 @@
 
 enum { VERSION_NUMBER = HAK_VERSION_MAJOR * 10000 + HAK_VERSION_MINOR * 100 + HAK_VERSION_PATCH };
 
-HK_EXPORT int hak_version(void) {
-    return VERSION_NUMBER;
-}
+HK_EXPORT int hak_version(void) { return VERSION_NUMBER; }
 
-HK_EXPORT const char *hak_build_info(void) {
-    return HK_BUILD_INFO;
-}
+HK_EXPORT const char *hak_build_info(void) { return HK_BUILD_INFO; }
 
-HK_EXPORT int hak_option_set(const char *name, const char *value) {
-    return hk_option_set(name, value);
-}
+HK_EXPORT int hak_option_set(const char *name, const char *value) { return hk_option_set(name, value); }
 
 HK_EXPORT int hak_option_get(const char *name, char *value, size_t value_size) {
     return hk_option_get(name, value, value_size);
@@ -30,14 +24,8 @@ HK_EXPORT void hak_options_print(int fd) {
     hk_out_flush(&out);
 }
 
-HK_EXPORT bool hak_owns(const void *ptr) {
-    return hk_owns(ptr);
-}
+HK_EXPORT bool hak_owns(const void *ptr) { return hk_owns(ptr); }
 
-HK_EXPORT size_t hak_trim(void) {
-    return hk_trim_all();
-}
+HK_EXPORT size_t hak_trim(void) { return hk_trim_all(); }
 
-HK_EXPORT size_t hak_check(void) {
-    return hk_check_all();
-}
+HK_EXPORT size_t hak_check(void) { return hk_check_all(); }

@@ -10,9 +10,7 @@
 
 static const char NO_MEMORY[] = "hakmem: no memory for statistics\n";
 
-static size_t snapshot_bytes(void) {
-    return hk_align_up(sizeof(hak_stats_t), sys_page_size());
-}
+static size_t snapshot_bytes(void) { return hk_align_up(sizeof(hak_stats_t), sys_page_size()); }
 
 hak_stats_t *stats_take(void) {
     hak_stats_t *stats = sys_map(snapshot_bytes());
@@ -23,9 +21,7 @@ hak_stats_t *stats_take(void) {
     return stats;
 }
 
-void stats_release(hak_stats_t *stats) {
-    sys_unmap(stats, snapshot_bytes());
-}
+void stats_release(hak_stats_t *stats) { sys_unmap(stats, snapshot_bytes()); }
 
 hak_class_stats_t stats_class_sum(const hak_stats_t *stats) {
     hak_class_stats_t sum = {0};

@@ -14,13 +14,21 @@
 #define hk_likely(x)   __builtin_expect(!!(x), 1)
 #define hk_unlikely(x) __builtin_expect(!!(x), 0)
 
-#define HK_INLINE     static inline __attribute__((always_inline))
-#define HK_NOINLINE   __attribute__((noinline))
-#define HK_COLD       __attribute__((noinline, cold))
-#define HK_EXPORT     __attribute__((visibility("default")))
+#define HK_INLINE   static inline __attribute__((always_inline))
+#define HK_NOINLINE __attribute__((noinline))
+#define HK_COLD     __attribute__((noinline, cold))
+#define HK_EXPORT   __attribute__((visibility("default")))
+
+/* A second exported name of a function. */
+#if defined(__clang__)
+#define HK_ALIAS(of) __attribute__((alias(#of), visibility("default")))
+#else
+#define HK_ALIAS(of) __attribute__((alias(#of), visibility("default"), copy(of)))
+#endif
+
 #define HK_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define HK_ALIGNED(n) __attribute__((aligned(n)))
-#define HK_CACHE_LINE 64
+#define HK_ALIGNED(n)   __attribute__((aligned(n)))
+#define HK_CACHE_LINE   64
 
 #define HK_KIB ((size_t)1024)
 #define HK_MIB (HK_KIB * 1024)
@@ -54,8 +62,13 @@ _Noreturn void hk_assert_failed(const char *what, const char *file, int line);
 /* Keeps the compiler from computing `x` twice in two forms; no instruction of its own. */
 #define HK_OPAQUE(x) __asm__("" : "+r"(x))
 
-/* Keeps the compiler from merging two copies of a path into one with a jump; no instruction of its own. */
-#define HK_KEEP_APART(name) __asm__ volatile("/* " name " */")
+/* Keeps the compiler from merging the ends of two paths into one with a jump; no instruction of its own. `x` is the
+ * pointer that the path returns. */
+#if defined(__x86_64__)
+#define HK_KEEP_APART(name, x) __asm__ volatile("/* " name " */" : "+a"(x))
+#else
+#define HK_KEEP_APART(name, x) __asm__ volatile("/* " name " */" : "+r"(x))
+#endif
 
 HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
 HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }

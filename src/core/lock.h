@@ -17,14 +17,14 @@
 
 typedef enum hk_rank {
     HK_RANK_INIT = 1,
-    HK_RANK_HEAP_LIST,  /* birth and death of heaps */
-    HK_RANK_HEAP,       /* a thread's heap */
-    HK_RANK_POOL_HEAP,  /* the heap of slabs without a thread */
-    HK_RANK_HUGE,       /* registry of huge blocks */
-    HK_RANK_SUPERSLAB,  /* the shared pool of slots */
-    HK_RANK_REGION,     /* address space */
-    HK_RANK_META,       /* memory for our own records */
-    HK_RANK_HELPER,     /* start and stop of the helper thread */
+    HK_RANK_HEAP_LIST, /* birth and death of heaps */
+    HK_RANK_HEAP,      /* a thread's heap */
+    HK_RANK_POOL_HEAP, /* the heap of slabs without a thread */
+    HK_RANK_HUGE,      /* registry of huge blocks */
+    HK_RANK_SUPERSLAB, /* the shared pool of slots */
+    HK_RANK_REGION,    /* address space */
+    HK_RANK_META,      /* memory for our own records */
+    HK_RANK_HELPER,    /* start and stop of the helper thread */
 } hk_rank_t;
 
 typedef struct hk_lock {
@@ -32,7 +32,8 @@ typedef struct hk_lock {
     uint32_t rank;
 } hk_lock_t;
 
-#define HK_LOCK_INIT(r) {0, (r)}
+#define HK_LOCK_INIT(r)                                                                                                \
+    { 0, (r) }
 
 /* Lock statistics, process-wide, relaxed. */
 extern _Atomic uint64_t hk_lock_wait_count;

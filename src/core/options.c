@@ -49,9 +49,7 @@ enum {
 
 /* --- Text ------------------------------------------------------------------------------------------------------- */
 
-static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
 static bool equal_any_case(const char *a, const char *b, size_t length) {
     for (size_t i = 0; i < length; i++)
@@ -60,9 +58,7 @@ static bool equal_any_case(const char *a, const char *b, size_t length) {
     return true;
 }
 
-static bool starts_with(const char *text, const char *prefix) {
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
+static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
 /* What a message may repeat of `text`: short, and on one line. */
 static void quote(char out[OPTION_TEXT_MAX + 1], const char *text, size_t length) {
@@ -120,9 +116,7 @@ static const char *choice_next(const char *choice) {
     return comma != NULL ? comma + 1 : NULL;
 }
 
-static size_t choice_length(const char *choice) {
-    return strcspn(choice, ",");
-}
+static size_t choice_length(const char *choice) { return strcspn(choice, ","); }
 
 static bool choice_is(const char *choice, const char *text) {
     size_t length = choice_length(choice);

@@ -29,9 +29,7 @@ void hk_misuse(const char *what, const void *ptr, const void *caller, const char
         sys_abort();
 }
 
-uint64_t hk_misuse_count(void) {
-    return atomic_load_explicit(&misuse_count, memory_order_relaxed);
-}
+uint64_t hk_misuse_count(void) { return atomic_load_explicit(&misuse_count, memory_order_relaxed); }
 
 void hk_fatal(const char *format, ...) {
     char text[PANIC_DETAIL_MAX];

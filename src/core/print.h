@@ -16,11 +16,11 @@
 enum { HK_OUT_BUFFER = 512 };
 
 typedef struct hk_out {
-    int fd;           /* -1: the text goes to `memory` */
-    char *memory;     /* caller's buffer, always NUL-terminated when memory_size > 0 */
+    int fd;       /* -1: the text goes to `memory` */
+    char *memory; /* caller's buffer, always NUL-terminated when memory_size > 0 */
     size_t memory_size;
-    size_t total;     /* characters produced so far, also those that did not fit */
-    size_t length;    /* characters waiting in `buffer` */
+    size_t total;  /* characters produced so far, also those that did not fit */
+    size_t length; /* characters waiting in `buffer` */
     char buffer[HK_OUT_BUFFER];
 } hk_out_t;
 

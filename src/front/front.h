@@ -21,8 +21,6 @@ HK_INLINE const size_class_t *front_class_record(size_t offset) {
 
 /* Takes the top block of a magazine, or leaves for the slow path: the magazine is empty or the countdown ran out. */
 HK_INLINE void *front_pop(heap_front_t *front, bin_t *bin, size_t size, bool mid, void *(*slow)(size_t)) {
-    if (mid)
-        HK_KEEP_APART("mid");
     HK_OPAQUE(bin);
     uint64_t state = atomic_load_explicit(&bin->state, memory_order_relaxed);
     size_t count = BIN_COUNT(state);
@@ -30,13 +28,11 @@ HK_INLINE void *front_pop(heap_front_t *front, bin_t *bin, size_t size, bool mid
         return slow(size);
     if (hk_unlikely((front->countdown -= (int64_t)size) < 0))
         return slow(size);
-    if (mid)
-        HK_KEEP_APART("mid");
     void **block = bin->slots[count - 1];
     atomic_store_explicit(&bin->state, state + BIN_POP, memory_order_relaxed);
     block[1] = NULL; /* the key of a free block */
     if (mid)
-        HK_KEEP_APART("mid");
+        HK_KEEP_APART("mid", block);
     return block;
 }
 

@@ -424,7 +424,8 @@ static bool size_fits(const found_t *found, size_t align, size_t size) {
     if (cls == found->cls || (found->cls >= HK_TINY_CLASSES && asked >= found->size / 2))
         return true;
     /* It may have been borrowed. */
-    return cls < found->cls && found->size <= hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
+    return cls < found->cls &&
+           found->size <= hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
 }
 
 void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller) {

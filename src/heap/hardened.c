@@ -73,8 +73,8 @@ static bool seal_is_whole(const void *block, size_t block_size, const void *call
     for (size_t at = asked; at < block_size - sizeof(uint64_t); at++) {
         if (((const unsigned char *)block)[at] == SLACK_BYTE)
             continue;
-        hk_misuse("overflow of", block, caller, "%zu-byte block, %zu bytes asked for, offset %zu overwritten", block_size,
-                  asked, at);
+        hk_misuse("overflow of", block, caller, "%zu-byte block, %zu bytes asked for, offset %zu overwritten",
+                  block_size, asked, at);
         return false;
     }
     return true;

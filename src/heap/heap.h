@@ -33,7 +33,7 @@
 #include <stdatomic.h>
 
 enum {
-    HEAP_BINS = 4,            /* partial slabs by quarters of free blocks; the fullest are used first */
+    HEAP_BINS = 4, /* partial slabs by quarters of free blocks; the fullest are used first */
     HEAP_REMOTE_ENTRIES = 64,
     HEAP_STRIDE = 12288,
     HEAP_TICK_BYTES = 1 << 20, /* the countdown's period */
@@ -64,16 +64,16 @@ typedef struct heap_front {
 } heap_front_t;
 
 typedef struct heap_class_stats {
-    uint64_t pops;        /* harvested from the magazine's state */
-    uint64_t refilled;    /* blocks put into the magazine from slabs */
-    uint64_t flushed;     /* blocks taken out of the magazine to slabs */
-    uint64_t freed_remote;/* blocks of other heaps freed by this thread */
+    uint64_t pops;         /* harvested from the magazine's state */
+    uint64_t refilled;     /* blocks put into the magazine from slabs */
+    uint64_t flushed;      /* blocks taken out of the magazine to slabs */
+    uint64_t freed_remote; /* blocks of other heaps freed by this thread */
     uint32_t refills;
     uint32_t flushes;
     uint16_t slab_count;
-    uint16_t events;      /* refills and flushes since the last tick: what magazine growth follows */
+    uint16_t events; /* refills and flushes since the last tick: what magazine growth follows */
     uint16_t idle_ticks;
-    uint16_t borrowed;   /* blocks of larger classes handed out in place of the first ones of this class */
+    uint16_t borrowed; /* blocks of larger classes handed out in place of the first ones of this class */
 } heap_class_stats_t;
 
 typedef struct remote_entry {
@@ -88,12 +88,13 @@ typedef struct heap {
     _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
     uint32_t next_unused;  /* list of unused ids, under the heap-list lock */
     slot_t full;
-    _Atomic uint32_t slab_count; /* written under the lock, read without */
+    _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
+    size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
     uint64_t lock_takes;
-    uint64_t idle_takes;   /* lock_takes when it was last seen to change, and when that was: adoption */
+    uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
-    uint32_t scan_id;      /* where this heap goes on looking for sleeping heaps */
-    uint64_t seen_takes; /* lock_takes at the last maintenance round: equal means idle */
+    uint32_t scan_id;              /* where this heap goes on looking for sleeping heaps */
+    uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
     uint32_t remote_pending_bytes; /* thread's own */
     struct hardened_queue *queue;  /* thread's own: hardened.c */
 

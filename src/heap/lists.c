@@ -9,9 +9,7 @@ enum {
     SCAN_HEAPS = 4, /* heaps looked at before a new slab is opened */
 };
 
-static unsigned bin_for(const slab_t *slab) {
-    return (slab->free_count * (unsigned)HEAP_BINS - 1) / slab->block_count;
-}
+static unsigned bin_for(const slab_t *slab) { return (slab->free_count * (unsigned)HEAP_BINS - 1) / slab->block_count; }
 
 static slot_t *list_head(heap_t *h, const slab_t *slab) {
     return slab->list == SLAB_LIST_FULL ? &h->full : &h->partial[slab->cls][slab->bin];
@@ -44,13 +42,13 @@ static void unlink_locked(heap_t *h, slab_t *slab) {
 void heap_insert_locked(heap_t *h, slab_t *slab) {
     link_locked(h, slab);
     h->class_stats[slab->cls].slab_count++;
-    atomic_fetch_add_explicit(&h->slab_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->slot_count, hk_class_info[slab->cls].slab_slots, memory_order_relaxed);
 }
 
 void heap_remove_locked(heap_t *h, slab_t *slab) {
     unlink_locked(h, slab);
     h->class_stats[slab->cls].slab_count--;
-    atomic_fetch_sub_explicit(&h->slab_count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&h->slot_count, hk_class_info[slab->cls].slab_slots, memory_order_relaxed);
 }
 
 /* An empty slab is kept when it is the only one of its class with room: closing it would be undone at the next refill. */
@@ -121,7 +119,7 @@ static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
 /* A partial slab of the class whose thread is gone. */
 static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
     heap_t *pool = heap_pool();
-    if (h == pool || atomic_load_explicit(&pool->slab_count, memory_order_relaxed) == 0)
+    if (h == pool || atomic_load_explicit(&pool->slot_count, memory_order_relaxed) == 0)
         return NULL;
     heap_lock(pool);
     slab_t *slab = adopt_from_locked(h, pool, cls);
@@ -146,7 +144,7 @@ static slab_t *adopt_from_idle_locked(heap_t *h, unsigned cls) {
     for (unsigned i = 0; i < SCAN_HEAPS && slab == NULL; i++) {
         id = id + 1 < limit && id >= HK_OWNER_FIRST ? id + 1 : HK_OWNER_FIRST;
         heap_t *other = heap_by_id(id);
-        if (id >= limit || other == h || atomic_load_explicit(&other->slab_count, memory_order_relaxed) == 0)
+        if (id >= limit || other == h || atomic_load_explicit(&other->slot_count, memory_order_relaxed) == 0)
             continue;
         if (!hk_try_lock(&other->lock))
             continue;

@@ -17,6 +17,8 @@
 #include <string.h>
 
 enum {
+    BUDGET_BYTES_MIN = 1 << 20,
+    BUDGET_SHARE = 16,
     GROW_EVENTS = 2,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     DOUBLED_MAX = 4, /* double frees remembered for the report of one flush */
@@ -35,7 +37,8 @@ static void set_count(bin_t *bin, unsigned count) {
 }
 
 /* Gives the magazine another capacity; its count must fit. False when there is no memory for it. */
-static bool set_capacity(bin_t *bin, unsigned capacity) {
+static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
+    bin_t *bin = &h->front.bins[cls];
     uint64_t state = state_load(bin);
     void **slots = NULL;
     if (capacity > 0) {
@@ -52,7 +55,15 @@ static bool set_capacity(bin_t *bin, unsigned capacity) {
     state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
     atomic_signal_fence(memory_order_release);
     meta_free(old, BIN_CAPACITY(state) * sizeof *slots);
+    h->magazine_bytes += capacity * (size_t)hk_class_info[cls].block_size;
+    h->magazine_bytes -= BIN_CAPACITY(state) * (size_t)hk_class_info[cls].block_size;
     return true;
+}
+
+/* The magazines of a heap hold at most a small part of its memory: every block in one keeps a slab from emptying. */
+static bool budget_allows(const heap_t *h, size_t more_bytes) {
+    size_t owned = (size_t)atomic_load_explicit(&h->slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
+    return h->magazine_bytes + more_bytes <= hk_max(BUDGET_BYTES_MIN, owned / BUDGET_SHARE);
 }
 
 /* A refill or a flush happened: grows the magazine when it happens often. */
@@ -62,14 +73,14 @@ static void note_event(heap_t *h, unsigned cls) {
     const size_class_info_t *info = &hk_class_info[cls];
     unsigned capacity = BIN_CAPACITY(state_load(bin));
     if (capacity == 0) {
-        (void)set_capacity(bin, info->magazine_min);
+        (void)set_capacity(h, cls, info->magazine_min);
         return;
     }
     if (++stats->events < GROW_EVENTS || capacity >= info->magazine_max || hk_option(HK_OPT_ADAPT) == 0)
         return;
     stats->events = 0;
     unsigned wanted = capacity * 2 < info->magazine_max ? capacity * 2 : info->magazine_max;
-    if (set_capacity(bin, wanted))
+    if (budget_allows(h, (wanted - capacity) * (size_t)info->block_size) && set_capacity(h, cls, wanted))
         hk_count(magazine_grows);
 }
 
@@ -146,6 +157,8 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     memmove(bin->slots, bin->slots + count, (have - count) * sizeof *bin->slots);
     set_count(bin, have - count);
     heap_unlock(h);
+    /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
+    h->front.countdown -= (int64_t)count * hk_class_info[cls].block_size;
     if (hk_unlikely(report.count > 0))
         report_doubled(&report, cls);
     heap_memory_freed();
@@ -223,6 +236,8 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
     bin->slots[BIN_COUNT(state)] = block;
     atomic_signal_fence(memory_order_release);
     atomic_store_explicit(&bin->state, state - BIN_PUSH, memory_order_relaxed);
+    if (h->front.countdown < 0)
+        heap_tick(h);
 }
 
 static void harvest_locked(heap_t *h, unsigned cls) {
@@ -241,7 +256,7 @@ void magazine_drop_all(heap_t *h) {
         heap_lock(h);
         harvest_locked(h, cls);
         heap_unlock(h);
-        (void)set_capacity(bin, 0);
+        (void)set_capacity(h, cls, 0);
     }
 }
 
@@ -252,13 +267,14 @@ static void shrink(heap_t *h, unsigned cls, unsigned capacity) {
     unsigned wanted = capacity / 2 < hk_class_info[cls].magazine_min ? 0 : capacity / 2;
     if (count > wanted)
         flush(h, cls, count - wanted);
-    if (set_capacity(bin, wanted))
+    if (set_capacity(h, cls, wanted))
         hk_count(magazine_shrinks);
 }
 
 static void tick_class_locked(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    bool used = BIN_POPS(state_load(&h->front.bins[cls])) > 0 || stats->events > 0;
+    /* Frees alone are no use: what they leave in the magazine nobody takes. */
+    bool used = BIN_POPS(state_load(&h->front.bins[cls])) > 0;
     if (used)
         harvest_locked(h, cls);
     stats->events = 0;

@@ -164,9 +164,7 @@ void heap_maintain_after_fork(bool in_child) {
     heap_memory_freed();
 }
 
-void heap_maintain_init(void) {
-    superslab_set_floor((size_t)hk_option(HK_OPT_WARMUP));
-}
+void heap_maintain_init(void) { superslab_set_floor((size_t)hk_option(HK_OPT_WARMUP)); }
 
 /* --- Warm-up and exit ----------------------------------------------------------------------------------------------- */
 

@@ -36,8 +36,7 @@ void misuse_interior(const char *verb, const void *address, const void *block, s
     char text[WHAT_MAX];
     bool misaligned = (uintptr_t)address % 16 != 0;
     hk_misuse(what(text, verb, misaligned ? " of misaligned pointer" : " of interior pointer"), address, caller,
-              "%zu-byte block at %p, offset %zu", block_size, block,
-              (size_t)((uintptr_t)address - (uintptr_t)block));
+              "%zu-byte block at %p, offset %zu", block_size, block, (size_t)((uintptr_t)address - (uintptr_t)block));
 }
 
 void misuse_no_block(const char *verb, const void *address, const void *caller) {

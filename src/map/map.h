@@ -40,9 +40,9 @@ enum {
 #define HK_MAP_CLASS_MAX 255u
 
 typedef struct hk_map {
-    size_t first;             /* address >> 16 of slot 0; constant after map_init */
-    size_t count;             /* slots covered; written under the superslab lock, read by any thread */
-    _Atomic uint32_t *table;  /* constant after map_init */
+    size_t first;            /* address >> 16 of slot 0; constant after map_init */
+    size_t count;            /* slots covered; written under the superslab lock, read by any thread */
+    _Atomic uint32_t *table; /* constant after map_init */
 } hk_map_t;
 
 extern hk_map_t hk_map;

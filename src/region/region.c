@@ -17,10 +17,10 @@ enum {
 
 enum {
     WINDOW_TRIES = 8,
-    CLAIM_STEP_MAX = 32,   /* superslabs claimed ahead at the most: 64 MiB */
-    CLAIM_SHARE = 8,       /* ... and no more than this part of what is in use */
+    CLAIM_STEP_MAX = 32, /* superslabs claimed ahead at the most: 64 MiB */
+    CLAIM_SHARE = 8,     /* ... and no more than this part of what is in use */
     FOREIGN_SKIP_MAX = 4096,
-    START_SPREAD = 64, /* the first superslab used is one of these */
+    START_SPREAD = 64,     /* the first superslab used is one of these */
     HEAP_AREA_SHARE = 256, /* the heaps' area is this part of the window */
     META_AREA_SHARE = 64,
 };

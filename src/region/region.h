@@ -48,8 +48,8 @@ typedef enum region_area {
 } region_area_t;
 
 typedef struct region_window {
-    uintptr_t base;        /* multiple of 1 GiB, so that slot numbers are aligned as addresses are */
-    size_t superslab_max;  /* superslabs that fit */
+    uintptr_t base;       /* multiple of 1 GiB, so that slot numbers are aligned as addresses are */
+    size_t superslab_max; /* superslabs that fit */
     uintptr_t areas[REGION_AREA_COUNT];
     size_t area_sizes[REGION_AREA_COUNT];
 } region_window_t;

@@ -125,15 +125,9 @@ static void *cxx_new_array_aligned(size_t size, size_t alignment) {
 }
 CXX_ALIAS(cxx_new_array_aligned) void *_ZnamSt11align_val_t(size_t size, size_t alignment);
 
-HK_INLINE bool new_replaced(void) {
-    return _Znwm != cxx_new;
-}
-HK_INLINE bool new_array_replaced(void) {
-    return _Znam != cxx_new_array || new_replaced();
-}
-HK_INLINE bool new_aligned_replaced(void) {
-    return _ZnwmSt11align_val_t != cxx_new_aligned;
-}
+HK_INLINE bool new_replaced(void) { return _Znwm != cxx_new; }
+HK_INLINE bool new_array_replaced(void) { return _Znam != cxx_new_array || new_replaced(); }
+HK_INLINE bool new_aligned_replaced(void) { return _ZnwmSt11align_val_t != cxx_new_aligned; }
 HK_INLINE bool new_array_aligned_replaced(void) {
     return _ZnamSt11align_val_t != cxx_new_array_aligned || new_aligned_replaced();
 }
@@ -181,9 +175,7 @@ CXX_OPERATOR void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignm
 
 /* --- delete: plain and nothrow ------------------------------------------------------------------------------------ */
 
-static void cxx_delete(void *p) {
-    front_free(p);
-}
+static void cxx_delete(void *p) { front_free(p); }
 CXX_ALIAS(cxx_delete) void _ZdlPv(void *p);
 
 static void cxx_delete_array(void *p) {

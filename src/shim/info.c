@@ -56,9 +56,7 @@ HK_EXPORT struct mallinfo2 mallinfo2(void) {
     return info;
 }
 
-static int int_or_max(size_t value) {
-    return value > INT_MAX ? INT_MAX : (int)value;
-}
+static int int_or_max(size_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
 
 HK_EXPORT struct mallinfo mallinfo(void) {
     struct mallinfo2 info = mallinfo2();

@@ -33,13 +33,12 @@ HK_EXPORT void cfree(void *block);
 HK_EXPORT void cfree(void *block) { front_free(block); }
 
 /* The names under which programs reach past an interposed malloc. */
-#define ALIAS(of) __attribute__((alias(#of), visibility("default"), copy(of)))
-extern __typeof__(malloc) __libc_malloc ALIAS(malloc);
-extern __typeof__(free) __libc_free ALIAS(free);
-extern __typeof__(calloc) __libc_calloc ALIAS(calloc);
-extern __typeof__(realloc) __libc_realloc ALIAS(realloc);
-extern __typeof__(memalign) __libc_memalign ALIAS(memalign);
-extern __typeof__(valloc) __libc_valloc ALIAS(valloc);
-extern __typeof__(pvalloc) __libc_pvalloc ALIAS(pvalloc);
-extern __typeof__(cfree) __libc_cfree ALIAS(cfree);
-extern __typeof__(posix_memalign) __posix_memalign ALIAS(posix_memalign);
+extern __typeof__(malloc) __libc_malloc HK_ALIAS(malloc);
+extern __typeof__(free) __libc_free HK_ALIAS(free);
+extern __typeof__(calloc) __libc_calloc HK_ALIAS(calloc);
+extern __typeof__(realloc) __libc_realloc HK_ALIAS(realloc);
+extern __typeof__(memalign) __libc_memalign HK_ALIAS(memalign);
+extern __typeof__(valloc) __libc_valloc HK_ALIAS(valloc);
+extern __typeof__(pvalloc) __libc_pvalloc HK_ALIAS(pvalloc);
+extern __typeof__(cfree) __libc_cfree HK_ALIAS(cfree);
+extern __typeof__(posix_memalign) __posix_memalign HK_ALIAS(posix_memalign);

@@ -4,9 +4,9 @@
 #include "region/region.h"
 
 enum {
-    SLAB_BLOCKS_MIN = 8,     /* fewer blocks a slab are not worth its records */
-    SLAB_WASTE_SHARE = 32,   /* the tail of a slab is at most this part of it */
-    SLAB_ORDER_MAX = 5,      /* 32 slots, a superslab */
+    SLAB_BLOCKS_MIN = 8,   /* fewer blocks a slab are not worth its records */
+    SLAB_WASTE_SHARE = 32, /* the tail of a slab is at most this part of it */
+    SLAB_ORDER_MAX = 5,    /* 32 slots, a superslab */
     MAGAZINE_BLOCKS_MAX = 1024,
     MAGAZINE_BLOCKS_FIRST = 16,
     MAGAZINE_BYTES_TINY = 128 * 1024,

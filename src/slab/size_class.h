@@ -38,8 +38,8 @@ typedef struct size_class {
 /* What the slow paths need besides. */
 typedef struct size_class_info {
     uint32_t block_size;
-    uint16_t block_count;  /* blocks in a slab */
-    uint8_t slab_slots;    /* slots in a slab: 1, 2, ... 32 */
+    uint16_t block_count; /* blocks in a slab */
+    uint8_t slab_slots;   /* slots in a slab: 1, 2, ... 32 */
     uint8_t padding;
     uint16_t magazine_max; /* largest capacity of a magazine */
     uint16_t magazine_min; /* first capacity of a magazine */

@@ -15,7 +15,7 @@ enum {
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
     PURGE_RANGES_MAX = 64,
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
-    HUGE_SHARE = 8, /* a superslab asks for a huge page when it is at most this part of the heap */
+    HUGE_SHARE = 8,       /* a superslab asks for a huge page when it is at most this part of the heap */
 };
 #define ALL_SLOTS UINT32_MAX
 
@@ -46,9 +46,7 @@ static void change_in_use(int by) {
 
 static size_t used_slots(void) { return atomic_load_explicit(&used_slot_count, memory_order_relaxed); }
 
-void slots_count_used(ptrdiff_t by) {
-    atomic_fetch_add_explicit(&used_slot_count, (size_t)by, memory_order_relaxed);
-}
+void slots_count_used(ptrdiff_t by) { atomic_fetch_add_explicit(&used_slot_count, (size_t)by, memory_order_relaxed); }
 
 static slot_t first_slot(const superslab_t *s) { return index_of(s) * SLOTS; }
 

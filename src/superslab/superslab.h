@@ -29,14 +29,14 @@
 typedef struct superslab {
     uint32_t free_mask;
     uint32_t dirty_mask;
-    uint32_t next, previous;       /* bin list, indexes of superslabs, 0 ends */
-    uint32_t dirty_next;           /* dirty queue */
-    uint32_t dirty_since_ms;       /* low 32 bits of the clock when slots last became dirty */
-    uint8_t order, free_count;     /* the bin it is in */
+    uint32_t next, previous;   /* bin list, indexes of superslabs, 0 ends */
+    uint32_t dirty_next;       /* dirty queue */
+    uint32_t dirty_since_ms;   /* low 32 bits of the clock when slots last became dirty */
+    uint8_t order, free_count; /* the bin it is in */
     bool binned, queued;
-    bool dense;                    /* for slots whose every page will be used: may ask for huge pages */
-    bool huge;                     /* its mapping was advised to use huge pages; outlives the superslab */
-    bool in_use;                   /* known to the pool: it holds slots or is in a bin */
+    bool dense;  /* for slots whose every page will be used: may ask for huge pages */
+    bool huge;   /* its mapping was advised to use huge pages; outlives the superslab */
+    bool in_use; /* known to the pool: it holds slots or is in a bin */
     uint8_t padding[33];
 } superslab_t;
 

@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 
 enum {
-    HELPER_FLAGS = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
-                   CLONE_CHILD_CLEARTID
+    HELPER_FLAGS =
+        CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID
 };
 
 typedef struct helper_start {
@@ -46,8 +46,8 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
                      "hlt\n\t"
                      "1:"
                      : "=a"(result)
-                     : "a"((long)SYS_clone), "D"(flags), "S"(stack_top), "d"(0L), "r"(r10), "r"(r8), "r"(r12),
-                       [entry] "b"(helper_main), [exit] "i"(SYS_exit)
+                     : "a"((long)SYS_clone), "D"(flags), "S"(stack_top), "d"(0L), "r"(r10), "r"(r8),
+                       "r"(r12), [entry] "b"(helper_main), [exit] "i"(SYS_exit)
                      : "rcx", "r11", "memory");
     return result;
 }

@@ -56,7 +56,8 @@ void libc_allocator_find(libc_allocator_t *out) {
         return;
     out->free = (void (*)(void *))libc_symbol(libc, "free", (void *)(uintptr_t)&free);
     out->realloc = (void *(*)(void *, size_t))libc_symbol(libc, "realloc", (void *)(uintptr_t)&realloc);
-    out->usable_size = (size_t(*)(void *))libc_symbol(libc, "malloc_usable_size", (void *)(uintptr_t)&malloc_usable_size);
+    out->usable_size =
+        (size_t(*)(void *))libc_symbol(libc, "malloc_usable_size", (void *)(uintptr_t)&malloc_usable_size);
     mallinfo2_fn info = (mallinfo2_fn)libc_symbol(libc, "mallinfo2", NULL);
     if (info != NULL && out->free != NULL) {
         struct mallinfo2 now = info();

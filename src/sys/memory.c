@@ -107,8 +107,8 @@ size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
     for (size_t done = 0; done < count;) {
         size_t batch = hk_min(count - done, PURGE_BATCH_MAX);
         if (batch > 1 && !atomic_load_explicit(&unavailable, memory_order_relaxed)) {
-            long got = sys_call6(__NR_process_madvise, PIDFD_OF_SELF, (long)(ranges + done), (long)batch,
-                                 MADV_DONTNEED, 0, 0);
+            long got =
+                sys_call6(__NR_process_madvise, PIDFD_OF_SELF, (long)(ranges + done), (long)batch, MADV_DONTNEED, 0, 0);
             if (!sys_failed(got)) {
                 done += batch;
                 calls++;

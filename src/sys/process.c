@@ -65,9 +65,7 @@ _Noreturn void sys_abort(void) {
         (void)sys_call1(SYS_exit_group, 134);
 }
 
-long sys_open_read(const char *path) {
-    return sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
-}
+long sys_open_read(const char *path) { return sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0); }
 
 long sys_read(long fd, void *buffer, size_t size) {
     long got;
@@ -94,8 +92,7 @@ void sys_write_all(int fd, const void *buffer, size_t size) {
 
 void sys_futex_wait(const _Atomic uint32_t *word, uint32_t expected, uint32_t timeout_ms) {
     struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    (void)sys_call4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected,
-                    timeout_ms == UINT32_MAX ? 0 : (long)&timeout);
+    (void)sys_call4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, timeout_ms == UINT32_MAX ? 0 : (long)&timeout);
 }
 
 void sys_futex_wake(const _Atomic uint32_t *word, int count) {

@@ -11,9 +11,7 @@ int sys_signal_catch(int number, void (*handler)(int, siginfo_t *, void *), stru
     return sigaction(number, &action, previous) == 0 ? 0 : errno;
 }
 
-void sys_signal_restore(int number, const struct sigaction *previous) {
-    (void)sigaction(number, previous, NULL);
-}
+void sys_signal_restore(int number, const struct sigaction *previous) { (void)sigaction(number, previous, NULL); }
 
 void sys_signal_resend(int number, const siginfo_t *info) {
     long process = sys_call1(SYS_getpid, 0);

@@ -76,9 +76,9 @@ bool sys_is_secure(void);
 char *const *sys_environment(void);
 
 unsigned sys_thread_id(void);
-uint64_t sys_now_ms(void);                 /* CLOCK_MONOTONIC_COARSE */
-void sys_random(void *buffer, size_t size);/* getrandom, never blocks; falls back to the auxiliary vector's 16 bytes */
-_Noreturn void sys_abort(void);            /* SIGABRT with the default action in the end */
+uint64_t sys_now_ms(void);                  /* CLOCK_MONOTONIC_COARSE */
+void sys_random(void *buffer, size_t size); /* getrandom, never blocks; falls back to the auxiliary vector's 16 bytes */
+_Noreturn void sys_abort(void);             /* SIGABRT with the default action in the end */
 
 /* Unbuffered files, for /proc and for messages. Return bytes, or a negative errno value. */
 long sys_open_read(const char *path);

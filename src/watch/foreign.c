@@ -49,9 +49,7 @@ static mapping_t mapping_parse(const char *line) {
     return mapping;
 }
 
-static bool starts_with(const char *text, const char *prefix) {
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
+static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
 static bool is_anonymous(const mapping_t *mapping) {
     return mapping->name[0] == '\0' || starts_with(mapping->name, "[anon");

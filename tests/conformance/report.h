@@ -32,16 +32,10 @@ static inline const char *error_name(int error) {
     }
 }
 
-static inline const char *yes_no(bool yes) {
-    return yes ? "yes" : "no";
-}
-static inline const char *null_or_block(const void *p) {
-    return p == NULL ? "NULL" : "block";
-}
+static inline const char *yes_no(bool yes) { return yes ? "yes" : "no"; }
+static inline const char *null_or_block(const void *p) { return p == NULL ? "NULL" : "block"; }
 
 /* Largest power of two, up to 1 MiB, that divides every one of the addresses or-ed together. */
-static inline bool aligned_to(const void *p, size_t alignment) {
-    return (uintptr_t)p % alignment == 0;
-}
+static inline bool aligned_to(const void *p, size_t alignment) { return (uintptr_t)p % alignment == 0; }
 
 #endif

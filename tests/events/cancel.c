@@ -7,9 +7,7 @@
 
 enum { ROUNDS = 400 };
 
-static void clean_up(void *argument) {
-    free(*(void **)argument);
-}
+static void clean_up(void *argument) { free(*(void **)argument); }
 
 static void *run(void *unused) {
     (void)unused;

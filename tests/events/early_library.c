@@ -22,6 +22,4 @@ void **early_library_blocks(unsigned *count) {
     return blocks;
 }
 
-__attribute__((destructor)) static void destruct(void) {
-    free(malloc(5000));
-}
+__attribute__((destructor)) static void destruct(void) { free(malloc(5000)); }

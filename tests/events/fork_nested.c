@@ -12,18 +12,10 @@ enum { DEPTH = 5, THREADS = 2, CHAINS = 15 };
 /* What one set of handlers carries from before the fork to after it. */
 static void *early_block, *late_block;
 
-static void early_prepare(void) {
-    early_block = malloc(1000);
-}
-static void early_release(void) {
-    free(early_block);
-}
-static void late_prepare(void) {
-    late_block = malloc(1000);
-}
-static void late_release(void) {
-    free(late_block);
-}
+static void early_prepare(void) { early_block = malloc(1000); }
+static void early_release(void) { free(early_block); }
+static void late_prepare(void) { late_block = malloc(1000); }
+static void late_release(void) { free(late_block); }
 
 __attribute__((constructor(101))) static void early(void) {
     pthread_atfork(early_prepare, early_release, early_release);

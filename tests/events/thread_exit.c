@@ -10,9 +10,7 @@ enum { GENERATIONS = 60, THREADS = 8, BLOCKS = 1500 };
 static void *blocks[THREADS][BLOCKS];
 static size_t sizes[THREADS][BLOCKS];
 
-static size_t size_of(unsigned t, unsigned i) {
-    return 1 + (t * 7919 + i * 104729) % (i % 50 == 0 ? 60000 : 700);
-}
+static size_t size_of(unsigned t, unsigned i) { return 1 + (t * 7919 + i * 104729) % (i % 50 == 0 ? 60000 : 700); }
 
 static void *leave_behind(void *argument) {
     unsigned t = (unsigned)(uintptr_t)argument;

@@ -12,9 +12,7 @@ enum { BLOCKS = 3000 };
 
 static void *blocks[BLOCKS];
 
-static size_t size_of(unsigned i) {
-    return 1 + (size_t)i * 7919 % (i % 100 == 0 ? 1500000 : 12000);
-}
+static size_t size_of(unsigned i) { return 1 + (size_t)i * 7919 % (i % 100 == 0 ? 1500000 : 12000); }
 
 static void churn(void) {
     for (unsigned round = 0; round < 4; round++) {

@@ -23,9 +23,7 @@ static void announce_all(const void *ptr, const void *base, size_t size) {
     test_say("ptr %#zx base %#zx size %zu\n", (size_t)ptr, (size_t)base, size);
 }
 
-static void announce(const void *ptr) {
-    announce_all(ptr, ptr, 0);
-}
+static void announce(const void *ptr) { announce_all(ptr, ptr, 0); }
 
 /* A block whose usable size is known, announced with the address at which the mistake will be made. */
 static unsigned char *block_announced(size_t size, size_t offset) {
@@ -43,28 +41,14 @@ static void double_free_of_size(size_t size) {
     free(test_opaque(p));
 }
 
-static void double_free_tiny(void) {
-    double_free_of_size(64);
-}
-static void double_free_smallest(void) {
-    double_free_of_size(1);
-}
-static void double_free_mid(void) {
-    double_free_of_size(20000);
-}
-static void double_free_mid_top(void) {
-    double_free_of_size(200 * TEST_KIB);
-}
-static void double_free_large(void) {
-    double_free_of_size(TEST_MIB);
-}
-static void double_free_huge(void) {
-    double_free_of_size(3 * TEST_GIB);
-}
+static void double_free_tiny(void) { double_free_of_size(64); }
+static void double_free_smallest(void) { double_free_of_size(1); }
+static void double_free_mid(void) { double_free_of_size(20000); }
+static void double_free_mid_top(void) { double_free_of_size(200 * TEST_KIB); }
+static void double_free_large(void) { double_free_of_size(TEST_MIB); }
+static void double_free_huge(void) { double_free_of_size(3 * TEST_GIB); }
 
-static void double_free_zero(void) {
-    double_free_of_size(0);
-}
+static void double_free_zero(void) { double_free_of_size(0); }
 
 static void double_free_after(size_t others) {
     static void *other[1000];
@@ -78,15 +62,9 @@ static void double_free_after(size_t others) {
     free(test_opaque(p));
 }
 
-static void double_free_after_1(void) {
-    double_free_after(1);
-}
-static void double_free_after_10(void) {
-    double_free_after(10);
-}
-static void double_free_after_1000(void) {
-    double_free_after(1000);
-}
+static void double_free_after_1(void) { double_free_after(1); }
+static void double_free_after_10(void) { double_free_after(10); }
+static void double_free_after_1000(void) { double_free_after(1000); }
 
 /* Every slab of the class has emptied and may have been given back when the second free comes. */
 static void double_free_slab_gone(void) {
@@ -166,43 +144,19 @@ static void realloc_then_free_old(void) {
 
 /* --- Interior and misaligned -------------------------------------------------------------------------------------- */
 
-static void free_inside(size_t size, size_t offset) {
-    free(test_opaque(block_announced(size, offset) + offset));
-}
+static void free_inside(size_t size, size_t offset) { free(test_opaque(block_announced(size, offset) + offset)); }
 
-static void interior_tiny(void) {
-    free_inside(48, 16);
-}
-static void interior_tiny_far(void) {
-    free_inside(1000, 512);
-}
-static void interior_mid(void) {
-    free_inside(5000, 4096);
-}
-static void interior_mid_top(void) {
-    free_inside(200 * TEST_KIB, 64 * TEST_KIB);
-}
-static void interior_large(void) {
-    free_inside(TEST_MIB, 4096);
-}
-static void interior_large_slot(void) {
-    free_inside(TEST_MIB, 128 * TEST_KIB);
-}
-static void interior_huge(void) {
-    free_inside(3 * TEST_GIB, 4096);
-}
-static void interior_huge_far(void) {
-    free_inside(3 * TEST_GIB, 2 * TEST_GIB);
-}
-static void misaligned_tiny(void) {
-    free_inside(48, 3);
-}
-static void misaligned_mid(void) {
-    free_inside(5000, 1001);
-}
-static void misaligned_large(void) {
-    free_inside(TEST_MIB, 8);
-}
+static void interior_tiny(void) { free_inside(48, 16); }
+static void interior_tiny_far(void) { free_inside(1000, 512); }
+static void interior_mid(void) { free_inside(5000, 4096); }
+static void interior_mid_top(void) { free_inside(200 * TEST_KIB, 64 * TEST_KIB); }
+static void interior_large(void) { free_inside(TEST_MIB, 4096); }
+static void interior_large_slot(void) { free_inside(TEST_MIB, 128 * TEST_KIB); }
+static void interior_huge(void) { free_inside(3 * TEST_GIB, 4096); }
+static void interior_huge_far(void) { free_inside(3 * TEST_GIB, 2 * TEST_GIB); }
+static void misaligned_tiny(void) { free_inside(48, 3); }
+static void misaligned_mid(void) { free_inside(5000, 1001); }
+static void misaligned_large(void) { free_inside(TEST_MIB, 8); }
 
 static void interior_remote(void) {
     unsigned char *p = block_announced(48, 16);
@@ -233,13 +187,9 @@ static void foreign_stack(void) {
     foreign(local);
 }
 
-static void foreign_global(void) {
-    foreign((void *)(((uintptr_t)global_array + 15) & ~(uintptr_t)15));
-}
+static void foreign_global(void) { foreign((void *)(((uintptr_t)global_array + 15) & ~(uintptr_t)15)); }
 
-static void foreign_literal(void) {
-    foreign((void *)(uintptr_t) "a string literal, in memory that is read-only");
-}
+static void foreign_literal(void) { foreign((void *)(uintptr_t) "a string literal, in memory that is read-only"); }
 
 static void foreign_code(void) {
     void (*function)(void) = foreign_literal;
@@ -248,17 +198,11 @@ static void foreign_code(void) {
     foreign(p);
 }
 
-static void foreign_libc_code(void) {
-    foreign(dlsym(RTLD_DEFAULT, "qsort"));
-}
+static void foreign_libc_code(void) { foreign(dlsym(RTLD_DEFAULT, "qsort")); }
 
-static void foreign_mmap(void) {
-    foreign(test_pages(1 << 20));
-}
+static void foreign_mmap(void) { foreign(test_pages(1 << 20)); }
 
-static void foreign_mmap_inside(void) {
-    foreign((char *)test_pages(1 << 20) + 4096 + 64);
-}
+static void foreign_mmap_inside(void) { foreign((char *)test_pages(1 << 20) + 4096 + 64); }
 
 static void foreign_mapped_file(void) {
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -279,24 +223,12 @@ static void foreign_unmapped(void) {
     foreign(p);
 }
 
-static void wild_deadbeef(void) {
-    foreign((void *)(uintptr_t)0xdeadbeefdeadbeef);
-}
-static void wild_small(void) {
-    foreign((void *)(uintptr_t)0x10);
-}
-static void wild_negative(void) {
-    foreign((void *)(uintptr_t)-16);
-}
-static void wild_minus_one(void) {
-    foreign((void *)(uintptr_t)-1);
-}
-static void wild_top_of_user(void) {
-    foreign((void *)(uintptr_t)0x7ffffffff000);
-}
-static void wild_above_user(void) {
-    foreign((void *)(uintptr_t)0x800000000000);
-}
+static void wild_deadbeef(void) { foreign((void *)(uintptr_t)0xdeadbeefdeadbeef); }
+static void wild_small(void) { foreign((void *)(uintptr_t)0x10); }
+static void wild_negative(void) { foreign((void *)(uintptr_t)-16); }
+static void wild_minus_one(void) { foreign((void *)(uintptr_t)-1); }
+static void wild_top_of_user(void) { foreign((void *)(uintptr_t)0x7ffffffff000); }
+static void wild_above_user(void) { foreign((void *)(uintptr_t)0x800000000000); }
 
 /* Inside the allocator's own reserve but never handed out: beyond a fresh large block. */
 static void wild_near_heap(void) {
@@ -381,21 +313,11 @@ static void write_after_free(size_t size, size_t offset) {
     reuse_blocks(size);
 }
 
-static void write_after_free_24(void) {
-    write_after_free(64, 24);
-}
-static void write_after_free_8(void) {
-    write_after_free(64, 8);
-}
-static void write_after_free_first(void) {
-    write_after_free(64, 0);
-}
-static void write_after_free_last(void) {
-    write_after_free(64, 63);
-}
-static void write_after_free_1000(void) {
-    write_after_free(1000, 500);
-}
+static void write_after_free_24(void) { write_after_free(64, 24); }
+static void write_after_free_8(void) { write_after_free(64, 8); }
+static void write_after_free_first(void) { write_after_free(64, 0); }
+static void write_after_free_last(void) { write_after_free(64, 63); }
+static void write_after_free_1000(void) { write_after_free(1000, 500); }
 
 static void overflow(size_t size, size_t offset) {
     unsigned char *p = block_announced(size, 0);
@@ -404,18 +326,10 @@ static void overflow(size_t size, size_t offset) {
     reuse_blocks(size);
 }
 
-static void overflow_by_one(void) {
-    overflow(24, 24);
-}
-static void overflow_by_four(void) {
-    overflow(100, 103);
-}
-static void overflow_full_class(void) {
-    overflow(64, 64);
-}
-static void overflow_mid(void) {
-    overflow(5000, 5000);
-}
+static void overflow_by_one(void) { overflow(24, 24); }
+static void overflow_by_four(void) { overflow(100, 103); }
+static void overflow_full_class(void) { overflow(64, 64); }
+static void overflow_mid(void) { overflow(5000, 5000); }
 
 static void overflow_at_realloc(void) {
     unsigned char *p = block_announced(24, 0);

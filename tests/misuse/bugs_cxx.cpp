@@ -14,13 +14,9 @@ static void *announced(void *p) {
     return test_opaque(p);
 }
 
-static void sized_delete_wrong() {
-    ::operator delete (announced(::operator new(64)), std::size_t{128});
-}
+static void sized_delete_wrong() { ::operator delete (announced(::operator new(64)), std::size_t{128}); }
 
-static void sized_delete_array_wrong() {
-    ::operator delete[](announced(::operator new[](64)), std::size_t{400});
-}
+static void sized_delete_array_wrong() { ::operator delete[](announced(::operator new[](64)), std::size_t{400}); }
 
 static void sized_delete_aligned_wrong() {
     void *p = announced(::operator new (128, std::align_val_t{64}));

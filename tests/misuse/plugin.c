@@ -14,10 +14,6 @@ char *plugin_duplicate(const char *text) {
     return copy == NULL ? NULL : strcpy(copy, text);
 }
 
-void *plugin_malloc(size_t size) {
-    return malloc(size);
-}
+void *plugin_malloc(size_t size) { return malloc(size); }
 
-void *plugin_aligned(size_t alignment, size_t size) {
-    return aligned_alloc(alignment, size);
-}
+void *plugin_aligned(size_t alignment, size_t size) { return aligned_alloc(alignment, size); }

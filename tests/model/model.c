@@ -268,9 +268,7 @@ static void find_names(bool hak) {
     memcpy(&names, found, sizeof names);
 }
 
-static uint64_t number(const char *text) {
-    return text == NULL ? 0 : strtoull(text, NULL, 0);
-}
+static uint64_t number(const char *text) { return text == NULL ? 0 : strtoull(text, NULL, 0); }
 
 int main(int argc, char **argv) {
     uint64_t seconds = 5, threads = 2;

@@ -39,8 +39,10 @@ def work(job):
         os.unlink(result)
         job.run(command, cwd=ROOT)
         job.check(read(result) == expected, "%s compiles to another object than on the system's malloc" % source)
-        objects.append(job.path("object.%d.o" % number))
-        os.rename(result, objects[-1])
+        # What only libhakmem.a contains is compiled, but not linked.
+        if not source.endswith("_static.c"):
+            objects.append(job.path("object.%d.o" % number))
+            os.rename(result, objects[-1])
     library = job.path("linked.so")
     job.run([gcc, "-shared", "-o", library] + objects)
     job.check(b"hak_version" in read(library), "the linked library lacks hak_version")

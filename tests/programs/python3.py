@@ -18,7 +18,7 @@ def work(job):
     pythons = [sys.executable, job.need("python3"), "/usr/bin/python3"]
     python = next((p for p in pythons if has_suite(job, p)), None)
     if python is None:
-        raise Skip("no python3 with its test suite (package libpython3-testsuite)")
+        raise Skip("no python3 with its test suite (package libpython3.x-testsuite)")
     # An environment of its own: what is installed beside this python3 stays out of the test.
     job.plain([python, "-m", "venv", "--without-pip", job.path("venv")])
     python = job.path("venv/bin/python3")

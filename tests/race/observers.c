@@ -12,9 +12,7 @@ enum { LOAD = 2, MILLISECONDS = 3000 };
 static _Atomic bool stop;
 static _Atomic unsigned checks, snapshots, trims;
 
-static bool stopped(void) {
-    return atomic_load_explicit(&stop, memory_order_relaxed);
-}
+static bool stopped(void) { return atomic_load_explicit(&stop, memory_order_relaxed); }
 
 static void *check(void *unused) {
     (void)unused;

@@ -14,9 +14,7 @@ static hak_stats_t before, after;
 static void *blocks[THREADS][SIZES][PER_THREAD];
 static pthread_barrier_t barrier;
 
-static unsigned count_of(unsigned s) {
-    return s < 4 ? PER_THREAD : PER_THREAD / 30;
-}
+static unsigned count_of(unsigned s) { return s < 4 ? PER_THREAD : PER_THREAD / 30; }
 
 static const hak_class_stats_t *class_of(const hak_stats_t *stats, size_t size) {
     const hak_class_stats_t *best = NULL;

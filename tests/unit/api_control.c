@@ -9,9 +9,7 @@
 
 static char text[8192];
 
-static void print_options(void) {
-    hak_options_print(1);
-}
+static void print_options(void) { hak_options_print(1); }
 
 int main(void) {
     char version[32];

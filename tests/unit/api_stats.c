@@ -79,9 +79,7 @@ static void cut(void) {
     CHECK_STR(small, "hakmem 0.");
 }
 
-static void at_exit(void) {
-    hk_stats_at_exit();
-}
+static void at_exit(void) { hk_stats_at_exit(); }
 
 static void at_exit_text(void) {
     CHECK_EQ(hak_option_set("STATS", "text"), 0);

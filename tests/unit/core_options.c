@@ -51,42 +51,20 @@ static void stats_by_number(void) {
     CHECK_EQ(hk_option(HK_OPT_STATS), HK_STATS_TEXT);
 }
 
-static void unknown_near(void) {
-    INIT("HAKMEM_SAEF=1");
-}
-static void unknown_far(void) {
-    INIT("HAKMEM_XYZZY=1");
-}
+static void unknown_near(void) { INIT("HAKMEM_SAEF=1"); }
+static void unknown_far(void) { INIT("HAKMEM_XYZZY=1"); }
 static void unknown_long(void) {
     INIT("HAKMEM_THIS_NAME_IS_LONGER_THAN_ANY_OPTION_COULD_EVER_HOPE_TO_BE_IN_THIS_LIBRARY=1");
 }
-static void unknown_lower_case(void) {
-    INIT("HAKMEM_safe=2");
-}
-static void unknown_empty(void) {
-    INIT("HAKMEM_=2");
-}
-static void bad_number(void) {
-    INIT("HAKMEM_SAFE=9");
-}
-static void bad_number_text(void) {
-    INIT("HAKMEM_SAFE=two");
-}
-static void bad_number_huge(void) {
-    INIT("HAKMEM_SAFE=99999999999999999999");
-}
-static void bad_empty(void) {
-    INIT("HAKMEM_SAFE=");
-}
-static void bad_choice(void) {
-    INIT("HAKMEM_HUGE=1");
-}
-static void bad_size(void) {
-    INIT("HAKMEM_WARMUP=2T");
-}
-static void bad_line(void) {
-    INIT("HAKMEM_SAFE=1\nhakmem: forged");
-}
+static void unknown_lower_case(void) { INIT("HAKMEM_safe=2"); }
+static void unknown_empty(void) { INIT("HAKMEM_=2"); }
+static void bad_number(void) { INIT("HAKMEM_SAFE=9"); }
+static void bad_number_text(void) { INIT("HAKMEM_SAFE=two"); }
+static void bad_number_huge(void) { INIT("HAKMEM_SAFE=99999999999999999999"); }
+static void bad_empty(void) { INIT("HAKMEM_SAFE="); }
+static void bad_choice(void) { INIT("HAKMEM_HUGE=1"); }
+static void bad_size(void) { INIT("HAKMEM_WARMUP=2T"); }
+static void bad_line(void) { INIT("HAKMEM_SAFE=1\nhakmem: forged"); }
 
 static const char VALID[] = "is not an option; valid are HAKMEM_VERBOSE, ";
 
@@ -169,9 +147,7 @@ static void listing(void) {
     CHECK_HAS(text, "  HAKMEM_HUGE           auto       default\n");
 }
 
-static void verbose(void) {
-    INIT("HAKMEM_VERBOSE=1");
-}
+static void verbose(void) { INIT("HAKMEM_VERBOSE=1"); }
 
 int main(void) {
     CHECK_STR(said(defaults), "");

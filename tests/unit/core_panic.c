@@ -26,16 +26,10 @@ static void ignored(void) {
     misuse();
 }
 
-static void fatal(void) {
-    hk_fatal("cannot do %d things", 3);
-}
-static void broken(void) {
-    hk_assert_failed("a == b", "file.c", 12);
-}
+static void fatal(void) { hk_fatal("cannot do %d things", 3); }
+static void broken(void) { hk_assert_failed("a == b", "file.c", 12); }
 
-static bool aborted(int status) {
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
-}
+static bool aborted(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT; }
 
 int main(void) {
     static const char line[] = "hakmem: double free of 0x1000 (64-byte block, free), called from 0x2000\n";

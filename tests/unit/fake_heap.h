@@ -37,14 +37,8 @@ void hk_snapshot(hak_stats_t *stats) {
     stats->classes[1].block_size = 32;
 }
 
-size_t hk_trim_all(void) {
-    return fake_trim_bytes;
-}
-bool hk_owns(const void *ptr) {
-    return ptr != NULL;
-}
-size_t hk_check_all(void) {
-    return 2;
-}
+size_t hk_trim_all(void) { return fake_trim_bytes; }
+bool hk_owns(const void *ptr) { return ptr != NULL; }
+size_t hk_check_all(void) { return 2; }
 
 #endif

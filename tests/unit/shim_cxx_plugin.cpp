@@ -4,9 +4,7 @@
 
 #include <new>
 
-static void handler_throws() {
-    throw std::bad_alloc();
-}
+static void handler_throws() { throw std::bad_alloc(); }
 
 extern "C" __attribute__((visibility("default"))) int plugin_catches() {
     try {

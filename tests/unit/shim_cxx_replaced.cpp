@@ -32,18 +32,10 @@ __attribute__((noinline)) static void block_unmake(void *p) {
     std::free(static_cast<char *>(p) - HEADER);
 }
 
-void *operator new(std::size_t size) {
-    return block_make(size);
-}
-void operator delete(void *p) noexcept {
-    block_unmake(p);
-}
-void *operator new(std::size_t size, std::align_val_t) {
-    return block_make(size);
-}
-void operator delete(void *p, std::align_val_t) noexcept {
-    block_unmake(p);
-}
+void *operator new(std::size_t size) { return block_make(size); }
+void operator delete(void *p) noexcept { block_unmake(p); }
+void *operator new(std::size_t size, std::align_val_t) { return block_make(size); }
+void operator delete(void *p, std::align_val_t) noexcept { block_unmake(p); }
 
 static void went_through(int count) {
     CHECK_EQ(made, count);

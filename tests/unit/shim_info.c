@@ -57,9 +57,7 @@ static void xml(void) {
     CHECK_STR(text + strlen(text) - 10, "</malloc>\n");
 }
 
-static void print_stats(void) {
-    malloc_stats();
-}
+static void print_stats(void) { malloc_stats(); }
 
 int main(void) {
     info_numbers();

@@ -117,7 +117,7 @@ fn overview(results: &Results) -> Option<Chart> {
         return None;
     }
     let title = "Time and memory over the best peer of each row, geometric mean over all rows (less is better)";
-    let (left, height, scale) = (140.0, 40.0, 560.0 / most);
+    let (left, height, scale) = (140.0, 40.0, 510.0 / most);
     let mut svg = Svg::new(820.0, 60.0 + height * rows.len() as f64);
     svg.text(10.0, 22.0, 15.0, Anchor::Start, "#111", title);
     for (i, (name, speed, memory)) in rows.iter().enumerate() {

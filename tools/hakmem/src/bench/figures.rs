@@ -125,6 +125,7 @@ mod tests {
             gate: true,
             warm_mib: 0,
             timeout_s: 1,
+            most_rounds: None,
             thread_argument: None,
         };
         let allocator = |name: &str| Allocator { name: name.into(), ..Allocator::default() };

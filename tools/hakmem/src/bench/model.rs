@@ -81,6 +81,9 @@ pub struct Row {
     /// Memory that the runner touches and gives back before each round.
     pub warm_mib: usize,
     pub timeout_s: u64,
+    /// Rows that mostly sleep, and whose memory repeats to within a per cent, run no more rounds than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_rounds: Option<u32>,
     /// Which argument is the thread count, for the scaling curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_argument: Option<usize>,
@@ -97,6 +100,9 @@ pub struct Sample {
     pub repeats: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// It failed, and then ran when tried once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failure: Option<String>,
     pub fields: BTreeMap<String, f64>,
     /// (milliseconds, resident KiB)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

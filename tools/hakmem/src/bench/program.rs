@@ -29,6 +29,7 @@ pub fn row(command: &[String]) -> Row {
         gate: false,
         warm_mib: 512,
         timeout_s: TIMEOUT_S,
+        most_rounds: None,
         thread_argument: None,
     }
 }

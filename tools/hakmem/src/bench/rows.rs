@@ -5,6 +5,8 @@ use super::model::{Better, Kind, Metric, Row, Target};
 
 /// Timed rows need to be long enough for a clock, and short enough for five rounds of a dozen allocators.
 const USUAL_TIMEOUT_S: u64 = 60;
+/// Rounds of rows that take seconds, mostly asleep.
+const LONG_ROW_ROUNDS: u32 = 3;
 
 fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
     Row {
@@ -18,6 +20,7 @@ fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
         gate: false,
         warm_mib: 256,
         timeout_s: USUAL_TIMEOUT_S,
+        most_rounds: None,
         thread_argument: None,
     }
 }
@@ -73,6 +76,11 @@ impl Row {
 
     fn warm(mut self, mib: usize) -> Self {
         self.warm_mib = mib;
+        self
+    }
+
+    fn sleeping(mut self) -> Self {
+        self.most_rounds = Some(LONG_ROW_ROUNDS);
         self
     }
 
@@ -273,30 +281,27 @@ fn memory() -> Vec<Row> {
     let load = |name: &str, program: &str, arguments: &str, warm: usize| {
         workload(name, "memory over time", program, arguments).warm(warm)
     };
+    let burst = |name: &str, arguments: &str, warm: usize, field: &str, when: &str| {
+        load(name, "burst_idle", arguments, warm).memory(field, when, 1024.0).peak().sleeping()
+    };
     vec![
-        load("burst, all freed, idle", "burst_idle", "200 all 3 42", 512)
-            .memory("rss_2s_kib", "MiB after 2 s", 1024.0)
-            .peak()
-            .quick(),
-        load("burst, 90 % freed, idle", "burst_idle", "200 scattered 3 42", 512)
-            .memory("rss_3s_kib", "MiB after 3 s", 1024.0)
-            .peak(),
+        burst("burst, all freed, idle", "200 all 2 42", 512, "rss_2s_kib", "MiB after 2 s").quick(),
+        burst("burst of 1 GiB, all freed, idle", "1024 all 2 42", 1536, "rss_2s_kib", "MiB after 2 s"),
+        burst("burst, 90 % freed, idle", "200 scattered 3 42", 512, "rss_3s_kib", "MiB after 3 s").memory(
+            "over_floor",
+            "x page floor",
+            1.0,
+        ),
         load("1,000 idle threads", "idle_threads", "1000 1024 3", 1536)
             .memory("kib_per_thread", "KiB/thread", 1.0)
-            .peak(),
-        load("fragmentation over phases", "fragmentation", "96 9 42", 768).ns().memory(
-            "ratio_max",
-            "x live, worst",
-            1.0,
-        ),
-        load("survivors", "survivors", "12 42", 512).ns().memory("ratio_rested", "x live", 1.0),
-        load("dense heap 512 MiB", "dense_heap", "512 42", 1024).ns().metric(
-            "faults",
-            "faults",
-            1.0,
-            Better::Lower,
-            Kind::Memory,
-        ),
+            .peak()
+            .sleeping(),
+        load("fragmentation over phases", "fragmentation", "96 9 42", 768)
+            .ns()
+            .memory("ratio_max", "x live, worst", 1.0)
+            .sleeping(),
+        load("survivors", "survivors", "12 42", 512).ns().memory("ratio_rested", "x live", 1.0).sleeping(),
+        load("dense heap 512 MiB", "dense_heap", "512 42", 1024).ns().memory("faults", "faults", 1.0),
     ]
 }
 
@@ -363,7 +368,7 @@ fn at_count(row: &Row, plain: &str, argument: usize, count: u32) -> Row {
 fn without_count(name: &str) -> String {
     let words: Vec<&str> = name.split(' ').collect();
     let is_unit = |i: usize| i > 0 && words[i].starts_with("thread") && words[i - 1].parse::<u32>().is_ok();
-    let kept = (0..words.len()).filter(|i| !is_unit(*i) && !(i + 1 < words.len() && is_unit(i + 1)));
+    let kept = (0..words.len()).filter(|i| !(is_unit(*i) || (i + 1 < words.len() && is_unit(i + 1))));
     kept.map(|i| words[i]).collect::<Vec<_>>().join(" ").trim_end_matches(',').to_string()
 }
 

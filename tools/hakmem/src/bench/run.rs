@@ -114,6 +114,10 @@ impl Runner<'_> {
     /// NAME=VALUE for the launcher. A script finds the allocator in HAKMEM_BENCH_PRELOAD and preloads it itself.
     fn environment(&self, row: &Row, allocator: &Allocator, preloaded: bool) -> Vec<String> {
         let mut libraries: Vec<String> = allocator.preload.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+        if !preloaded && allocator.name == "glibc" {
+            // A server linked with another allocator takes operator new from it, unless the C++ runtime comes first.
+            libraries.push("libstdc++.so.6".into());
+        }
         libraries.push(self.places.workloads().join("proof_probe.so").to_string_lossy().into_owned());
         let name = if preloaded { "LD_PRELOAD" } else { "HAKMEM_BENCH_PRELOAD" };
         let mut all = vec![format!("{name}={}", libraries.join(":"))];

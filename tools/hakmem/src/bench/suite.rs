@@ -11,6 +11,11 @@ use std::time::{Duration, Instant};
 const FEWEST_ROUNDS: u32 = 3;
 const MOST_REPEATS: u32 = 2;
 const WAIT_FOR_IDLE: Duration = Duration::from_millis(1500);
+/// Share of the budget that may go into waiting for a quiet machine and repeating what was disturbed.
+const REPEAT_SHARE: f64 = 0.2;
+
+/// Stands for no limit where a sum is needed.
+const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub struct Plan {
     pub name: String,
@@ -34,14 +39,17 @@ pub fn run(plan: Plan, runner: &Runner) -> Results {
     };
     let begin = Instant::now();
     let bar = progress_bar(&plan);
+    let mut patience = plan.budget.unwrap_or(UNLIMITED).div_f64(1.0 / REPEAT_SHARE);
     for (index, row) in plan.rows.iter().enumerate() {
-        if let Some(reason) = cannot_run(row) {
+        let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
+        let reason = cannot_run(row).or_else(|| left.is_some_and(|l| l.is_zero()).then(|| "out of time".to_string()));
+        if let Some(reason) = reason {
             results.skipped.push((row.name.clone(), reason));
         } else {
-            let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
-            let share = left.map(|l| row_share(l, &plan.rows[index..], row));
-            let mut turn = RowRun { row, plan: &plan, runner, bar: &bar, deadline: share.map(|s| Instant::now() + s) };
+            let deadline = left.map(|l| Instant::now() + row_share(l, &plan.rows[index..], row));
+            let mut turn = RowRun { row, plan: &plan, runner, bar: &bar, deadline, patience };
             turn.run(&mut results);
+            patience = turn.patience;
         }
         results.rows.push(row.clone());
         bar.set_position(((index + 1) * runs_per_row(&plan)) as u64);
@@ -93,19 +101,17 @@ struct RowRun<'a> {
     runner: &'a Runner<'a>,
     bar: &'a ProgressBar,
     deadline: Option<Instant>,
+    /// Time left for repeats, over all rows.
+    patience: Duration,
 }
 
 impl RowRun<'_> {
-    /// Round 0 samples memory. An allocator that failed is not asked again. Callgrind needs one round: it is exact.
+    /// Round 0 samples memory. An allocator that failed is not asked again.
     fn run(&mut self, results: &mut Results) {
-        let exact = matches!(self.row.target, Target::Callgrind(_));
         let mut active: Vec<&Allocator> = self.plan.allocators.iter().filter(|a| a.missing.is_none()).collect();
-        let rounds = if exact { 1..=1 } else { 0..=self.plan.rounds };
-        for round in rounds {
-            if self.must_stop(round, exact) {
-                results
-                    .skipped
-                    .push((self.row.name.clone(), format!("only {} rounds: out of time", round.saturating_sub(1))));
+        for round in self.rounds() {
+            if round > FEWEST_ROUNDS && self.deadline.is_some_and(|d| Instant::now() > d) {
+                results.skipped.push((self.row.name.clone(), format!("only {} rounds: out of time", round - 1)));
                 return;
             }
             machine::warm_memory(self.row.warm_mib);
@@ -126,33 +132,56 @@ impl RowRun<'_> {
         }
     }
 
-    fn must_stop(&self, round: u32, exact: bool) -> bool {
-        let late = self.deadline.is_some_and(|d| Instant::now() > d);
-        late && (round > FEWEST_ROUNDS
-            || (round == 0 && self.deadline.is_some_and(|d| d.elapsed() > Duration::from_secs(1)))
-            || exact && round > 0)
+    fn rounds(&self) -> std::ops::RangeInclusive<u32> {
+        match (&self.row.target, self.row.most_rounds) {
+            (Target::Callgrind(_), _) => 1..=1,
+            (_, Some(most)) => 1..=self.plan.rounds.min(most),
+            (_, None) => 0..=self.plan.rounds,
+        }
     }
 
-    /// A run during which the machine was busy is repeated; if it stays busy the least disturbed run counts, marked.
-    fn one(&self, allocator: &Allocator, round: u32) -> Sample {
-        let mut best = self.runner.run(self.row, allocator, round);
-        let exact = matches!(self.row.target, Target::Callgrind(_));
-        let mut repeats = 0;
-        while best.busy && best.failure.is_none() && !exact && round > 0 && repeats < MOST_REPEATS && !self.late() {
-            machine::wait_for_idle(WAIT_FOR_IDLE);
-            repeats += 1;
+    /// A failure gets one more try, so that a machine short of memory for a moment is not taken for a broken allocator;
+    /// both stay on record.
+    fn one(&mut self, allocator: &Allocator, round: u32) -> Sample {
+        let mut sample = self.until_quiet(allocator, round);
+        let hung = sample.failure.as_ref().is_some_and(|f| f.starts_with("hung"));
+        if sample.failure.is_some() && !hung {
             let again = self.runner.run(self.row, allocator, round);
-            if !again.busy || again.failure.is_some() {
-                best = again;
+            if again.failure.is_none() {
+                sample = Sample { first_failure: sample.failure, ..again };
             }
         }
-        best.repeats = repeats;
-        best.busy &= !exact;
-        best
+        sample
     }
 
-    fn late(&self) -> bool {
-        self.deadline.is_some_and(|d| Instant::now() > d)
+    /// A run during which the machine was busy is repeated; if it stays busy the first run counts, marked.
+    fn until_quiet(&mut self, allocator: &Allocator, round: u32) -> Sample {
+        let mut sample = self.runner.run(self.row, allocator, round);
+        if matches!(self.row.target, Target::Callgrind(_)) {
+            sample.busy = false;
+            return sample;
+        }
+        while sample.busy
+            && sample.failure.is_none()
+            && round > 0
+            && sample.repeats < MOST_REPEATS
+            && !self.out_of_patience()
+        {
+            let begin = Instant::now();
+            machine::wait_for_idle(WAIT_FOR_IDLE.min(self.patience));
+            let again = self.runner.run(self.row, allocator, round);
+            self.patience = self.patience.saturating_sub(begin.elapsed());
+            let repeats = sample.repeats + 1;
+            if !again.busy && again.failure.is_none() {
+                sample = again;
+            }
+            sample.repeats = repeats;
+        }
+        sample
+    }
+
+    fn out_of_patience(&self) -> bool {
+        self.patience.is_zero() || self.deadline.is_some_and(|d| Instant::now() > d)
     }
 }
 

@@ -95,6 +95,11 @@ pub fn remarks(results: &Results) -> String {
     for s in results.samples.iter().filter(|s| s.failure.is_some()) {
         text.push_str(&format!("failed: {}, {}: {}\n", s.row, s.allocator, s.failure.as_deref().unwrap_or_default()));
     }
+    for s in results.samples.iter() {
+        if let Some(reason) = &s.first_failure {
+            text.push_str(&format!("failed once, ran when tried again: {}, {}: {reason}\n", s.row, s.allocator));
+        }
+    }
     let busy = results.busy_share() * 100.0;
     if busy >= 1.0 {
         text.push_str(&format!(
