@@ -135,7 +135,8 @@ void heap_memory_freed(void) {
 }
 
 void heap_memory_freed_much(void) {
-    if (atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 || purge_age_ms() == UINT64_MAX)
+    if (atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 || purge_age_ms() == UINT64_MAX ||
+        sys_purge_refused() || hk_locks_are_open())
         return;
     if (purge_age_ms() == 0)
         (void)superslab_purge(sys_now_ms(), 0);

@@ -8,12 +8,15 @@
 #include "region/region.h"
 #include "sys/sys.h"
 
+#include <string.h>
+
 enum {
     ORDER_COUNT = 6, /* aligned runs of 1, 2, 4, 8, 16, 32 slots */
     SLOTS = HK_SLOTS_PER_SUPERSLAB,
     EMPTY_KEEP_MIN = 2,    /* clean empty superslabs kept for reuse */
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
     PURGE_RANGES_MAX = 64,
+    PURGE_WAIT_MS = 20,
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
     HUGE_SHARE = 8,       /* a superslab asks for a huge page when it is at most this part of the heap */
 };
@@ -29,6 +32,7 @@ static uint32_t dirty_head, dirty_tail;
 static size_t empty_count, free_slot_count;
 static _Atomic size_t in_use_count;     /* written under the lock, read without */
 static _Atomic size_t used_slot_count;  /* written by anybody */
+static _Atomic uint32_t purging; /* 1 while a purge holds slots; a futex */
 static _Atomic size_t floor_slot_count; /* option: written at start */
 static _Atomic size_t dirty_slot_count; /* written under the lock, read without */
 
@@ -328,7 +332,8 @@ static void purge_long_run(slot_t first, size_t count) {
     size_t whole = first + count > from ? hk_align_down(first + count - from, SLOTS) : 0;
     if (whole == 0)
         return;
-    (void)sys_purge(map_slot_address(from), whole << HK_SLOT_SHIFT);
+    if (sys_purge(map_slot_address(from), whole << HK_SLOT_SHIFT) != 0)
+        memset(map_slot_address(from), 0, whole << HK_SLOT_SHIFT);
     hk_count(purge_calls);
     hk_count_by(purged_bytes, whole << HK_SLOT_SHIFT);
 }
@@ -390,29 +395,45 @@ static void collect_locked(purge_round_t *round, uint64_t now_ms, uint64_t age_m
     }
 }
 
-static size_t return_locked(const purge_round_t *round) {
+static size_t return_locked(const purge_round_t *round, bool dirty) {
     size_t bytes = 0;
     for (size_t i = 0; i < round->count; i++) {
         bytes += round->ranges[i].size;
-        free_part_locked(round->superslabs[i], round->masks[i], false);
+        free_part_locked(round->superslabs[i], round->masks[i], dirty);
     }
     return bytes;
 }
 
+bool superslab_wait_purge(void) {
+    if (atomic_load_explicit(&purging, memory_order_relaxed) == 0)
+        return false;
+    sys_futex_wait(&purging, 1, PURGE_WAIT_MS);
+    return true;
+}
+
 size_t superslab_purge(uint64_t now_ms, uint64_t age_ms) {
     size_t total = 0;
+    if (sys_purge_refused())
+        return 0;
     purge_round_t round;
     do {
         round.count = 0;
         hk_lock(&hk_superslab_lock);
         collect_locked(&round, now_ms, age_ms);
+        if (round.count > 0)
+            atomic_store_explicit(&purging, 1, memory_order_relaxed);
         hk_unlock(&hk_superslab_lock);
         if (round.count == 0)
             break;
         hk_count_by(purge_calls, sys_purge_many(round.ranges, round.count));
         hk_lock(&hk_superslab_lock);
-        size_t bytes = return_locked(&round);
+        bool refused = sys_purge_refused();
+        size_t bytes = return_locked(&round, refused);
         hk_unlock(&hk_superslab_lock);
+        atomic_store_explicit(&purging, 0, memory_order_relaxed);
+        sys_futex_wake(&purging, INT32_MAX);
+        if (refused)
+            break;
         hk_count_by(purged_bytes, bytes);
         total += bytes;
     } while (round.count == PURGE_RANGES_MAX);

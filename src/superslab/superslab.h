@@ -75,6 +75,9 @@ void superslab_set_floor(size_t bytes);
 /* Supplies the pages of fresh slots ahead of use, as HAKMEM_PREFAULT says. Call it without locks or under a heap's. */
 void slots_prefault(slot_t first, size_t count);
 
+/* Waits a little while slots are on their way to the kernel and back. False when there are none. */
+bool superslab_wait_purge(void);
+
 /* Dirty bytes waiting, without a lock. */
 size_t superslab_dirty_bytes(void);
 

@@ -98,7 +98,17 @@ static int advise(void *address, size_t size, int advice) {
     return sys_failed(got) ? (int)-got : 0;
 }
 
-int sys_purge(void *address, size_t size) { return advise(address, size, MADV_DONTNEED); }
+static _Atomic bool purge_refused;
+
+int sys_purge(void *address, size_t size) {
+    int error = advise(address, size, MADV_DONTNEED);
+    if (error != 0)
+        atomic_store_explicit(&purge_refused, true, memory_order_relaxed);
+    return error;
+}
+
+bool sys_purge_refused(void) { return atomic_load_explicit(&purge_refused, memory_order_relaxed); }
+
 
 size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
     /* sys_range_t has the layout of struct iovec. Written once a process: whether the kernel takes our own pidfd. */

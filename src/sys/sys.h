@@ -53,6 +53,10 @@ typedef struct sys_range {
 /* The same for many ranges, in one system call where the kernel can (process_madvise). Returns the calls made. */
 size_t sys_purge_many(const sys_range_t *ranges, size_t count);
 
+/* True once the kernel has refused to give pages back: they are locked (mlockall). What was to be purged then may hold
+ * anything. */
+bool sys_purge_refused(void);
+
 int sys_advise_huge(void *address, size_t size);
 int sys_advise_no_huge(void *address, size_t size);
 int sys_collapse(void *address, size_t size);
