@@ -14,6 +14,8 @@
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
 
+enum { CROWD = 16 };
+
 enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
 
 const heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
@@ -34,8 +36,11 @@ static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
 static uint32_t unused_ids;
 static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
+static _Atomic uint32_t thread_heap_count; /* heaps that are not UNUSED */
 
 static uint64_t secret;
+
+bool heap_is_crowded(void) { return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) > CROWD; }
 
 uint32_t heap_limit(void) { return atomic_load_explicit(&id_limit, memory_order_acquire); }
 
@@ -169,8 +174,9 @@ static void heap_retire(heap_t *h) {
     atomic_store_explicit(&h->life, HEAP_UNUSED, memory_order_relaxed);
     h->next_unused = unused_ids;
     unused_ids = h->front.id;
+    atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
     hk_unlock(&list_lock);
-    heap_memory_freed();
+    heap_memory_freed(h);
 }
 
 static heap_t *claim_orphan(void) {
@@ -227,6 +233,7 @@ static HK_COLD heap_t *heap_start(void) {
     hk_unlock(&list_lock);
     if (h == NULL)
         return NULL;
+    atomic_fetch_add_explicit(&thread_heap_count, 1, memory_order_relaxed);
     h->front.countdown = HEAP_TICK_BYTES;
     hk_front = &h->front;
     hk_count(heaps_total);

@@ -109,7 +109,6 @@ int sys_purge(void *address, size_t size) {
 
 bool sys_purge_refused(void) { return atomic_load_explicit(&purge_refused, memory_order_relaxed); }
 
-
 size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
     /* sys_range_t has the layout of struct iovec. Written once a process: whether the kernel takes our own pidfd. */
     static _Atomic bool unavailable;
