@@ -168,7 +168,7 @@ void heap_hand_over_locked(heap_t *h);
 /* --- Remote frees: remote.c ------------------------------------------------------------------------------------------ */
 
 /* Notes that this thread frees block `index` of a slab of another heap. False: it was noted already (double free). */
-bool heap_remote_add(heap_t *h, slab_t *slab, unsigned index);
+bool heap_remote_add(heap_t *h, slab_t *slab, unsigned cls, unsigned index);
 
 /* Posts at once, for threads without a heap. False: it was posted already. */
 bool heap_remote_post_one(slab_t *slab, unsigned index);

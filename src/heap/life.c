@@ -29,7 +29,7 @@ static _Thread_local bool thread_over __attribute__((tls_model("initial-exec")))
 static hk_lock_t init_lock = HK_LOCK_INIT(HK_RANK_INIT);
 static _Atomic uint32_t init_state; /* written under init_lock */
 static hk_lock_t hooks_lock = HK_LOCK_INIT(HK_RANK_INIT);
-static bool hooks_done; /* guarded by hooks_lock */
+static _Atomic uint32_t hooks_state; /* written under hooks_lock */
 
 /* Guarded by list_lock; id_limit is also read without it. */
 static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
@@ -139,7 +139,10 @@ static void after_fork_in_child(void) {
         orphans++;
     }
     atomic_fetch_add_explicit(&orphan_count, orphans, memory_order_relaxed);
+    /* Another thread may have been asking for the hooks; it holds nothing here any more. */
+    hooks_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_INIT);
     release_all();
+    superslab_after_fork();
     heap_maintain_after_fork(true);
 }
 
@@ -214,11 +217,14 @@ static void thread_ends(void *value) {
 
 /* Hooks are asked for once, by a thread that has its heap: libc may allocate for them. Others wait for the thread key. */
 static void ensure_hooks(void) {
+    /* Acquire: pairs with the release below, so that the thread key is there. */
+    if (hk_likely(atomic_load_explicit(&hooks_state, memory_order_acquire) != 0))
+        return;
     hk_lock(&hooks_lock);
-    if (!hooks_done) {
-        hooks_done = true;
+    if (atomic_load_explicit(&hooks_state, memory_order_relaxed) == 0) {
         (void)libc_thread_hooks_init(thread_ends);
         (void)libc_fork_hooks_init(before_fork, after_fork_in_parent, after_fork_in_child);
+        atomic_store_explicit(&hooks_state, 1, memory_order_release);
     }
     hk_unlock(&hooks_lock);
 }

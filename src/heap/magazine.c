@@ -54,9 +54,14 @@ static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
     }
     /* In this order, so that a fork between two steps leaves the child a magazine that it can flush. */
     void **old = bin->slots;
+    bool shrinks = capacity < BIN_CAPACITY(state);
+    if (shrinks)
+        state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
+    atomic_signal_fence(memory_order_release);
     bin->slots = slots;
     atomic_signal_fence(memory_order_release);
-    state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
+    if (!shrinks)
+        state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
     atomic_signal_fence(memory_order_release);
     meta_free(old, BIN_CAPACITY(state) * sizeof *slots);
     h->magazine_bytes += capacity * (size_t)hk_class_info[cls].block_size;
@@ -126,6 +131,11 @@ static bool is_own(const heap_t *h, const slab_t *slab) {
     return atomic_load_explicit(&slab->owner, memory_order_relaxed) == h->front.id;
 }
 
+/* False when the slab that the block was of is gone: its bit was freed twice, and the slab closed in between. */
+static bool is_still(const slab_t *slab, unsigned cls) {
+    return atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
+}
+
 /* Ends the gathering of one slab. */
 static void leave_slab_locked(heap_t *h, gathered_t *g, flush_report_t *report) {
     if (g->bits != 0)
@@ -150,6 +160,11 @@ static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned 
             leave_slab_locked(h, &g, report);
             if (i + PREFETCH_AHEAD < count)
                 __builtin_prefetch(slab_of(blocks[i + PREFETCH_AHEAD], cls), 1);
+            if (hk_unlikely(!is_still(slab, cls))) {
+                if (report->count < DOUBLED_MAX)
+                    report->doubled[report->count++] = blocks[i];
+                continue;
+            }
             if (hk_unlikely(!is_own(h, slab))) {
                 give_to_owner(slab, index, report);
                 continue;

@@ -170,6 +170,17 @@ static void advise_huge_locked(superslab_t *s) {
         hk_count_by(huge_page_bytes, HK_SUPERSLAB_SIZE);
 }
 
+/* A record for a superslab that the pool did not know. What outlives a superslab stays: its mapping's advice, and its place
+ * in the dirty queue. */
+static void reset_record_locked(superslab_t *s) {
+    *s = (superslab_t){
+        .in_use = true,
+        .huge = s->huge,
+        .queued = s->queued,
+        .dirty_next = s->dirty_next,
+    };
+}
+
 /* Takes superslabs from the region and makes their records; `free_mask` of the last one is `tail_mask`. */
 static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_mask, slots_use_t use) {
     size_t first = region_alloc(count, align);
@@ -182,7 +193,8 @@ static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_m
     for (size_t i = 0; i < count; i++) {
         superslab_t *s = record(first + i);
         bool huge = s->huge;
-        *s = (superslab_t){.in_use = true, .huge = huge, .dense = use == SLOTS_DENSE};
+        reset_record_locked(s);
+        s->dense = use == SLOTS_DENSE;
         change_in_use(1);
         if (huge && use != SLOTS_DENSE)
             (void)sys_advise_no_huge(region_superslab_address(first + i), HK_SUPERSLAB_SIZE);
@@ -288,7 +300,7 @@ static bool take_part_locked(slot_t first, size_t index, uint32_t mask, bool *ze
         return false;
     }
     superslab_t *s = record(index);
-    *s = (superslab_t){.in_use = true, .huge = s->huge};
+    reset_record_locked(s);
     change_in_use(1);
     if (mask != ALL_SLOTS)
         give_mask_locked(s, ~mask, false);
@@ -333,8 +345,7 @@ static void purge_long_run(slot_t first, size_t count) {
     size_t whole = first + count > from ? hk_align_down(first + count - from, SLOTS) : 0;
     if (whole == 0)
         return;
-    if (sys_purge(map_slot_address(from), whole << HK_SLOT_SHIFT) != 0)
-        memset(map_slot_address(from), 0, whole << HK_SLOT_SHIFT);
+    sys_purge(map_slot_address(from), whole << HK_SLOT_SHIFT);
     hk_count(purge_calls);
     hk_count_by(purged_bytes, whole << HK_SLOT_SHIFT);
 }
@@ -381,6 +392,7 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
         round->masks[round->count] = mask;
         round->count++;
         (void)take_mask_locked(s, mask);
+        s->purging_mask |= mask;
     }
 }
 
@@ -405,9 +417,25 @@ static size_t return_locked(const purge_round_t *round) {
     size_t bytes = 0;
     for (size_t i = 0; i < round->count; i++) {
         bytes += round->ranges[i].size;
+        record(round->superslabs[i])->purging_mask &= ~round->masks[i];
         free_part_locked(round->superslabs[i], round->masks[i], false);
     }
     return bytes;
+}
+
+void superslab_after_fork(void) {
+    if (atomic_load_explicit(&purging, memory_order_relaxed) == 0)
+        return;
+    hk_lock(&hk_superslab_lock);
+    for (size_t i = 1; i < map_count() / SLOTS; i++) {
+        superslab_t *s = record(i);
+        uint32_t mask = s->purging_mask;
+        s->purging_mask = 0;
+        if (mask != 0)
+            give_mask_locked(s, mask, true);
+    }
+    hk_unlock(&hk_superslab_lock);
+    atomic_store_explicit(&purging, 0, memory_order_relaxed);
 }
 
 bool superslab_wait_purge(void) {
