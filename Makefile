@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc)
-SOAK_MINUTES ?= 30
+ROUNDS ?= 1
 
 LIBRARY := build/release/libhakmem.so
 
@@ -13,7 +13,7 @@ LIBRARY := build/release/libhakmem.so
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
-	@echo "  Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) SOAK_MINUTES=$(SOAK_MINUTES)"
+	@echo "  Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) ROUNDS=$(ROUNDS)"
 
 all: release ## the release library, build/release/libhakmem.so (a compiler, CMake and nothing else)
 
@@ -37,9 +37,9 @@ test: ## every test: installs what is missing, builds, runs
 programs: release ## only the real programs under LD_PRELOAD
 	@tests/programs/run --library $(LIBRARY)
 
-soak: ## the tests and the real programs on the check build, round after round for SOAK_MINUTES
+soak: ## the long tests, then every test and program on the check build, ROUNDS times (hours)
 	@scripts/bootstrap test
-	@scripts/run-tests --jobs $(JOBS) --soak-minutes $(SOAK_MINUTES)
+	@scripts/run-tests --jobs $(JOBS) --rounds $(ROUNDS) --only soak,check,programs-check
 
 install: release ## library, header, CMake package, .pc file and manual page into DESTDIR/PREFIX
 	@cmake --install build/release --prefix "$(PREFIX)"

@@ -48,15 +48,16 @@ static uint64_t range_resident(const void *start, size_t size) {
 static void add_slab(account_t *account, const pages_t *pages, const slab_t *slab, size_t base, bool huge) {
     const size_class_info_t *info = &hk_class_info[slab->cls];
     size_t slab_end = base + ((size_t)info->slab_slots << HK_SLOT_SHIFT), size = info->block_size;
-    account->slabs += resident_bytes(pages, base, slab_end);
+    size_t resident = resident_bytes(pages, base, slab_end);
+    account->slabs += resident;
     for (unsigned used = 0; used < slab->block_count;) {
         unsigned end, first = slab_next_run(slab, used, &end);
         account->blocks_used[slab->cls] += resident_bytes(pages, base + used * size, base + first * size);
         used = end;
     }
-    size_t touched = hk_align_up(slab->fresh * size, sys_page_size());
-    if (huge && slab->zeroed && base + touched < slab_end)
-        account->huge_page_waste += resident_bytes(pages, base + touched, slab_end);
+    size_t touched = slab->peak_count * size;
+    if (huge && slab->zeroed && resident > touched)
+        account->huge_page_waste += resident - touched;
 }
 
 static void add_superslab(account_t *account, slab_walk_t *walk, size_t index, bool *run_is_live) {
@@ -69,14 +70,14 @@ static void add_superslab(account_t *account, slab_walk_t *walk, size_t index, b
     for (unsigned i = 0; i < HK_SLOTS_PER_SUPERSLAB; i++) {
         uint32_t entry = map_entry(first + i);
         size_t base = (size_t)i << HK_SLOT_SHIFT;
-        if (entry != 0 && entry != HK_MAP_RUN_HEAD && entry != HK_MAP_RUN_BODY) {
+        if (entry != 0 && !map_is_run(entry)) {
             slab_t *slab = slab_walk_at(walk, first + i);
             if (slab != NULL)
                 add_slab(account, &pages, slab, base, view.huge);
             continue;
         }
         size_t bytes = resident_bytes(&pages, base, base + HK_SLOT_SIZE);
-        if (entry == HK_MAP_RUN_HEAD)
+        if (entry != 0 && entry != HK_MAP_RUN_BODY)
             *run_is_live = large_is_live(map_slot_address(first + i));
         if (entry == 0)
             account->retained += bytes;

@@ -22,6 +22,7 @@
 
 typedef struct sums {
     uint64_t large_live, lock_takes;
+    uint64_t large_pops, large_pushes, large_in_magazines; /* of large classes: past the run cache's counters */
 } sums_t;
 
 static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
@@ -39,11 +40,21 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
     out->slab_count += stats->slab_count;
 }
 
+static void add_large_class_locked(const heap_t *h, unsigned cls, sums_t *sums) {
+    hak_class_stats_t c = {0};
+    add_class_locked(h, cls, &c);
+    sums->large_pops += c.alloc_count - h->class_stats[cls].refilled;
+    sums->large_pushes += c.free_local - h->class_stats[cls].flushed;
+    sums->large_in_magazines += c.cached_blocks * ((uint64_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT);
+}
+
 static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
     hk_lock(&h->lock);
     heap_drain_locked(h);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         add_class_locked(h, cls, &stats->classes[cls]);
+    for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++)
+        add_large_class_locked(h, cls, sums);
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);
     hk_lock(&h->large.lock);
@@ -74,10 +85,9 @@ static void fill_classes(hak_stats_t *stats) {
     }
 }
 
-/* Blocks that are not free in their slab are live or in a magazine; which of them are resident is known for both together,
- * and shared out by their number. Returns what the live ones have resident. */
-static uint64_t split_class(hak_stats_t *stats, const hak_class_stats_t *c, uint64_t used) {
-    uint64_t live = c->live_blocks * c->block_size, cached = c->cached_blocks * c->block_size;
+/* Blocks that are not free in their slab, or in the pool, are live or in a magazine; what of them is resident is known for
+ * both together, and shared out by their bytes. Returns what the live ones have resident. */
+static uint64_t split_used(hak_stats_t *stats, uint64_t live, uint64_t cached, uint64_t used) {
     used = hk_min(used, live + cached);
     uint64_t cached_part = live + cached == 0 ? 0 : (uint64_t)((double)used * (double)cached / (double)(live + cached));
     stats->cached += cached_part;
@@ -85,14 +95,18 @@ static uint64_t split_class(hak_stats_t *stats, const hak_class_stats_t *c, uint
 }
 
 /* Splits what is resident. `live` is complete. */
-static void fill_resident(hak_stats_t *stats) {
+static void fill_resident(hak_stats_t *stats, const sums_t *sums) {
     account_t account;
     heap_account(&account);
-    uint64_t live = account.runs_live + account.huge, in_blocks = 0;
-    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
-        in_blocks += split_class(stats, &stats->classes[cls], account.blocks_used[cls]);
-    in_blocks += stats->cached;
-    live += in_blocks - stats->cached;
+    uint64_t live = 0;
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        const hak_class_stats_t *c = &stats->classes[cls];
+        live += split_used(stats, c->live_blocks * c->block_size, c->cached_blocks * c->block_size,
+                           account.blocks_used[cls]);
+    }
+    uint64_t in_blocks = live + stats->cached;
+    live += account.huge;
+    live += split_used(stats, sums->large_live - sums->large_in_magazines, sums->large_in_magazines, account.runs_live);
     stats->cached += account.runs_cached;
     stats->fragmented = account.slabs > in_blocks ? account.slabs - in_blocks : 0;
     stats->retained = account.retained;
@@ -117,8 +131,11 @@ void hk_snapshot(hak_stats_t *stats) {
         add_heap(heap_by_id(id), stats, &sums);
     fill_events(stats);
     fill_classes(stats);
-    stats->live += sums.large_live + huge_bytes();
-    fill_resident(stats);
+    stats->live += sums.large_live - sums.large_in_magazines + huge_bytes();
+    stats->large_allocs += sums.large_pops;
+    stats->large_frees += sums.large_pushes;
+    stats->large_cache_hits += sums.large_pops;
+    fill_resident(stats, &sums);
     stats->lock_takes = sums.lock_takes;
     stats->superslabs_now = superslab_totals().superslab_count;
     stats->mapped = region_claimed_bytes() + region_area_bytes() + huge_bytes();
@@ -187,16 +204,21 @@ static bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned ind
     return false;
 }
 
-bool heap_block_is_free(const void *block, unsigned cls) {
-    const slab_t *slab = slab_of(block, cls);
+/* Looks at our own records only. */
+static bool is_block_free(const void *block, unsigned cls) {
+    bool in_slab = cls < HK_CLASS_COUNT;
+    const slab_t *slab = in_slab ? slab_of(block, cls) : NULL;
     unsigned index = class_block_index(&hk_classes[cls], block);
-    if (hardened_is_on() || slab_block_is_free(slab, index))
+    if (in_slab && slab_block_is_free(slab, index))
         return true;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        if (is_in_magazine(heap_by_id(id), block, cls) || is_in_remote_table(heap_by_id(id), slab, index))
+        if (is_in_magazine(heap_by_id(id), block, cls) || (in_slab && is_in_remote_table(heap_by_id(id), slab, index)))
             return true;
     return false;
 }
+
+/* Hardened heaps keep freed blocks in queues besides, and let no live block carry the key. */
+bool heap_block_is_free(const void *block, unsigned cls) { return hardened_is_on() || is_block_free(block, cls); }
 
 /* --- What an address is --------------------------------------------------------------------------------------------------- */
 
@@ -209,15 +231,16 @@ static void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out
     out->block_size = hk_class_info[cls].block_size;
     out->block = slab_base(slab) + index * out->block_size;
     out->owner = entry >> 8;
-    uint64_t key = ((const uint64_t *)out->block)[1] ^ heap_pool()->front.secret;
-    out->is_free = slab_block_is_free(slab, index) || key == (uintptr_t)out->block;
+    out->is_free = is_block_free(out->block, cls);
 }
 
 static void describe_large(const void *ptr, hk_description_t *out) {
     out->where = HK_WHERE_LARGE;
     out->block = large_start(ptr);
     out->block_size = large_size(out->block);
-    out->is_free = !large_is_live(out->block);
+    uint32_t entry = map_lookup(out->block);
+    bool tagged = entry != HK_MAP_RUN_HEAD && entry != 0;
+    out->is_free = !large_is_live(out->block) || (tagged && is_block_free(out->block, entry & HK_MAP_CLASS_MAX));
 }
 
 static bool describe_outside(const void *ptr, hk_description_t *out) {
@@ -229,7 +252,7 @@ static bool describe_outside(const void *ptr, hk_description_t *out) {
         out->where = HK_WHERE_METADATA;
         return true;
     }
-    if (!huge_find(ptr, &start, &size))
+    if (!huge_find_try(ptr, &start, &size))
         return false;
     out->where = HK_WHERE_HUGE;
     out->block = start;
@@ -241,7 +264,7 @@ bool hk_describe(const void *ptr, hk_description_t *out) {
     *out = (hk_description_t){.where = HK_WHERE_NOT_OURS};
     size_t slot = map_slot(ptr);
     uint32_t entry = slot < map_count() ? map_entry(slot) : 0;
-    if (entry == HK_MAP_RUN_HEAD || entry == HK_MAP_RUN_BODY)
+    if (map_is_run(entry))
         describe_large(ptr, out);
     else if (entry != 0)
         describe_slab(ptr, entry, out);

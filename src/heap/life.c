@@ -30,7 +30,7 @@ static _Thread_local bool thread_over __attribute__((tls_model("initial-exec")))
 static hk_lock_t init_lock = HK_LOCK_INIT(HK_RANK_INIT);
 static _Atomic uint32_t init_state; /* written under init_lock */
 static hk_lock_t hooks_lock = HK_LOCK_INIT(HK_RANK_INIT);
-static bool hooks_done; /* guarded by hooks_lock */
+static _Atomic uint32_t hooks_state; /* written under hooks_lock */
 
 /* Guarded by list_lock; id_limit is also read without it. */
 static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
@@ -63,7 +63,8 @@ static bool init_locked(void) {
     map_init();
     classes_init();
     sys_random(&secret, sizeof secret);
-    hardened_init();
+    if (hk_option(HK_OPT_SAFE) >= 2)
+        hardened_init((int)hk_option(HK_OPT_SAFE));
     heap_prepare(heap_pool(), HK_OWNER_POOL, HK_RANK_POOL_HEAP);
     heap_maintain_init();
     return true;
@@ -112,9 +113,11 @@ static void before_fork(void) {
     hk_lock(&hk_superslab_lock);
     hk_lock(&hk_region_lock);
     hk_lock(&hk_meta_lock);
+    atomic_store_explicit(&hk_fork_owner, &hk_thread_self, memory_order_relaxed);
 }
 
 static void release_all(void) {
+    atomic_store_explicit(&hk_fork_owner, NULL, memory_order_relaxed);
     hk_unlock(&hk_meta_lock);
     hk_unlock(&hk_region_lock);
     hk_unlock(&hk_superslab_lock);
@@ -140,7 +143,10 @@ static void after_fork_in_child(void) {
         orphans++;
     }
     atomic_fetch_add_explicit(&orphan_count, orphans, memory_order_relaxed);
+    /* Another thread may have been asking for the hooks; it holds nothing here any more. */
+    hooks_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_INIT);
     release_all();
+    superslab_after_fork();
     heap_maintain_after_fork(true);
 }
 
@@ -164,7 +170,8 @@ static heap_t *take_unused_locked(void) {
 
 /* Empties a heap whose thread is over and makes its id usable again. */
 static void heap_retire(heap_t *h) {
-    hardened_drain(h);
+    if (hardened_is_on())
+        hardened_drain(h);
     heap_remote_post_all(h);
     magazine_drop_all(h);
     (void)large_cache_trim(&h->large, 0, 0);
@@ -215,11 +222,14 @@ static void thread_ends(void *value) {
 
 /* Hooks are asked for once, by a thread that has its heap: libc may allocate for them. Others wait for the thread key. */
 static void ensure_hooks(void) {
+    /* Acquire: pairs with the release below, so that the thread key is there. */
+    if (hk_likely(atomic_load_explicit(&hooks_state, memory_order_acquire) != 0))
+        return;
     hk_lock(&hooks_lock);
-    if (!hooks_done) {
-        hooks_done = true;
+    if (atomic_load_explicit(&hooks_state, memory_order_relaxed) == 0) {
         (void)libc_thread_hooks_init(thread_ends);
         (void)libc_fork_hooks_init(before_fork, after_fork_in_parent, after_fork_in_child);
+        atomic_store_explicit(&hooks_state, 1, memory_order_release);
     }
     hk_unlock(&hooks_lock);
 }

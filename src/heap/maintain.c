@@ -102,7 +102,7 @@ static void helper_run(void *unused) {
     (void)unused;
     for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
         sys_futex_wait(&helper_stop, 0, round_ms());
-        if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0)
+        if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0 || sys_helper_outlived_credentials())
             break;
         idle = helper_round() ? 0 : idle + 1;
     }
@@ -116,7 +116,7 @@ static bool wait_until_gone(void) {
         uint32_t alive = atomic_load_explicit(&helper_alive, memory_order_acquire);
         if (alive == 0)
             return true;
-        sys_futex_wait(&helper_alive, alive, HELPER_STOP_WAIT_MS);
+        sys_futex_wait_shared(&helper_alive, alive, HELPER_STOP_WAIT_MS);
     }
     return false;
 }
@@ -124,7 +124,9 @@ static bool wait_until_gone(void) {
 static HK_COLD void helper_start(void) {
     if (!hk_try_lock(&helper_lock))
         return;
-    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 && wait_until_gone()) {
+    /* The last helper's stack may still be in use: the next free tries again. */
+    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 &&
+        atomic_load_explicit(&helper_alive, memory_order_acquire) == 0) {
         if (helper_stack == NULL)
             helper_stack = sys_map(HELPER_STACK_BYTES);
         atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
@@ -153,7 +155,8 @@ void heap_memory_freed(const heap_t *h) {
 }
 
 void heap_memory_freed_much(void) {
-    if (atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 || purge_age_ms() == UINT64_MAX)
+    if (atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 || purge_age_ms() == UINT64_MAX ||
+        sys_purge_refused() || hk_locks_are_open())
         return;
     if (purge_age_ms() == 0 && !limit_is_near())
         (void)superslab_purge(SIZE_MAX);
@@ -181,7 +184,9 @@ void heap_maintain_after_fork(bool in_child) {
         pressure_after_fork_in_child();
     }
     hk_unlock(&helper_lock);
-    heap_memory_freed(NULL);
+    /* In the child no helper starts by itself: a child may have to be single-threaded for a while (unshare(2)). */
+    if (!in_child)
+        heap_memory_freed(NULL);
 }
 
 void heap_maintain_init(void) { superslab_set_floor((size_t)hk_option(HK_OPT_WARMUP)); }
@@ -201,7 +206,8 @@ void heap_warm_up(size_t bytes) {
     heap_t *h = heap_current();
     if (h == NULL)
         return;
-    fill_magazines(h);
+    if (!hardened_is_on())
+        fill_magazines(h);
     size_t count = (bytes + HK_SUPERSLAB_SIZE - 1) >> HK_SUPERSLAB_SHIFT;
     slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
     size_t got = 0;
@@ -217,7 +223,7 @@ void heap_warm_up(size_t bytes) {
 
 void heap_at_exit(void) {
     heap_front_t *front = hk_front;
-    if (front != &hk_no_heap)
+    if (hardened_is_on() && front != &hk_no_heap)
         hardened_drain((heap_t *)front);
 }
 
@@ -225,7 +231,8 @@ void heap_at_exit(void) {
 
 void heap_tick(heap_t *h) {
     h->front.countdown = HEAP_TICK_BYTES;
-    heap_remote_post_all(h);
+    if (h->remote_pending_bytes > 0)
+        heap_remote_post_all(h);
     magazine_tick(h);
     heap_lock(h);
     heap_drain_locked(h);
@@ -241,6 +248,8 @@ size_t heap_relieve(void) {
 }
 
 size_t heap_trim_all(void) {
+    if (!heap_system_ready())
+        return 0;
     heap_t *h = heap_current();
     if (h != NULL) {
         heap_remote_post_all(h);

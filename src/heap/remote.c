@@ -61,7 +61,7 @@ bool heap_remote_post_one(slab_t *slab, unsigned index) {
 
 void heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits) { (void)post(slab, word, bits); }
 
-bool heap_remote_add(heap_t *h, slab_t *slab, unsigned index) {
+bool heap_remote_add(heap_t *h, slab_t *slab, unsigned cls, unsigned index) {
     uint64_t key = (uint64_t)slab_slot(slab) << 6 | index / 64;
     uint64_t bit = UINT64_C(1) << (index % 64);
     remote_entry_t *entry = &h->remote_table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
@@ -71,9 +71,10 @@ bool heap_remote_add(heap_t *h, slab_t *slab, unsigned index) {
     if (entry->bits & bit)
         return false;
     entry->key = key;
+    atomic_signal_fence(memory_order_release); /* for the child of a fork: the key before the bits */
     entry->bits |= bit;
-    h->class_stats[slab->cls].freed_remote++;
-    h->remote_pending_bytes += hk_class_info[slab->cls].block_size;
+    h->class_stats[cls].freed_remote++;
+    h->remote_pending_bytes += hk_class_info[cls].block_size;
     if (h->remote_pending_bytes > REMOTE_PENDING_BYTES_MAX)
         heap_remote_post_all(h);
     return true;

@@ -24,7 +24,7 @@ bool slab_walk_hold(slab_walk_t *walk, uint32_t owner) {
 
 slab_t *slab_walk_at(slab_walk_t *walk, slot_t slot) {
     uint32_t entry = map_entry(slot);
-    if (entry == 0 || entry == HK_MAP_RUN_HEAD || entry == HK_MAP_RUN_BODY)
+    if (entry == 0 || map_is_run(entry))
         return NULL;
     if ((slot & (hk_class_info[entry & HK_MAP_CLASS_MAX].slab_slots - 1u)) != 0 || !slab_walk_hold(walk, entry >> 8))
         return NULL;

@@ -60,8 +60,6 @@ static sys_range_t pages_of_run(const slab_t *slab, unsigned first, unsigned end
     size_t page = sys_page_size(), size = info->block_size;
     size_t from = hk_align_up(first * size, page);
     size_t to = end == slab->block_count ? (size_t)info->slab_slots << HK_SLOT_SHIFT : hk_align_down(end * size, page);
-    if (slab->zeroed)
-        to = hk_min(to, hk_align_up(slab->fresh * size, page));
     return (sys_range_t){slab_base(slab) + from, to > from ? to - from : 0};
 }
 

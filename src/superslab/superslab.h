@@ -33,10 +33,11 @@ typedef struct superslab {
     uint32_t dirty_next;       /* dirty queue */
     uint8_t order, free_count; /* the bin it is in */
     bool binned, queued;
-    bool dense;  /* for slots whose every page will be used: may ask for huge pages */
-    bool huge;   /* its mapping was advised to use huge pages; outlives the superslab */
-    bool in_use; /* known to the pool: it holds slots or is in a bin */
-    uint8_t padding[37];
+    bool dense;            /* for slots whose every page will be used: may ask for huge pages */
+    bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
+    bool in_use;           /* known to the pool: it holds slots or is in a bin */
+    uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
+    uint8_t padding[31];
 } superslab_t;
 
 _Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");
@@ -80,6 +81,12 @@ void superslab_set_floor(size_t bytes);
 
 /* Supplies the pages of fresh slots ahead of use, as HAKMEM_PREFAULT says. Call it without locks or under a heap's. */
 void slots_prefault(slot_t first, size_t count);
+
+/* In the child of a fork: slots that were on their way to the kernel come back. */
+void superslab_after_fork(void);
+
+/* Waits a little while slots are on their way to the kernel and back. False when there are none. */
+bool superslab_wait_purge(void);
 
 /* Dirty bytes waiting, without a lock. */
 size_t superslab_dirty_bytes(void);
