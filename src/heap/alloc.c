@@ -73,7 +73,8 @@ static void *large_class_alloc(heap_t *h, size_t size) {
     if (block != NULL || !magazine_wants_large(h, cls))
         return block;
     bool zeroed;
-    block = large_alloc(&h->large, (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT, 1, &zeroed);
+    size_t run_size = (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT;
+    block = limit_allows(run_size) ? large_alloc(&h->large, run_size, 1, &zeroed) : NULL;
     if (block == NULL)
         return NULL;
     large_tag(block, h->front.id, cls);

@@ -12,6 +12,7 @@ enum {
     NEAR_TENTHS = 9,
     FAR_TENTHS = 8,
     STEP_BYTES_MIN = 256 << 10,
+    STEP_SHARE = 128, /* of the limit: how far use may grow between two looks near it */
 };
 #define FIRST_LOOK_BYTES (32 * HK_MIB)
 
@@ -63,12 +64,13 @@ bool limit_look(size_t more) {
     bool allowed = more <= hard && use <= hard - more;
     if (!allowed)
         hk_count(limit_refusals);
-    size_t then = allowed ? use + more : use;
-    note_near(then, soft);
+    note_near(allowed ? use + more : use, soft);
+    /* What is resident is less than what is taken, but may grow without that. */
     size_t next = limit_is_near() ? hard : soft / 10 * NEAR_TENTHS;
-    size_t step = next > then ? (next - then) / 2 : 0;
-    size_t taken = superslab_taken_bytes() + huge_bytes() + (allowed ? more : 0);
-    atomic_store_explicit(&hk_limit_check_at, taken + hk_max(step, STEP_BYTES_MIN), memory_order_relaxed);
+    size_t taken = superslab_taken_bytes() + huge_bytes() + more;
+    size_t step = hk_max(next / STEP_SHARE, STEP_BYTES_MIN);
+    size_t check_at = !allowed ? 0 : taken < next ? next : taken + step;
+    atomic_store_explicit(&hk_limit_check_at, check_at, memory_order_relaxed);
     return allowed;
 }
 

@@ -6,8 +6,8 @@
  *   NEAR: memory is given back at once, magazines are small, no run is cached
  *   a request that takes use beyond hard is refused; the caller trims and asks once more
  *
- * What is taken from the pool is counted anyway; only when that count passes `check_at` is the kernel asked for what is
- * resident, and `check_at` moves on by half of the way to the next limit. The cgroup is read at the first such look, at
+ * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel asked
+ * for what is resident; from there on every 128th part of the limit. The cgroup is read at the first such look, at
  * 32 MiB: small programs never do.
  *
  * Any thread, with or without a heap's lock.
