@@ -65,9 +65,10 @@ bool limit_look(size_t more) {
     if (!allowed)
         hk_count(limit_refusals);
     note_near(allowed ? use + more : use, soft);
-    /* What is resident is less than what is taken, but may grow without that. */
+    /* What is resident may be more than what is taken (code, stacks), or less and then grow without that. */
     size_t next = limit_is_near() ? hard : soft / 10 * NEAR_TENTHS;
     size_t taken = superslab_taken_bytes() + huge_bytes() + more;
+    next -= hk_min(next, use + more > taken ? use + more - taken : 0);
     size_t step = hk_max(next / STEP_SHARE, STEP_BYTES_MIN);
     size_t check_at = !allowed ? 0 : taken < next ? next : taken + step;
     atomic_store_explicit(&hk_limit_check_at, check_at, memory_order_relaxed);

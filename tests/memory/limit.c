@@ -37,7 +37,7 @@ static void drop(unsigned count) {
 static void hard(size_t size) {
     unsigned count = fill(size, 400 * TEST_MIB);
     long kib = test_rss_kib();
-    CHECK_SAY(kib < 206 * 1024, "%ld KiB resident with blocks of %zu", kib, size);
+    CHECK_SAY(kib < 208 * 1024, "%ld KiB resident with blocks of %zu", kib, size);
     CHECK_SAY(count * size > 150 * TEST_MIB, "refused after %zu bytes", count * size);
     CHECK(malloc(300 * TEST_MIB) == NULL && errno == ENOMEM);
     drop(count);
