@@ -75,6 +75,12 @@ bool limit_look(size_t more) {
     return allowed;
 }
 
+void limit_follow(void) {
+    bool looked = atomic_load_explicit(&cgroup_is_read, memory_order_relaxed);
+    if (looked && atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed) != SIZE_MAX)
+        (void)limit_look(0);
+}
+
 void hk_limit_changed(void) {
     if (map_count() == 0)
         return; /* not started, and this must not start it: options are closed by that */

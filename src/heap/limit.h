@@ -32,6 +32,9 @@ HK_INLINE bool limit_allows(size_t more) {
     return hk_likely(taken < atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed)) || limit_look(more);
 }
 
+/* Memory went back: looks anew if there is a limit. */
+void limit_follow(void);
+
 HK_INLINE bool limit_is_near(void) { return atomic_load_explicit(&hk_limit_near, memory_order_relaxed); }
 
 /* The limits in force; SIZE_MAX is none. */

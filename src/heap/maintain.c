@@ -77,8 +77,7 @@ static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
 /* True when there is something left to do. */
 static bool helper_round(void) {
     uint64_t now = sys_now_ms();
-    if (limit_is_near())
-        (void)limit_look(0);
+    limit_follow();
     uint64_t age = purge_age_ms();
     if (age == UINT64_MAX || !hk_try_lock(&round_lock))
         return false;

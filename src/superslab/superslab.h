@@ -91,7 +91,7 @@ bool superslab_wait_purge(void);
 /* Dirty bytes waiting, without a lock. */
 size_t superslab_dirty_bytes(void);
 
-/* Bytes of slots that are taken or dirty, without a lock: an upper bound of what is resident in superslabs. */
+/* Bytes of slots that are taken or dirty, but not those on their way to the kernel; without a lock. */
 size_t superslab_taken_bytes(void);
 
 /* Free slots (dirty or not) and superslabs in use, for statistics. */
