@@ -39,11 +39,13 @@ typedef struct hk_lock {
  * may allocate: for them the locks are open. Written by the forking thread and by its child; NULL otherwise, so that the
  * helper thread never gets to look at thread-local storage. */
 extern const void *_Atomic hk_fork_owner;
-extern _Thread_local char hk_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* An address that is this thread's own. A function, so that no compiler reads thread-local storage before it must. */
+const void *hk_thread_self(void);
 
 HK_INLINE bool hk_locks_are_open(void) {
     const void *owner = atomic_load_explicit(&hk_fork_owner, memory_order_relaxed);
-    return hk_unlikely(owner != NULL) && owner == &hk_thread_self;
+    return hk_unlikely(owner != NULL) && owner == hk_thread_self();
 }
 
 /* Lock statistics, process-wide, relaxed. */

@@ -184,10 +184,15 @@ static bool is_in_magazine(const heap_t *h, const void *block, unsigned cls) {
 
 static bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned index) {
     uint64_t key = (uint64_t)slab_slot(slab) << 6 | index / 64;
-    for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++)
-        if (__atomic_load_n(&h->remote_table[i].key, __ATOMIC_RELAXED) == key &&
-            (__atomic_load_n(&h->remote_table[i].bits, __ATOMIC_RELAXED) >> (index % 64) & 1) != 0)
+    for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++) {
+        const remote_entry_t *entry = &h->remote_table[i];
+        if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != key)
+            continue;
+        uint64_t bits = __atomic_load_n(&entry->bits, __ATOMIC_ACQUIRE);
+        /* The bits are of this key if the key is still there. */
+        if ((bits >> (index % 64) & 1) != 0 && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key)
             return true;
+    }
     return false;
 }
 
