@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A slab from open to close, of every class: blocks in address order, what is known of their past, slots back when it is
+ * over.
+ */
+#include "rooms.h"
+#include "slab/slab.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
+
+enum { OWNER = 5 };
+
+static void *blocks[4096];
+
+static slab_t *open_slab(unsigned cls) {
+    bool reused;
+    slab_t *slab = slab_open(cls, OWNER, &reused);
+    CHECK(slab != NULL);
+    CHECK_EQ(slab->free_count, hk_class_info[cls].block_count);
+    CHECK_EQ(atomic_load(&slab->state), SLAB_OPEN);
+    CHECK_EQ(atomic_load(&slab->owner), OWNER);
+    CHECK(slab_is_empty(slab));
+    CHECK_EQ(slab_check(slab), 0);
+    CHECK_EQ(reused, !slab->zeroed);
+    return slab;
+}
+
+static void give(slab_t *slab, void *block) {
+    unsigned index = class_block_index(&hk_classes[slab->cls], block);
+    CHECK_EQ(slab_give(slab, index / 64, UINT64_C(1) << (index % 64)), 0);
+}
+
+static void close_slab(slab_t *slab) {
+    slot_t slot = slab_slot(slab);
+    slab_close(slab);
+    CHECK_EQ(map_entry(slot), 0);
+    CHECK_EQ(atomic_load(&slab->state), SLAB_CLOSED);
+    CHECK_EQ(atomic_load(&slab->owner), HK_OWNER_NONE);
+    CHECK_EQ(superslab_check(), 0);
+}
+
+static void whole(unsigned cls) {
+    const size_class_info_t *info = &hk_class_info[cls];
+    slab_t *slab = open_slab(cls);
+    unsigned count = info->block_count;
+    CHECK_EQ((uintptr_t)slab_base(slab) % ((size_t)info->slab_slots * HK_SLOT_SIZE), 0);
+    CHECK_EQ(slab_take(slab, blocks + 4096, 4096), count);
+    CHECK_EQ(slab_take(slab, blocks, 1), 0);
+    CHECK_EQ(slab->free_count, 0);
+    CHECK_EQ(slab_check(slab), 0);
+    for (unsigned i = 0; i < count; i++) {
+        char *block = blocks[4095 - i];
+        CHECK(block == slab_base(slab) + (size_t)i * info->block_size);
+        CHECK(slab_of(block, cls) == slab && slab_of(block + info->block_size - 1, cls) == slab);
+        CHECK_EQ(map_lookup(block), OWNER << 8 | cls);
+        CHECK(!slab_block_is_free(slab, i));
+        block[0] = block[info->block_size - 1] = 1;
+    }
+    for (unsigned i = 0; i < count; i += 2)
+        give(slab, blocks[4095 - i]);
+    CHECK_EQ(slab->free_count, (count + 1) / 2);
+    CHECK_EQ(slab_check(slab), 0);
+    /* Holes are filled in address order. */
+    unsigned got = slab_take(slab, blocks + 2048, 3);
+    CHECK_EQ(got, 3);
+    for (unsigned i = 0; i < got; i++)
+        CHECK(blocks[2047 - i] == slab_base(slab) + (size_t)2 * i * info->block_size);
+    for (unsigned i = 0; i < got; i++)
+        give(slab, blocks[2047 - i]);
+    for (unsigned i = 1; i < count; i += 2)
+        give(slab, slab_base(slab) + (size_t)i * info->block_size);
+    CHECK(slab_is_empty(slab));
+    close_slab(slab);
+}
+
+/* Blocks that were never handed out read as zeros, as long as the slots did when the slab was opened. */
+static void past(void) {
+    enum { CLS = 63, SIZE = 1024 };
+    (void)superslab_purge(sys_now_ms(), 0);
+    slab_t *slab = open_slab(CLS);
+    CHECK(slab->zeroed);
+    block_past_t was;
+    void *first = slab_take_one(slab, &was);
+    CHECK(was == BLOCK_ZEROED && all_zeros(first, SIZE));
+    memset(first, 1, SIZE);
+    CHECK_EQ(slab_take(slab, blocks + 10, 10), 10);
+    CHECK_EQ(slab->fresh, 11);
+    give(slab, first);
+    give(slab, blocks[0]);
+    CHECK(slab_take_one(slab, &was) == first && was == BLOCK_RECYCLED);
+    CHECK(slab_take_one(slab, &was) == blocks[0] && was == BLOCK_RECYCLED);
+    void *next = slab_take_one(slab, &was);
+    CHECK(next == slab_base(slab) + 11 * SIZE && was == BLOCK_ZEROED && all_zeros(next, SIZE));
+    for (unsigned i = 0; i < 12; i++)
+        give(slab, slab_base(slab) + (size_t)i * SIZE);
+    CHECK_EQ(slab->fresh, 12);
+    CHECK_EQ(slab_check(slab), 0);
+    close_slab(slab);
+    CHECK(superslab_dirty_bytes() >= HK_SLOT_SIZE);
+    slab_t *again = open_slab(CLS);
+    CHECK(again == slab && !again->zeroed);
+    (void)slab_take_one(again, &was);
+    CHECK(was == BLOCK_FRESH);
+    give(again, slab_base(again));
+    close_slab(again);
+    /* One of which no block was ever handed out leaves its slots as clean as they were. */
+    (void)superslab_purge(sys_now_ms(), 0);
+    slab = open_slab(CLS);
+    CHECK(slab->zeroed);
+    close_slab(slab);
+    CHECK_EQ(superslab_dirty_bytes(), 0);
+}
+
+static void doubled(void) {
+    slab_t *slab = open_slab(0);
+    CHECK_EQ(slab_take(slab, blocks + 200, 200), 200);
+    CHECK_EQ(slab_give(slab, 1, 0xff), 0);
+    CHECK_EQ(slab_give(slab, 1, 0x3c0), 0xc0);
+    CHECK_EQ(slab->free_count, 4096 - 190);
+    CHECK(slab_block_is_free(slab, 64 + 9) && !slab_block_is_free(slab, 64 + 10));
+    CHECK_EQ(slab->word_hint, 1);
+    CHECK_EQ(slab_check(slab), 0);
+    CHECK_EQ(slab_give(slab, 0, UINT64_MAX), 0);
+    CHECK_EQ(slab_give(slab, 1, UINT64_MAX << 10), 0);
+    CHECK_EQ(slab_give(slab, 2, UINT64_MAX), 0);
+    CHECK_EQ(slab_give(slab, 3, UINT64_C(0xff)), 0);
+    CHECK_EQ(slab_check(slab), 0);
+    close_slab(slab);
+}
+
+static void owners_and_use(void) {
+    unsigned cls = HK_CLASS_COUNT - 1;
+    slab_t *slab = open_slab(cls);
+    slab_set_owner(slab, 9);
+    for (unsigned i = 0; i < hk_class_info[cls].slab_slots; i++)
+        CHECK_EQ(map_entry(slab_slot(slab) + i), 9 << 8 | cls);
+    CHECK_EQ(slab_check(slab), 0);
+    slab_note_full(slab);
+    slab_note_full(slab);
+    close_slab(slab);
+}
+
+/* Opening and closing for ever takes no more memory. */
+static void steady(void) {
+    size_t areas = 0;
+    for (unsigned i = 0; i < 200; i++) {
+        slab_t *a = open_slab(0), *b = open_slab(20), *c = open_slab(HK_CLASS_COUNT - 9);
+        if (i == 5)
+            areas = region_area_bytes() + region_claimed_bytes();
+        close_slab(a);
+        close_slab(c);
+        close_slab(b);
+    }
+    CHECK_EQ(region_area_bytes() + region_claimed_bytes(), areas);
+}
+
+int main(void) {
+    start_slab();
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
+        whole(cls);
+    past();
+    doubled();
+    owners_and_use();
+    steady();
+    superslab_totals_t totals = superslab_totals();
+    CHECK_EQ(totals.free_slots, totals.superslab_count * HK_SLOTS_PER_SUPERSLAB);
+    return CHECK_PASS;
+}
