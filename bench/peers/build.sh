@@ -119,6 +119,11 @@ unpack_deb() {
     (cd "$dir" && apt-get -qq download "$1" && dpkg-deb -x ./*.deb . && rm -f ./*.deb && touch .complete)
 }
 
+# A fresh machine has no package lists yet.
+refresh_lists() {
+    [ -n "$(deb_version libjemalloc2)" ] || apt-get -qq update >"$log/apt-update.log" 2>&1
+}
+
 deb_version() { apt-cache policy "$1" 2>/dev/null | sed -n 's/ *Candidate: //p'; }
 
 build_deb() { # package, file name inside it, name under build/peers
@@ -192,6 +197,11 @@ mkdir -p "$out" "$log"
 : >"$manifest.new"
 fetch_sources || echo "peers: the crates could not be fetched; peers built from them are missing" >&2
 crate_peers
+refresh_lists
 debian_peers
+# Peers that were not asked for keep the line they have.
+[ -f "$manifest" ] && awk -F '\t' 'NR == FNR { new[$1] = 1; next } !($1 in new)' "$manifest.new" "$manifest" >"$manifest.old"
+cat "$manifest.old" >>"$manifest.new" 2>/dev/null
+rm -f "$manifest.old"
 mv "$manifest.new" "$manifest"
 echo "peers: $(awk -F '\t' '$3 != ""' "$manifest" | wc -l) ready, listed in build/peers/manifest.tsv"

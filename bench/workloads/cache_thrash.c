@@ -8,18 +8,11 @@ typedef struct {
     size_t iterations, size, repetitions;
 } worker;
 
-static void scribble(volatile char *block, size_t size, size_t repetitions) {
-    for (size_t r = 0; r < repetitions; r++)
-        for (size_t i = 0; i < size; i++)
-            block[i] = (char)(block[i] + 1);
-}
-
 static void work(void *argument) {
     worker *self = argument;
     for (size_t i = 0; i < self->iterations; i++) {
         char *block = bench_malloc(self->size);
-        memset(block, 0, self->size);
-        scribble(block, self->size, self->repetitions);
+        bench_scribble(block, self->size, self->repetitions);
         free(block);
     }
 }

@@ -79,6 +79,14 @@ static inline void bench_touch_ends(void *block, size_t size) {
 
 static inline void bench_touch_first(void *block) { *(volatile char *)block = 1; }
 
+// Writes every byte again and again: quick in a cache line of one's own, slow in one that another thread writes too.
+static inline void bench_scribble(char *block, size_t size, size_t repetitions) {
+    volatile char *bytes = (volatile char *)memset(block, 0, size);
+    for (size_t r = 0; r < repetitions; r++)
+        for (size_t i = 0; i < size; i++)
+            bytes[i] = (char)(bytes[i] + 1);
+}
+
 static inline void bench_fail(const char *what) {
     fprintf(stderr, "workload: %s\n", what);
     exit(3);

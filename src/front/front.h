@@ -26,7 +26,7 @@ HK_INLINE void *front_pop(heap_front_t *front, bin_t *bin, size_t size, bool mid
     size_t count = BIN_COUNT(state);
     if (hk_unlikely(count == 0))
         return slow(size);
-    if (hk_unlikely((front->countdown -= (int64_t)size) < 0))
+    if (hk_unlikely((front->countdown -= mid ? HEAP_TICK_MID_BYTES : (int64_t)size) < 0))
         return slow(size);
     void **block = bin->slots[count - 1];
     atomic_store_explicit(&bin->state, state + BIN_POP, memory_order_relaxed);
@@ -42,7 +42,7 @@ HK_INLINE void *front_malloc_or(size_t size, void *(*slow)(size_t)) {
     size_t size_minus_1 = size - 1; /* 0 becomes the largest size: the slow path knows it */
     if (hk_likely(size_minus_1 < HK_TINY_MAX))
         return front_pop(front, front_bin(front, size_minus_1 & ~(size_t)15), size, false, slow);
-    if (hk_likely(size_minus_1 < HK_MID_MAX))
+    if (hk_likely(size_minus_1 < HK_BIN_MAX))
         return front_pop(front, front_bin(front, (size_t)class_of_mid(size_minus_1) << 4), size, true, slow);
     return slow(size);
 }

@@ -54,6 +54,39 @@ static void *borrow(heap_t *h, unsigned cls) {
     return NULL;
 }
 
+/* Large classes whose thread uses them again and again go through a magazine; their runs are tagged. */
+static void *large_class_alloc(heap_t *h, size_t size) {
+    if (h == NULL || size > HK_BIN_MAX)
+        return NULL;
+    unsigned cls = class_of(size);
+    if (h->front.countdown < 0)
+        heap_tick(h);
+    void *block = magazine_take_large(h, cls);
+    if (block != NULL || !magazine_wants_large(h, cls))
+        return block;
+    bool zeroed;
+    block = large_alloc(&h->large, (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT, 1, &zeroed);
+    if (block == NULL)
+        return NULL;
+    large_tag(block, h->front.id, cls);
+    heap_lock(h);
+    h->class_stats[cls].refilled++;
+    h->class_stats[cls].pops++;
+    heap_unlock(h);
+    return block;
+}
+
+/* The run leaves the magazines' way, for good; `entry` is its head's. */
+static void untag(heap_t *h, void *block, uint32_t entry) {
+    if (entry == HK_MAP_RUN_HEAD)
+        return;
+    large_tag(block, HK_OWNER_NONE, 0);
+    heap_t *counts = h != NULL ? h : heap_pool();
+    heap_lock(counts);
+    counts->class_stats[entry & HK_MAP_CLASS_MAX].freed_remote++;
+    heap_unlock(counts);
+}
+
 static void *class_alloc(heap_t *h, unsigned cls) {
     if (h != NULL && h->front.countdown < 0)
         heap_tick(h);
@@ -86,7 +119,9 @@ void *heap_malloc_slow(size_t size) {
         return hardened_alloc(h, HK_ALIGNMENT, size, false);
     if (size > HK_MID_MAX) {
         bool zeroed;
-        void *big = heap_big_alloc(h, size, 1, &zeroed);
+        void *big = large_class_alloc(h, size);
+        if (big == NULL)
+            big = heap_big_alloc(h, size, 1, &zeroed);
         return hk_likely(big != NULL) ? big : fail();
     }
     unsigned cls = class_of(size + (size == 0));
@@ -116,7 +151,7 @@ static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     uint64_t state = atomic_load_explicit(&h->front.bins[cls].state, memory_order_relaxed);
     if (BIN_COUNT(state) > 0)
         return magazine_alloc(h, cls);
-    block_past_t past = BLOCK_RECYCLED;
+    block_past_t past = BLOCK_USED;
     void **block = heap_take_one(h, cls, &past);
     if (block != NULL)
         block[1] = NULL;
@@ -130,9 +165,11 @@ void *heap_calloc_slow(size_t size) {
         return hardened_alloc(h, HK_ALIGNMENT, size, true);
     bool zeroed = false;
     void *block;
-    if (size > HK_MID_MAX)
-        block = heap_big_alloc(h, size, 1, &zeroed);
-    else if (size < CALLOC_DIRECT_MIN || h == NULL)
+    if (size > HK_MID_MAX) {
+        block = h != NULL && size <= HK_BIN_MAX ? magazine_take_large(h, class_of(size)) : NULL;
+        if (block == NULL)
+            block = heap_big_alloc(h, size, 1, &zeroed);
+    } else if (size < CALLOC_DIRECT_MIN || h == NULL)
         block = class_alloc(h, class_of(size + (size == 0)));
     else
         block = direct_alloc(h, class_of(size), &zeroed);
@@ -152,6 +189,8 @@ void heap_free_full(void *block, uint32_t cls) {
 }
 
 static void *block_start(const void *address, unsigned cls) {
+    if (cls >= HK_CLASS_COUNT)
+        return large_start(address);
     const slab_t *slab = slab_of(address, cls);
     unsigned index = class_block_index(&hk_classes[cls], address);
     return slab_base(slab) + (size_t)index * hk_class_info[cls].block_size;
@@ -217,6 +256,11 @@ static void free_large(void *block, const void *caller) {
         misuse_interior("free", block, start, large_size(start), caller);
         return;
     }
+    uint32_t entry = map_lookup(block);
+    bool in_magazine = entry != HK_MAP_RUN_HEAD && !slab_block_is_good("free", block, entry & HK_MAP_CLASS_MAX, caller);
+    if (in_magazine)
+        return;
+    untag(h, block, entry);
     if (!large_free(cache, block)) {
         misuse_double_free("free", block, size, caller);
         return;
@@ -264,11 +308,11 @@ void heap_free_other(void *block) {
     if (block == NULL)
         return;
     uint32_t entry = map_lookup(block);
-    if (entry == HK_MAP_RUN_HEAD) {
-        free_large(block, caller);
-    } else if (entry == HK_MAP_RUN_BODY) {
+    if (entry == HK_MAP_RUN_BODY) {
         void *start = large_start(block);
         misuse_interior("free", block, start, large_size(start), caller);
+    } else if (map_is_run(entry)) {
+        free_large(block, caller);
     } else if (entry != 0) {
         free_remote(block, entry & HK_MAP_CLASS_MAX, caller);
     } else if (map_slot(block) < map_count()) {
@@ -295,7 +339,8 @@ static found_t find_large(const char *verb, void *block, const void *caller) {
         misuse_interior(verb, block, start, size, caller);
     else if (!large_is_live(block))
         misuse_double_free(verb, block, size, caller);
-    else
+    else if (map_lookup(block) == HK_MAP_RUN_HEAD ||
+             slab_block_is_good(verb, block, map_lookup(block) & HK_MAP_CLASS_MAX, caller))
         return (found_t){KIND_LARGE, 0, size};
     return (found_t){KIND_NONE, 0, 0};
 }
@@ -304,7 +349,7 @@ static found_t find_large(const char *verb, void *block, const void *caller) {
 static found_t find_block(const char *verb, void *block, const void *caller) {
     uint32_t entry = map_lookup(block);
     unsigned cls = entry & HK_MAP_CLASS_MAX;
-    if (entry == HK_MAP_RUN_HEAD || entry == HK_MAP_RUN_BODY)
+    if (map_is_run(entry))
         return find_large(verb, block, caller);
     if (entry != 0) {
         bool good = slab_block_is_good(verb, block, cls, caller);
@@ -387,6 +432,8 @@ static void *resize_in_place(void *block, size_t size, const found_t *found) {
         return stays(found, size) ? block : NULL;
     if (size <= HK_MID_MAX)
         return NULL;
+    if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
+        untag(h, block, map_lookup(block));
     if (found->kind == KIND_LARGE)
         return large_resize(h != NULL ? &h->large : &heap_pool()->large, block, size);
     return huge_resize(block, size);

@@ -80,16 +80,33 @@ static bool seal_is_whole(const void *block, size_t block_size, const void *call
     return true;
 }
 
-static void poison(void *block, size_t block_size) {
-    memset(block, FREE_BYTE, block_size);
-    ((uint64_t *)block)[1] = mix(block);
+/* The first words of a free block: what class it was freed as, and the key of the default level. */
+typedef struct free_head {
+    uint64_t words[2];
+} free_head_t;
+
+static free_head_t free_head(const void *block, unsigned cls) {
+    return (free_head_t){{~mix(block) + (cls + 1) * UINT64_C(0x9e3779b97f4a7c15), mix(block)}};
 }
 
-static void report_if_written(const void *block, size_t block_size, const void *caller) {
+static void poison(void *block, unsigned cls) {
+    memset(block, FREE_BYTE, hk_class_info[cls].block_size);
+    free_head_t head = free_head(block, cls);
+    memcpy(block, &head, sizeof head);
+}
+
+/* True when the block was freed as one of this class and its head is whole. */
+static bool is_poisoned(const void *block, unsigned cls) {
+    free_head_t head = free_head(block, cls);
+    return memcmp(block, &head, sizeof head) == 0;
+}
+
+static void report_if_written(const void *block, unsigned cls, const void *caller) {
     const unsigned char *bytes = block;
-    uint64_t key = mix(block);
+    size_t block_size = hk_class_info[cls].block_size;
+    free_head_t head = free_head(block, cls);
     for (size_t at = 0; at < block_size; at++) {
-        unsigned char expected = at >= 8 && at < 16 ? ((const unsigned char *)&key)[at - 8] : FREE_BYTE;
+        unsigned char expected = at < sizeof head ? ((const unsigned char *)&head)[at] : FREE_BYTE;
         if (bytes[at] == expected)
             continue;
         hk_misuse("write after free of", block, caller, "%zu-byte block, offset %zu", block_size, at);
@@ -106,7 +123,7 @@ static void release_oldest(heap_t *h, struct hardened_queue *q, const void *call
     q->first = (q->first + 1) % QUEUE_BLOCKS;
     q->count--;
     q->bytes -= size;
-    report_if_written(block, size, caller);
+    report_if_written(block, cls, caller);
     magazine_give_one(h, cls, block);
 }
 
@@ -153,15 +170,15 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
             errno = ENOMEM;
         return block != NULL && zero && !zeroed ? memset(block, 0, size) : block;
     }
-    block_past_t past = BLOCK_FRESH;
+    block_past_t past;
     void *block = heap_take_one(h, cls, &past);
     if (block == NULL) {
         errno = ENOMEM;
         return NULL;
     }
     size_t block_size = hk_class_info[cls].block_size;
-    if (past == BLOCK_RECYCLED)
-        report_if_written(block, block_size, __builtin_return_address(0));
+    if (is_poisoned(block, cls))
+        report_if_written(block, cls, __builtin_return_address(0));
     ((uint64_t *)block)[1] = 0;
     seal(block, block_size, size);
     return zero ? memset(block, 0, size) : block;
@@ -171,7 +188,7 @@ void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
     size_t size = hk_class_info[cls].block_size;
     if (!seal_is_whole(block, size, caller))
         return;
-    poison(block, size);
+    poison(block, cls);
     if (h == NULL)
         magazine_give_one(heap_pool(), cls, block);
     else

@@ -35,8 +35,9 @@
 enum {
     HEAP_BINS = 4, /* partial slabs by quarters of free blocks; the fullest are used first */
     HEAP_REMOTE_ENTRIES = 64,
-    HEAP_STRIDE = 12288,
-    HEAP_TICK_BYTES = 1 << 20, /* the countdown's period */
+    HEAP_STRIDE = 16384,
+    HEAP_TICK_BYTES = 4 << 20,  /* the countdown's period */
+    HEAP_TICK_MID_BYTES = 1024, /* what a block above HK_TINY_MAX counts, so that ticks stay rare whatever the size */
 };
 
 enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN };
@@ -60,7 +61,7 @@ typedef struct heap_front {
     uint32_t id;
     int64_t countdown; /* bytes until the next tick */
     uint64_t secret;   /* ^ address = key in the second word of a free block; the same in all heaps */
-    bin_t bins[HK_CLASS_COUNT];
+    bin_t bins[HK_BIN_COUNT];
 } heap_front_t;
 
 typedef struct heap_class_stats {
@@ -90,6 +91,7 @@ typedef struct heap {
     slot_t full;
     _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
     size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
+    uint64_t bins_in_use[3];     /* a bit for each magazine that has a capacity; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
@@ -100,11 +102,11 @@ typedef struct heap {
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
 
-    /* Up to here a heap is one page, which is all that a thread of few classes touches. */
     HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
+    /* Up to here a heap is one page. */
     remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
     slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
-    heap_class_stats_t class_stats[HK_CLASS_COUNT];
+    heap_class_stats_t class_stats[HK_BIN_COUNT];
 } heap_t;
 
 _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
@@ -172,6 +174,11 @@ void heap_drain_locked(heap_t *h);
 
 /* A block of the class: from the magazine, filled if need be. NULL when memory is out. */
 void *magazine_alloc(heap_t *h, unsigned cls);
+
+/* Large classes: the run on top of the magazine, or NULL; and whether the magazine took a run (its thread uses the class
+ * again and again), which is then tagged. */
+void *magazine_take_large(heap_t *h, unsigned cls);
+bool magazine_wants_large(heap_t *h, unsigned cls);
 
 /* Puts a block into its magazine, making room if need be. */
 void magazine_free(heap_t *h, unsigned cls, void *block);

@@ -20,6 +20,7 @@
 
 typedef struct sums {
     uint64_t slab_resident, large_live, large_cached, lock_takes;
+    uint64_t large_pops, large_pushes, large_in_magazines; /* of large classes: past the run cache's counters */
 } sums_t;
 
 static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
@@ -37,12 +38,20 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
     out->slab_count += stats->slab_count;
 }
 
+static void add_large_class_locked(const heap_t *h, unsigned cls, sums_t *sums) {
+    hak_class_stats_t c = {0};
+    add_class_locked(h, cls, &c);
+    sums->large_pops += c.alloc_count - h->class_stats[cls].refilled;
+    sums->large_pushes += c.free_local - h->class_stats[cls].flushed;
+    sums->large_in_magazines += c.cached_blocks * ((uint64_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT);
+}
+
 static size_t list_resident(slot_t at) {
     size_t bytes = 0, page = sys_page_size();
     for (; at != 0; at = slab_at(at)->next) {
         const slab_t *slab = slab_at(at);
         const size_class_info_t *info = &hk_class_info[slab->cls];
-        bytes += slab->zeroed ? hk_align_up((size_t)slab->fresh * info->block_size, page)
+        bytes += slab->zeroed ? hk_align_up((size_t)slab->peak_count * info->block_size, page)
                               : (size_t)info->slab_slots << HK_SLOT_SHIFT;
     }
     return bytes;
@@ -56,6 +65,8 @@ static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
         for (unsigned bin = 0; bin < HEAP_BINS; bin++)
             sums->slab_resident += list_resident(h->partial[cls][bin]);
     }
+    for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++)
+        add_large_class_locked(h, cls, sums);
     sums->slab_resident += list_resident(h->full);
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);
@@ -103,8 +114,11 @@ void hk_snapshot(hak_stats_t *stats) {
     fill_classes(stats);
     uint64_t small = stats->live + stats->cached;
     stats->fragmented = sums.slab_resident > small ? sums.slab_resident - small : 0;
-    stats->live += sums.large_live + huge_bytes();
-    stats->cached += sums.large_cached;
+    stats->live += sums.large_live - sums.large_in_magazines + huge_bytes();
+    stats->cached += sums.large_cached + sums.large_in_magazines;
+    stats->large_allocs += sums.large_pops;
+    stats->large_frees += sums.large_pushes;
+    stats->large_cache_hits += sums.large_pops;
     stats->lock_takes = sums.lock_takes;
     superslab_totals_t totals = superslab_totals();
     stats->superslabs_now = totals.superslab_count;
@@ -180,10 +194,11 @@ static bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned ind
 bool heap_block_is_free(const void *block, unsigned cls) {
     const slab_t *slab = slab_of(block, cls);
     unsigned index = class_block_index(&hk_classes[cls], block);
-    if (hardened_is_on() || slab_block_is_free(slab, index))
+    if (hardened_is_on() || (cls < HK_CLASS_COUNT && slab_block_is_free(slab, index)))
         return true;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        if (is_in_magazine(heap_by_id(id), block, cls) || is_in_remote_table(heap_by_id(id), slab, index))
+        if (is_in_magazine(heap_by_id(id), block, cls) ||
+            (cls < HK_CLASS_COUNT && is_in_remote_table(heap_by_id(id), slab, index)))
             return true;
     return false;
 }
@@ -207,7 +222,8 @@ static void describe_large(const void *ptr, hk_description_t *out) {
     out->where = HK_WHERE_LARGE;
     out->block = large_start(ptr);
     out->block_size = large_size(out->block);
-    out->is_free = !large_is_live(out->block);
+    uint64_t key = ((const uint64_t *)out->block)[1] ^ heap_pool()->front.secret;
+    out->is_free = !large_is_live(out->block) || key == (uintptr_t)out->block;
 }
 
 static bool describe_outside(const void *ptr, hk_description_t *out) {
@@ -231,7 +247,7 @@ bool hk_describe(const void *ptr, hk_description_t *out) {
     *out = (hk_description_t){.where = HK_WHERE_NOT_OURS};
     size_t slot = map_slot(ptr);
     uint32_t entry = slot < map_count() ? map_entry(slot) : 0;
-    if (entry == HK_MAP_RUN_HEAD || entry == HK_MAP_RUN_BODY)
+    if (map_is_run(entry))
         describe_large(ptr, out);
     else if (entry != 0)
         describe_slab(ptr, entry, out);

@@ -20,6 +20,8 @@ enum {
     BUDGET_BYTES_MIN = 1 << 20,
     BUDGET_SHARE = 16,
     GROW_EVENTS = 2,
+    LARGE_EVENTS = 4,
+    LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     DOUBLED_MAX = 4, /* double frees remembered for the report of one flush */
     PREFETCH_AHEAD = 4,
@@ -57,6 +59,8 @@ static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
     meta_free(old, BIN_CAPACITY(state) * sizeof *slots);
     h->magazine_bytes += capacity * (size_t)hk_class_info[cls].block_size;
     h->magazine_bytes -= BIN_CAPACITY(state) * (size_t)hk_class_info[cls].block_size;
+    uint64_t bit = UINT64_C(1) << (cls % 64);
+    h->bins_in_use[cls / 64] = capacity > 0 ? h->bins_in_use[cls / 64] | bit : h->bins_in_use[cls / 64] & ~bit;
     return true;
 }
 
@@ -109,35 +113,50 @@ static void give_word_locked(gathered_t *g, flush_report_t *report) {
         note_doubled(report, g->slab, g->word, doubled);
 }
 
+/* A block of a slab that was adopted away meanwhile goes to its owner. */
+static void give_to_owner(slab_t *slab, unsigned index, flush_report_t *report) {
+    if (!heap_remote_post_one(slab, index))
+        note_doubled(report, slab, index / 64, UINT64_C(1) << (index % 64));
+}
+
+static bool is_own(const heap_t *h, const slab_t *slab) {
+    return atomic_load_explicit(&slab->owner, memory_order_relaxed) == h->front.id;
+}
+
+/* Ends the gathering of one slab. */
+static void leave_slab_locked(heap_t *h, gathered_t *g, flush_report_t *report) {
+    if (g->bits != 0)
+        give_word_locked(g, report);
+    if (g->slab != NULL)
+        heap_settle_locked(h, g->slab);
+    g->slab = NULL;
+}
+
 static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned count, flush_report_t *report) {
-    const size_class_t *c = &hk_classes[cls];
+    const size_class_t c = hk_classes[cls];
     gathered_t g = {0};
     for (unsigned i = 0; i < count; i++) {
-        if (i + PREFETCH_AHEAD < count)
-            __builtin_prefetch(slab_of(blocks[i + PREFETCH_AHEAD], cls), 1);
         slab_t *slab = slab_of(blocks[i], cls);
-        unsigned index = class_block_index(c, blocks[i]);
+        unsigned index = class_block_index(&c, blocks[i]);
         uint64_t bit = UINT64_C(1) << (index % 64);
         if (slab == g.slab && index / 64 == g.word && (g.bits & bit) == 0) {
             g.bits |= bit;
             continue;
         }
-        if (g.bits != 0)
+        if (slab != g.slab) {
+            leave_slab_locked(h, &g, report);
+            if (i + PREFETCH_AHEAD < count)
+                __builtin_prefetch(slab_of(blocks[i + PREFETCH_AHEAD], cls), 1);
+            if (hk_unlikely(!is_own(h, slab))) {
+                give_to_owner(slab, index, report);
+                continue;
+            }
+        } else if (g.bits != 0) {
             give_word_locked(&g, report);
-        if (g.slab != NULL && g.slab != slab)
-            heap_settle_locked(h, g.slab);
-        g = (gathered_t){0};
-        if (hk_unlikely(atomic_load_explicit(&slab->owner, memory_order_relaxed) != h->front.id)) {
-            if (!heap_remote_post_one(slab, index))
-                note_doubled(report, slab, index / 64, bit);
-            continue;
         }
         g = (gathered_t){slab, index / 64, bit};
     }
-    if (g.bits != 0)
-        give_word_locked(&g, report);
-    if (g.slab != NULL)
-        heap_settle_locked(h, g.slab);
+    leave_slab_locked(h, &g, report);
 }
 
 static void report_doubled(const flush_report_t *report, unsigned cls) {
@@ -145,23 +164,66 @@ static void report_doubled(const flush_report_t *report, unsigned cls) {
         hk_misuse("double free of", report->doubled[i], NULL, "%u-byte block, free", hk_class_info[cls].block_size);
 }
 
+/* Runs leave the magazine for the heap's run cache. */
+static void give_runs(heap_t *h, void **blocks, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        large_tag(blocks[i], HK_OWNER_NONE, 0);
+        (void)large_free(&h->large, blocks[i]);
+    }
+}
+
 /* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
 static void flush(heap_t *h, unsigned cls, unsigned count) {
     bin_t *bin = &h->front.bins[cls];
     unsigned have = (unsigned)BIN_COUNT(state_load(bin));
     flush_report_t report = {.count = 0};
+    if (cls >= HK_CLASS_COUNT)
+        give_runs(h, bin->slots, count);
     heap_lock(h);
-    give_blocks_locked(h, cls, bin->slots, count, &report);
+    if (cls < HK_CLASS_COUNT)
+        give_blocks_locked(h, cls, bin->slots, count, &report);
     h->class_stats[cls].flushed += count;
     h->class_stats[cls].flushes++;
     memmove(bin->slots, bin->slots + count, (have - count) * sizeof *bin->slots);
     set_count(bin, have - count);
     heap_unlock(h);
     /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
-    h->front.countdown -= (int64_t)count * hk_class_info[cls].block_size;
+    h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
     if (hk_unlikely(report.count > 0))
         report_doubled(&report, cls);
     heap_memory_freed();
+}
+
+/* Takes the block on top; the magazine is not empty. */
+static void *pop(bin_t *bin) {
+    uint64_t state = state_load(bin);
+    void **block = bin->slots[BIN_COUNT(state) - 1];
+    atomic_store_explicit(&bin->state, state + BIN_POP, memory_order_relaxed);
+    block[1] = NULL; /* the key of a free block */
+    return block;
+}
+
+/* --- Large classes ------------------------------------------------------------------------------------------------------ */
+
+void *magazine_take_large(heap_t *h, unsigned cls) {
+    bin_t *bin = &h->front.bins[cls];
+    return BIN_COUNT(state_load(bin)) > 0 ? pop(bin) : NULL;
+}
+
+/* A class gets a magazine when it is asked for a few times within one tick. */
+bool magazine_wants_large(heap_t *h, unsigned cls) {
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    if (BIN_CAPACITY(state_load(&h->front.bins[cls])) > 0)
+        return true;
+    if (++stats->events < LARGE_EVENTS || hk_option(HK_OPT_ADAPT) == 0)
+        return false;
+    size_t most = hk_max(LARGE_BUDGET_BYTES, (size_t)hk_class_info[cls].block_size);
+    unsigned capacity = hk_class_info[cls].magazine_max;
+    if (h->magazine_bytes + capacity * (size_t)hk_class_info[cls].block_size > most)
+        capacity = 1;
+    if (h->magazine_bytes + capacity * (size_t)hk_class_info[cls].block_size > most)
+        return false;
+    return set_capacity(h, cls, capacity);
 }
 
 static unsigned refill(heap_t *h, unsigned cls) {
@@ -179,15 +241,6 @@ static unsigned refill(heap_t *h, unsigned cls) {
     set_count(bin, got);
     heap_unlock(h);
     return got;
-}
-
-/* Takes the block on top; the magazine is not empty. */
-static void *pop(bin_t *bin) {
-    uint64_t state = state_load(bin);
-    void **block = bin->slots[BIN_COUNT(state) - 1];
-    atomic_store_explicit(&bin->state, state + BIN_POP, memory_order_relaxed);
-    block[1] = NULL; /* the key of a free block */
-    return block;
 }
 
 /* Without memory for a magazine a block comes straight from a slab. */
@@ -211,8 +264,11 @@ void *magazine_alloc(heap_t *h, unsigned cls) {
 
 void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     flush_report_t report = {.count = 0};
+    if (cls >= HK_CLASS_COUNT)
+        give_runs(h, &block, 1);
     heap_lock(h);
-    give_blocks_locked(h, cls, &block, 1, &report);
+    if (cls < HK_CLASS_COUNT)
+        give_blocks_locked(h, cls, &block, 1, &report);
     h->class_stats[cls].flushed++;
     heap_unlock(h);
     if (hk_unlikely(report.count > 0))
@@ -223,7 +279,8 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
     bin_t *bin = &h->front.bins[cls];
     uint64_t state = state_load(bin);
     if (BIN_ROOM(state) == 0) {
-        note_event(h, cls);
+        if (cls < HK_CLASS_COUNT)
+            note_event(h, cls);
         state = state_load(bin);
         if (BIN_CAPACITY(state) == 0) {
             magazine_give_one(h, cls, block);
@@ -247,18 +304,24 @@ static void harvest_locked(heap_t *h, unsigned cls) {
     state_store(bin, (unsigned)BIN_COUNT(state), BIN_CAPACITY(state), 0);
 }
 
-void magazine_drop_all(heap_t *h) {
-    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
-        bin_t *bin = &h->front.bins[cls];
-        unsigned count = (unsigned)BIN_COUNT(state_load(bin));
-        if (count > 0)
-            flush(h, cls, count);
-        heap_lock(h);
-        harvest_locked(h, cls);
-        heap_unlock(h);
-        (void)set_capacity(h, cls, 0);
-    }
+/* Calls `act` for each magazine that has a capacity. */
+static void for_each_bin(heap_t *h, void (*act)(heap_t *, unsigned)) {
+    for (unsigned word = 0; word < sizeof h->bins_in_use / sizeof h->bins_in_use[0]; word++)
+        for (uint64_t bits = h->bins_in_use[word]; bits != 0; bits &= bits - 1)
+            act(h, word * 64 + hk_ctz64(bits));
 }
+
+static void drop(heap_t *h, unsigned cls) {
+    unsigned count = (unsigned)BIN_COUNT(state_load(&h->front.bins[cls]));
+    if (count > 0)
+        flush(h, cls, count);
+    heap_lock(h);
+    harvest_locked(h, cls);
+    heap_unlock(h);
+    (void)set_capacity(h, cls, 0);
+}
+
+void magazine_drop_all(heap_t *h) { for_each_bin(h, drop); }
 
 /* An idle class gives back what it holds, and half of its capacity. */
 static void shrink(heap_t *h, unsigned cls, unsigned capacity) {
@@ -281,18 +344,19 @@ static void tick_class_locked(heap_t *h, unsigned cls) {
     stats->idle_ticks = used || stats->idle_ticks == UINT16_MAX ? 0 : (uint16_t)(stats->idle_ticks + 1);
 }
 
+static void shrink_if_idle(heap_t *h, unsigned cls) {
+    if (h->class_stats[cls].idle_ticks < IDLE_TICKS_BEFORE_SHRINK)
+        return;
+    h->class_stats[cls].idle_ticks = 0;
+    shrink(h, cls, BIN_CAPACITY(state_load(&h->front.bins[cls])));
+}
+
 void magazine_tick(heap_t *h) {
     heap_lock(h);
-    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
-        tick_class_locked(h, cls);
+    for_each_bin(h, tick_class_locked);
+    for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++)
+        h->class_stats[cls].events = 0;
     heap_unlock(h);
-    if (hk_option(HK_OPT_ADAPT) == 0)
-        return;
-    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
-        unsigned capacity = BIN_CAPACITY(state_load(&h->front.bins[cls]));
-        if (capacity == 0 || h->class_stats[cls].idle_ticks < IDLE_TICKS_BEFORE_SHRINK)
-            continue;
-        h->class_stats[cls].idle_ticks = 0;
-        shrink(h, cls, capacity);
-    }
+    if (hk_option(HK_OPT_ADAPT) != 0)
+        for_each_bin(h, shrink_if_idle);
 }

@@ -205,7 +205,8 @@ void heap_at_exit(void) {
 
 void heap_tick(heap_t *h) {
     h->front.countdown = HEAP_TICK_BYTES;
-    heap_remote_post_all(h);
+    if (h->remote_pending_bytes > 0)
+        heap_remote_post_all(h);
     magazine_tick(h);
     heap_lock(h);
     heap_drain_locked(h);

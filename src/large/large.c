@@ -29,6 +29,10 @@ static void run_mark(slot_t first, size_t slot_count) {
     map_set(first + 1, (unsigned)slot_count - 1, HK_MAP_RUN_BODY);
 }
 
+void large_tag(void *block, uint32_t owner, unsigned cls) {
+    map_set((slot_t)map_slot(block), 1, owner == HK_OWNER_NONE ? HK_MAP_RUN_HEAD : map_tag(owner) | cls);
+}
+
 /* Returns the slots of a run that is in no cache any more. */
 static void run_release(slot_t first) {
     large_run_t *run = run_at(first);

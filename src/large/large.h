@@ -52,6 +52,9 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
 /* Frees the block at `block`, the start of a run. False when it is free already. */
 bool large_free(large_cache_t *cache, void *block);
 
+/* Marks the run as one that heap `owner` keeps in the magazine of large class `cls`, or as an ordinary one (owner 0). */
+void large_tag(void *block, uint32_t owner, unsigned cls);
+
 /* Usable bytes of a live block at `block`. */
 size_t large_size(const void *block);
 bool large_is_live(const void *block);

@@ -9,6 +9,7 @@
  *   0                       nothing of ours is there
  *   id << 8 | class         a slab of heap `id` (every slot of the slab carries it)
  *   HK_MAP_RUN_HEAD         first slot of a run of slots (a large block)
+ *   id << 8 | large class   the same, of a run that heap `id` keeps in its magazines
  *   HK_MAP_RUN_BODY         another slot of a run
  *
  * Writers: the owner of the slots (slab open and retire, adoption, large). Readers: any thread, relaxed: who frees a block
@@ -34,10 +35,11 @@ enum {
     HK_OWNER_FIRST = 2,
     HK_OWNER_LIMIT = 1 << 22,
 };
-#define HK_MAP_RUN_HEAD  UINT32_C(0xffffff01)
-#define HK_MAP_RUN_BODY  UINT32_C(0xffffff02)
-#define HK_MAP_NO_TAG    UINT32_C(0xfeffff00) /* a tag that matches no entry */
-#define HK_MAP_CLASS_MAX 255u
+#define HK_MAP_RUN_HEAD    UINT32_C(0xffffff01)
+#define HK_MAP_RUN_BODY    UINT32_C(0xffffff02)
+#define HK_MAP_NO_TAG      UINT32_C(0xfeffff00) /* a tag that matches no entry */
+#define HK_MAP_CLASS_MAX   255u
+#define HK_MAP_CLASS_LARGE 128u /* classes from here on are of runs, below of slabs */
 
 typedef struct hk_map {
     size_t first;            /* address >> 16 of slot 0; constant after map_init */
@@ -75,6 +77,11 @@ HK_INLINE void map_set(slot_t slot, unsigned count, uint32_t entry) {
 }
 
 HK_INLINE char *map_slot_address(slot_t slot) { return (char *)((hk_map.first + slot) << HK_SLOT_SHIFT); }
+
+/* True when the entry is of a run of slots; its head when the entry is not HK_MAP_RUN_BODY. */
+HK_INLINE bool map_is_run(uint32_t entry) {
+    return (entry & HK_MAP_CLASS_MAX) >= HK_MAP_CLASS_LARGE || entry >= HK_MAP_RUN_HEAD;
+}
 
 HK_INLINE uint32_t map_tag(uint32_t owner) { return owner << 8; }
 

@@ -11,11 +11,12 @@ enum {
     MAGAZINE_BLOCKS_FIRST = 16,
     MAGAZINE_BYTES_TINY = 128 * 1024,
     MAGAZINE_BYTES_MID = 512 * 1024,
+    MAGAZINE_BYTES_LARGE = 2 * 1024 * 1024,
     MAGAZINE_BYTES_FIRST = 4096,
 };
 
-size_class_t hk_classes[HK_CLASS_COUNT];
-size_class_info_t hk_class_info[HK_CLASS_COUNT];
+size_class_t hk_classes[HK_BIN_COUNT];
+size_class_info_t hk_class_info[HK_BIN_COUNT];
 
 static uint32_t size_of_class(unsigned cls) {
     if (cls < HK_TINY_CLASSES)
@@ -53,9 +54,24 @@ static void class_init(unsigned cls) {
     };
 }
 
+/* A run starts at a slot, and is the only block there. */
+static void large_class_init(unsigned cls) {
+    uint32_t size = size_of_class(cls);
+    hk_classes[cls] = (size_class_t){1, 1, HK_SLOT_SIZE - 1};
+    hk_class_info[cls] = (size_class_info_t){
+        .block_size = size,
+        .block_count = 1,
+        .slab_slots = (uint8_t)((size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT),
+        .magazine_max = (uint16_t)hk_max(1, MAGAZINE_BYTES_LARGE / size),
+        .magazine_min = 1,
+    };
+}
+
 void classes_init(void) {
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         class_init(cls);
+    for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++)
+        large_class_init(cls);
 }
 
 unsigned class_of_aligned(size_t size, size_t align) {

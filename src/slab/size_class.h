@@ -4,8 +4,9 @@
  *
  *   class   0 ..  63   tiny   16, 32, ... 1,024 bytes
  *   class  64 .. 127   mid    8 a doubling: 1,152, 1,280, ... 262,144 bytes (12.5 % steps)
+ *   class 128 .. 159   large  the same steps to 4 MiB: no slabs, but magazines for runs of slots that a thread reuses
  *
- * A class lives in slabs of a power of two slots, naturally aligned, so that the offset of a block in its slab is a mask.
+ * A tiny or mid class lives in slabs of a power of two slots, naturally aligned, so that the offset of a block in its slab is a mask.
  * Whether that offset is the start of a block is one multiplication (D. Lemire, O. Kaser, N. Kurz, "Faster remainder by
  * direct computation", 2019): with inverse = ceil(2^64 / size), offset * inverse modulo 2^64 is k * e for the multiple
  * k * size (e = inverse * size - 2^64) and at least `inverse` for anything else; so one comparison with
@@ -24,7 +25,9 @@ enum {
     HK_TINY_MAX = 1024,
     HK_TINY_CLASSES = 64,
     HK_MID_MAX = 256 * 1024,
-    HK_CLASS_COUNT = 128,
+    HK_CLASS_COUNT = 128, /* classes that have slabs */
+    HK_BIN_MAX = 4 * 1024 * 1024,
+    HK_BIN_COUNT = 160, /* classes that have magazines */
     HK_ALIGNMENT = 16,
 };
 
@@ -45,18 +48,18 @@ typedef struct size_class_info {
     uint16_t magazine_min; /* first capacity of a magazine */
 } size_class_info_t;
 
-extern size_class_t hk_classes[HK_CLASS_COUNT];
-extern size_class_info_t hk_class_info[HK_CLASS_COUNT];
+extern size_class_t hk_classes[HK_BIN_COUNT];
+extern size_class_info_t hk_class_info[HK_BIN_COUNT];
 
 void classes_init(void);
 
-/* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_MID_MAX. */
+/* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_BIN_MAX. */
 HK_INLINE unsigned class_of_mid(size_t size_minus_1) {
     unsigned top = hk_msb64(size_minus_1);
     return (unsigned)(size_minus_1 >> (top - 3)) + (top << 3) - (10u << 3) - 8u + HK_TINY_CLASSES;
 }
 
-/* Class of a size, 1 <= size <= HK_MID_MAX. */
+/* Class of a size, 1 <= size <= HK_BIN_MAX. */
 HK_INLINE unsigned class_of(size_t size) {
     return size <= HK_TINY_MAX ? (unsigned)((size - 1) >> 4) : class_of_mid(size - 1);
 }

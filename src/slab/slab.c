@@ -61,7 +61,9 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slab_t *slab = slab_at(got.first);
     slab->next = slab->previous = 0;
     slab->free_count = slab->block_count = info->block_count;
-    slab->fresh = slab->word_hint = 0;
+    slab->peak_count = slab->word_hint = 0;
+    slab->handed_out = 0;
+    slab->first_block = (uint16_t)((got.first * UINT32_C(0x9e3779b1) >> 8) % info->block_count);
     slab->cls = (uint8_t)cls;
     slab->list = SLAB_LIST_NONE;
     slab->zeroed = got.zeroed;
@@ -91,7 +93,7 @@ void slab_close(slab_t *slab) {
     atomic_store_explicit(&slab->owner, HK_OWNER_NONE, memory_order_relaxed);
     atomic_store_explicit(&slab->remote_words, 0, memory_order_relaxed);
     drop_bits(slab);
-    slots_free(first, slots, slab->fresh > 0 || !slab->zeroed);
+    slots_free(first, slots, slab->peak_count > 0 || !slab->zeroed);
 }
 
 void slab_note_full(slab_t *slab) {
@@ -120,45 +122,64 @@ static void store_blocks(void **end, char *base, size_t size, uint64_t bits) {
 
 static uint64_t lowest_bits(uint64_t bits, unsigned count) {
     uint64_t rest = bits;
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count && rest != 0; i++)
         rest &= rest - 1;
     return bits ^ rest;
 }
 
-unsigned slab_take(slab_t *slab, void **end, unsigned want) {
+/* Takes up to `want` of `bits` of word `w` downwards to `end`. Returns how many. */
+static unsigned take_bits(slab_t *slab, unsigned w, uint64_t bits, void **end, unsigned want) {
+    if (bits == 0)
+        return 0;
     size_t size = hk_class_info[slab->cls].block_size;
-    char *base = slab_base(slab);
-    unsigned got = 0, w = slab->word_hint, words = slab_word_count(slab);
-    for (; got < want && w < words; w++) {
-        uint64_t bits = slab->free_bits[w];
-        if (bits == 0)
-            continue;
-        unsigned have = hk_popcount64(bits);
-        bool all = have <= want - got;
-        if (!all) {
-            bits = lowest_bits(bits, want - got);
-            have = want - got;
-        }
-        slab->free_bits[w] ^= bits;
-        store_blocks(end - got, base + (size_t)w * 64 * size, size, bits);
-        got += have;
-        unsigned last = w * 64 + hk_msb64(bits) + 1;
-        if (last > slab->fresh)
-            slab->fresh = (uint16_t)last;
-        if (!all)
+    unsigned have = hk_popcount64(bits);
+    if (have > want) {
+        bits = lowest_bits(bits, want);
+        have = want;
+    }
+    slab->free_bits[w] ^= bits;
+    store_blocks(end, slab_base(slab) + (size_t)w * 64 * size, size, bits);
+    return have;
+}
+
+/* The word of first_block goes round too: from that block up, then from the word's first. */
+static unsigned take_first_word(slab_t *slab, unsigned w, void **end, unsigned want) {
+    uint64_t below = hk_low_mask64(slab->first_block % 64);
+    unsigned got = take_bits(slab, w, slab->free_bits[w] & ~below, end, want);
+    return got + take_bits(slab, w, slab->free_bits[w] & below, end - got, want - got);
+}
+
+static void note_taken(slab_t *slab, uint64_t inline_before, unsigned count) {
+    slab->handed_out |= inline_before & ~slab->inline_free;
+    slab->free_count = (uint16_t)(slab->free_count - count);
+    unsigned out = (unsigned)slab->block_count - slab->free_count;
+    if (out > slab->peak_count)
+        slab->peak_count = (uint16_t)out;
+}
+
+unsigned slab_take(slab_t *slab, void **end, unsigned want) {
+    uint64_t inline_before = slab->inline_free;
+    unsigned words = slab_word_count(slab), first = slab->first_block / 64u;
+    unsigned got = 0, passed = slab->word_hint;
+    for (; passed < words; passed++) {
+        unsigned w = first + passed < words ? first + passed : first + passed - words;
+        got += passed == 0 ? take_first_word(slab, w, end, want)
+                           : take_bits(slab, w, slab->free_bits[w], end - got, want - got);
+        if (got == want)
             break;
     }
-    slab->word_hint = (uint16_t)w;
-    slab->free_count = (uint16_t)(slab->free_count - got);
+    slab->word_hint = (uint16_t)passed;
+    note_taken(slab, inline_before, got);
     return got;
 }
 
 void *slab_take_one(slab_t *slab, block_past_t *past) {
-    unsigned fresh_before = slab->fresh;
+    uint64_t handed_before = slab->handed_out;
     void *block = NULL;
     (void)slab_take(slab, &block + 1, 1);
     unsigned index = class_block_index(&hk_classes[slab->cls], block);
-    *past = index < fresh_before ? BLOCK_RECYCLED : slab->zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
+    bool known = slab->zeroed && slab->block_count <= SLAB_INLINE_BLOCKS;
+    *past = known && (handed_before >> index & 1) == 0 ? BLOCK_ZEROED : BLOCK_USED;
     return block;
 }
 
@@ -167,8 +188,10 @@ uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits) {
     bits ^= doubled;
     slab->free_bits[word] |= bits;
     slab->free_count = (uint16_t)(slab->free_count + hk_popcount64(bits));
-    if (word < slab->word_hint)
-        slab->word_hint = (uint16_t)word;
+    unsigned words = slab_word_count(slab), first = slab->first_block / 64u;
+    unsigned passed = word >= first ? word - first : word + words - first;
+    if (passed < slab->word_hint)
+        slab->word_hint = (uint16_t)passed;
     return doubled;
 }
 
@@ -221,7 +244,8 @@ static size_t check_bits(const slab_t *slab, unsigned *free_seen) {
         *free_seen += hk_popcount64(bits);
         bad += (bits & ~hk_low_mask64(here)) != 0;
         bad += (bits & remote) != 0;
-        bad += bits != 0 && w < slab->word_hint;
+        unsigned words = slab_word_count(slab), first = slab->first_block / 64u;
+        bad += bits != 0 && (w >= first ? w - first : w + words - first) < slab->word_hint;
     }
     return bad;
 }

@@ -21,8 +21,12 @@
  *
  * SLAB-1  free_count is the number of bits set in free_bits; none is set at or above block_count.
  * SLAB-2  no block is free in both bitmaps.
- * SLAB-3  blocks at or above `fresh` were never handed out since the slab was opened; if `zeroed` they read as zeros.
- * SLAB-4  no word of free_bits below word_hint has a bit set.
+ * SLAB-3  of a slab of at most 64 blocks, those not in `handed_out` were never handed out since it was opened; if `zeroed`
+ *         they read as zeros.
+ * SLAB-4  no word of free_bits before word_hint has a bit set, counted cyclically from the first block's word.
+ *
+ * Blocks are handed out in address order, but not from the first: a slab begins at a block of its own and goes round, so
+ * that the first blocks of all slabs, which are aligned alike, do not meet in the same sets of the caches.
  * SLAB-5  every slot of an OPEN slab has the entry `owner << 8 | class` in the slot table.
  */
 #ifndef HK_SLAB_H
@@ -42,18 +46,20 @@ typedef struct slab {
     /* Owner's line. */
     uint64_t *free_bits; /* &inline_free when block_count <= 64, else in metadata memory, before remote_bits */
     uint64_t inline_free;
+    uint64_t handed_out;   /* blocks ever handed out, when block_count <= 64 */
     slot_t next, previous; /* the list it is in: heap/ */
     uint16_t free_count;
     uint16_t block_count;
-    uint16_t fresh;
-    uint16_t word_hint;
+    uint16_t peak_count;  /* most blocks out of the slab at once */
+    uint16_t first_block; /* where handing out begins */
+    uint16_t word_hint;   /* words passed since the one of first_block */
     uint8_t cls;
     _Atomic uint8_t state; /* written by the owner, read by anyone who diagnoses */
     uint8_t list;          /* SLAB_LIST_* */
     uint8_t bin;           /* which of the partial lists */
     bool zeroed;
     bool used_in_full; /* was full once: all its pages are in use */
-    uint8_t padding[22];
+    uint8_t padding[12];
 
     /* Everybody's line. */
     _Atomic uint64_t summary; /* posters: fetch_or; owner: exchange */
@@ -95,15 +101,14 @@ void slab_note_full(slab_t *slab);
 /* Makes `owner` the slab's owner. Caller holds the locks of both heaps. */
 void slab_set_owner(slab_t *slab, uint32_t owner);
 
-/* Takes up to `want` free blocks in address order and stores them downwards from `end` (end[-1] is the first), so that a
+/* Takes up to `want` free blocks in (cyclic) address order and stores them downwards from `end` (end[-1] is the first), so that a
  * magazine pops them in address order. Returns how many. */
 unsigned slab_take(slab_t *slab, void **end, unsigned want);
 
 /* What is known of a block that a slab hands out. */
 typedef enum block_past {
-    BLOCK_RECYCLED, /* it was handed out before, since the slab was opened */
-    BLOCK_FRESH,    /* it was not; its contents are unknown */
-    BLOCK_ZEROED,   /* it was not, and reads as zeros */
+    BLOCK_USED,   /* its contents are unknown */
+    BLOCK_ZEROED, /* it reads as zeros */
 } block_past_t;
 
 /* Takes one block. free_count must not be 0. */

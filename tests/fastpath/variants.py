@@ -30,11 +30,16 @@ def main():
             print(f"skip: no {compiler}")
             continue
         for level in ("-O2", "-O3"):
-            library = build(source, pathlib.Path(work), compiler, level)
             print(f"--- {compiler} {level}", flush=True)
+            tried += 1
+            try:
+                library = build(source, pathlib.Path(work), compiler, level)
+            except subprocess.CalledProcessError:
+                print("FAIL  does not build")
+                failed += 1
+                continue
             script = str(pathlib.Path(__file__).with_name("fastpath.py"))
             failed += subprocess.run([sys.executable, script, str(library), trace], check=False).returncode != 0
-            tried += 1
     return 77 if tried == 0 else 1 if failed else 0
 
 

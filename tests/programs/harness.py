@@ -2,7 +2,8 @@
 """What every program test needs: run a real program under LD_PRELOAD, check its result, prove that the library served
 it, check that the library printed nothing unasked, and leave nothing behind.
 
-A test is a script `NAME.py LIBRARY` that calls `program(work)`. It exits 0 (passed), 1 (failed) or 77 (skipped). The
+A test is a script `NAME.py LIBRARY [HAKMEM_NAME=VALUE ...]` that calls `program(work)`; the options are those that
+every preloaded process runs with. It exits 0 (passed), 1 (failed) or 77 (skipped). The
 last line on stdout says what was done, or why not.
 
 `work(job)` uses:
@@ -45,7 +46,8 @@ def output_tail(data, lines=30):
 
 
 class Job:
-    def __init__(self, library):
+    def __init__(self, library, options):
+        self.options = options
         self.library = os.path.realpath(library)
         self.is_hakmem = "hakmem" in os.path.basename(self.library)
         self.dir = tempfile.mkdtemp(prefix="hakmem-program-")
@@ -98,6 +100,7 @@ class Job:
         env.update(LC_ALL="C.UTF-8", HOME=self.dir, TMPDIR=self.dir, PATH=self.search_path())
         if preloaded:
             env["LD_PRELOAD"] = self.preload
+            env.update(self.options)
         env.update(extra)
         return env
 
@@ -332,8 +335,8 @@ def allocations(stats):
 
 
 def program(work, timeout=TIMEOUT_SECONDS):
-    if len(sys.argv) != 2 or not os.path.isfile(sys.argv[1]):
-        sys.exit("usage: %s LIBRARY" % sys.argv[0])
+    if len(sys.argv) < 2 or not os.path.isfile(sys.argv[1]):
+        sys.exit("usage: %s LIBRARY [HAKMEM_NAME=VALUE ...]" % sys.argv[0])
 
     def stop(number, frame):
         raise Failure("no end within %d s" % timeout if number == signal.SIGALRM else "stopped by a signal")
@@ -342,7 +345,7 @@ def program(work, timeout=TIMEOUT_SECONDS):
         signal.signal(number, stop)
     signal.alarm(timeout)
 
-    job = Job(sys.argv[1])
+    job = Job(sys.argv[1], dict(option.split("=", 1) for option in sys.argv[2:]))
     code = 1
     try:
         print(work(job))

@@ -11,8 +11,8 @@ use std::path::Path;
 const BEGIN: &str = "<!-- figures:begin -->";
 const END: &str = "<!-- figures:end -->";
 
-const METHOD: &str = "Every figure is the median of at least five timed rounds in which all allocators take turns, each round starting with \
-another one, unless the remarks say otherwise. Before a run counts, the program proves by `dladdr` which library its `malloc`, `free` and \
+const METHOD: &str = "Every figure is the median of the timed rounds (five; three for rows that mostly sleep, and where the remarks say so), in \
+which all allocators take turns, each round starting with another one. Before a run counts, the program proves by `dladdr` which library its `malloc`, `free` and \
 `operator new` come from. Before each round the runner touches and gives back memory, because pages that a virtual machine's host has not \
 backed yet fault eight times slower. A run during which the machine worked on something else for more than 15 % of a core is repeated, and \
 marked if that does not help. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured; an \
@@ -22,14 +22,16 @@ less than 1 % apart). Instruction counts come from callgrind and do not depend o
 pub fn write_docs(results: &Results, folder: &Path, root: &Path) -> Result<()> {
     let target = root.join("docs/benchmarks.md");
     std::fs::create_dir_all(root.join("docs")).context("cannot make docs")?;
-    std::fs::write(&target, page(results, &shown_folder(folder, root))).context("cannot write docs/benchmarks.md")
+    std::fs::write(&target, page(results, &shown_folder(folder, root)?)).context("cannot write docs/benchmarks.md")
 }
 
-/// The result folder as seen from the root of the repository.
-fn shown_folder(folder: &Path, root: &Path) -> String {
-    let absolute = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
-    let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
-    absolute.strip_prefix(&root).unwrap_or(folder).to_string_lossy().into_owned()
+/// The result folder as seen from the root of the repository, where the links of the pages lead.
+fn shown_folder(folder: &Path, root: &Path) -> Result<String> {
+    let absolute = folder.canonicalize().with_context(|| format!("{} is not there", folder.display()))?;
+    match absolute.strip_prefix(root.canonicalize()?) {
+        Ok(inside) => Ok(inside.to_string_lossy().into_owned()),
+        Err(_) => bail!("{} lies outside the repository, so nothing can link to it", folder.display()),
+    }
 }
 
 fn page(results: &Results, folder: &str) -> String {
@@ -101,7 +103,7 @@ fn means(results: &Results, lines: &[Line]) -> String {
 pub fn write_readme(results: &Results, folder: &Path, root: &Path) -> Result<()> {
     let path = root.join("README.md");
     let text = std::fs::read_to_string(&path).context("there is no README.md")?;
-    let block = readme_block(results, &shown_folder(folder, root));
+    let block = readme_block(results, &shown_folder(folder, root)?);
     std::fs::write(&path, replace_block(&text, &block)?).context("cannot write README.md")
 }
 
@@ -149,6 +151,12 @@ mod tests {
         assert_eq!(replace_block(&text, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
         assert!(replace_block("no markers", "x").is_err());
         assert!(replace_block(&format!("{END}{BEGIN}"), "x").is_err());
+    }
+
+    #[test]
+    fn results_must_lie_inside_the_repository() {
+        let outside = shown_folder(Path::new("/"), &std::env::temp_dir());
+        assert!(outside.unwrap_err().to_string().contains("outside the repository"));
     }
 
     #[test]

@@ -32,9 +32,21 @@ pub fn load(path: &Path) -> Result<Baseline> {
     serde_json::from_str(&text).context("bench/baseline.json is damaged")
 }
 
+impl Baseline {
+    /// Only what this run set out to measure.
+    pub fn of_rows(mut self, results: &Results) -> Baseline {
+        self.ratios.retain(|name, _| results.rows.iter().any(|r| r.name == *name));
+        self
+    }
+}
+
+/// Rows that this run did not measure keep the ratio they have.
 pub fn save(path: &Path, results: &Results) -> Result<()> {
-    let rounded = ratios(results).into_iter().map(|(k, v)| (k, (v * 1000.0).round() / 1000.0)).collect();
-    let baseline = Baseline { date: results.date.clone(), ratios: rounded };
+    let mut kept = load(path).map(|b| b.ratios).unwrap_or_default();
+    let rounded: BTreeMap<String, f64> =
+        ratios(results).into_iter().map(|(k, v)| (k, (v * 1000.0).round() / 1000.0)).collect();
+    kept.extend(rounded);
+    let baseline = Baseline { date: results.date.clone(), ratios: kept };
     std::fs::write(path, serde_json::to_string_pretty(&baseline)? + "\n").context("cannot write bench/baseline.json")
 }
 

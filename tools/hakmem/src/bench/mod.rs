@@ -169,7 +169,11 @@ fn judge(places: &Places, arguments: &BenchArgs, results: &Results) -> Result<Ex
         println!("recorded {} ratios in bench/baseline.json", gate::ratios(results).len());
         return Ok(ExitCode::SUCCESS);
     }
-    let (table, behind) = gate::judge(&gate::load(&path)?, &gate::ratios(results));
+    let recorded = match arguments.rows.is_empty() {
+        true => gate::load(&path)?,
+        false => gate::load(&path)?.of_rows(results),
+    };
+    let (table, behind) = gate::judge(&recorded, &gate::ratios(results));
     println!("\n{OURS}'s cost over the mean of the fast peers\n{table}");
     if behind.is_empty() {
         return Ok(ExitCode::SUCCESS);

@@ -6,6 +6,7 @@ use super::model::{Allocator, OURS};
 use super::places::Places;
 use anyhow::{bail, Result};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Shown by `--allocators all` only: older packages of the distribution.
 const OLDER: &str = "-debian";
@@ -64,8 +65,16 @@ fn library(name: &str, path: &Path, version: &str) -> Allocator {
     Allocator { name: name.into(), version: version.into(), missing, preload: vec![preload], ..Allocator::default() }
 }
 
+/// The commit that the tree is at, with a mark when it has changed since.
+fn tree_version(root: &Path) -> String {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(root).args(["describe", "--always", "--dirty=+changes"]);
+    let output = git.output().ok().filter(|o| o.status.success());
+    output.map_or("this tree".into(), |o| String::from_utf8_lossy(&o.stdout).trim().to_string())
+}
+
 fn known(places: &Places) -> Result<Vec<Allocator>> {
-    let mut all = vec![library(OURS, &places.library(), "this tree"), glibc()];
+    let mut all = vec![library(OURS, &places.library(), &tree_version(&places.root)), glibc()];
     let manifest = places.peers().join("manifest.tsv");
     if let Ok(text) = std::fs::read_to_string(manifest) {
         all.extend(parse_manifest(&text, &places.peers())?);

@@ -244,7 +244,7 @@ fn look(text: &str, begin: Instant, seen: &mut Seen) {
         let most = seen.fields.entry(format!("sampled_{name}_max_kib")).or_insert(0.0);
         *most = most.max(kib);
         if name == "rss" {
-            seen.series.push((begin.elapsed().as_secs_f64() * 1e3, kib));
+            seen.series.push((begin.elapsed().as_millis() as f64, kib));
             seen.fields.insert("sampled_rss_last_kib".into(), kib);
         }
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 const FEWEST_ROUNDS: u32 = 3;
 const MOST_REPEATS: u32 = 2;
 const WAIT_FOR_IDLE: Duration = Duration::from_millis(1500);
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// Share of the budget that may go into waiting for a quiet machine and repeating what was disturbed.
 const REPEAT_SHARE: f64 = 0.2;
 
@@ -72,11 +73,11 @@ fn progress_bar(plan: &Plan) -> ProgressBar {
     bar
 }
 
-/// A row may take three times an even share of what is left: most rows take less.
+/// A row may take half as much again as an even share of what is left: most rows take less.
 fn row_share(left: Duration, rows: &[Row], row: &Row) -> Duration {
     let weight = |r: &Row| if matches!(r.target, Target::Workload(_)) { 1.0 } else { 2.0 };
     let total: f64 = rows.iter().map(weight).sum();
-    left.mul_f64((3.0 * weight(row) / total).min(1.0))
+    left.mul_f64((1.5 * weight(row) / total).min(1.0))
 }
 
 fn cannot_run(row: &Row) -> Option<String> {
@@ -146,6 +147,7 @@ impl RowRun<'_> {
         let mut sample = self.until_quiet(allocator, round);
         let hung = sample.failure.as_ref().is_some_and(|f| f.starts_with("hung"));
         if sample.failure.is_some() && !hung {
+            std::thread::sleep(PAUSE_AFTER_FAILURE);
             let again = self.runner.run(self.row, allocator, round);
             if again.failure.is_none() {
                 sample = Sample { first_failure: sample.failure, ..again };
@@ -190,10 +192,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_gets_three_even_shares() {
+    fn a_row_gets_half_as_much_again() {
         let rows: Vec<Row> = super::super::rows::all().into_iter().take(6).collect();
         let share = row_share(Duration::from_secs(60), &rows, &rows[0]);
-        assert_eq!(share, Duration::from_secs(30));
+        assert_eq!(share, Duration::from_secs(15));
         let last = row_share(Duration::from_secs(60), &rows[5..], &rows[5]);
         assert_eq!(last, Duration::from_secs(60));
     }
