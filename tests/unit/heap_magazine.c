@@ -11,14 +11,15 @@ static heap_t *h;
 
 static void address_order(void) {
     enum { CLS = 9, SIZE = 160, COUNT = 400 };
-    char *last = magazine_alloc(h, CLS), *blocks[COUNT];
+    char *blocks[COUNT];
+    unsigned jumps = 0;
     for (unsigned i = 0; i < COUNT; i++) {
         blocks[i] = magazine_alloc(h, CLS);
-        CHECK(blocks[i] == last + SIZE);
-        last = blocks[i];
+        jumps += i > 0 && blocks[i] != blocks[i - 1] + SIZE;
     }
-    CHECK_EQ(live_blocks(CLS), COUNT + 1);
-    release(blocks[0] - SIZE);
+    /* A slab begins somewhere and goes round: at the end of its first word, and at its own end. */
+    CHECK(jumps <= 2 * 4);
+    CHECK_EQ(live_blocks(CLS), COUNT);
     for (unsigned i = 0; i < COUNT; i++)
         release(blocks[i]);
     CHECK_EQ(live_blocks(CLS), 0);
@@ -63,9 +64,11 @@ static void at_random(void) {
 
 static void dropped(void) {
     magazine_drop_all(h);
-    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++) {
         CHECK_EQ(bin_capacity(h, cls), 0);
         CHECK(h->front.bins[cls].slots == NULL);
+    }
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
         places_t p = places_of(cls);
         CHECK_EQ(p.in_free_bits, p.total);
     }

@@ -72,9 +72,12 @@ static void tags(void) {
         CHECK((HK_MAP_RUN_HEAD ^ map_tag(owner)) > HK_MAP_CLASS_MAX);
         CHECK((HK_MAP_RUN_BODY ^ map_tag(owner)) > HK_MAP_CLASS_MAX);
         CHECK((0 ^ map_tag(owner)) > HK_MAP_CLASS_MAX);
+        CHECK(!map_is_run(map_tag(owner) | (HK_MAP_CLASS_LARGE - 1)) &&
+              map_is_run(map_tag(owner) | HK_MAP_CLASS_LARGE));
         CHECK(((map_tag(owner) | 5) ^ HK_MAP_NO_TAG) > HK_MAP_CLASS_MAX);
         CHECK(((map_tag(owner) | 5) ^ map_tag(owner + 1)) > HK_MAP_CLASS_MAX);
     }
+    CHECK(map_is_run(HK_MAP_RUN_HEAD) && map_is_run(HK_MAP_RUN_BODY) && !map_is_run(0));
     CHECK((HK_MAP_RUN_HEAD ^ HK_MAP_NO_TAG) > HK_MAP_CLASS_MAX);
     CHECK((0 ^ HK_MAP_NO_TAG) > HK_MAP_CLASS_MAX);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Size classes: every size up to 256 KiB in the smallest class that holds it, waste within its bound, slabs and magazines
+ * Size classes: every size up to 4 MiB in the smallest class that holds it, waste within its bound, slabs and magazines
  * within theirs, and every alignment served.
  */
 #include "region/region.h"
@@ -29,10 +29,23 @@ static void classes(void) {
     }
 }
 
+static void large_classes(void) {
+    CHECK_EQ(hk_class_info[HK_BIN_COUNT - 1].block_size, HK_BIN_MAX);
+    for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++) {
+        const size_class_info_t *info = &hk_class_info[cls];
+        CHECK(info->block_size > info[-1].block_size);
+        CHECK_EQ(info->block_count, 1);
+        CHECK_EQ(info->slab_slots, (info->block_size + HK_SLOT_SIZE - 1) / HK_SLOT_SIZE);
+        CHECK(info->magazine_min == 1 && info->magazine_max >= 1);
+        for (size_t offset = 0; offset < HK_SLOT_SIZE; offset++)
+            CHECK_EQ(class_is_block(&hk_classes[cls], (char *)0x5a5ae00000 + offset), offset == 0);
+    }
+}
+
 static void sizes(void) {
-    for (size_t size = 1; size <= HK_MID_MAX; size++) {
+    for (size_t size = 1; size <= HK_BIN_MAX; size++) {
         unsigned cls = class_of(size);
-        CHECK(cls < HK_CLASS_COUNT);
+        CHECK(cls < (size <= HK_MID_MAX ? (unsigned)HK_CLASS_COUNT : (unsigned)HK_BIN_COUNT));
         size_t block = hk_class_info[cls].block_size;
         CHECK(block >= size);
         CHECK(cls == 0 || hk_class_info[cls - 1].block_size < size);
@@ -77,6 +90,7 @@ static void aligned(void) {
 int main(void) {
     classes_init();
     classes();
+    large_classes();
     sizes();
     aligned();
     return CHECK_PASS;

@@ -12,6 +12,7 @@ enum { OWNER = 5, CLS = 19 /* 320 bytes, 204 blocks in 4 words */ };
 
 static slab_t *slab;
 static char text[2048];
+static void *block; /* the one that is not free */
 
 static void is_found(void) { CHECK(slab_check(slab) > 0); }
 
@@ -21,7 +22,7 @@ static void count_off(void) {
 }
 
 static void bit_lost(void) {
-    slab->free_bits[2] &= ~UINT64_C(16);
+    slab->free_bits[2] &= slab->free_bits[2] - 1;
     is_found();
 }
 
@@ -32,7 +33,7 @@ static void bit_behind_the_last(void) {
 }
 
 static void free_on_both_sides(void) {
-    atomic_fetch_or(&slab->remote_bits[1], 1);
+    atomic_fetch_or(&slab->remote_bits[1], slab->free_bits[1] & (~slab->free_bits[1] + 1));
     is_found();
 }
 
@@ -59,7 +60,8 @@ static void wrong_owner(void) {
 static void closed_too_soon(void) { slab_close(slab); }
 
 static void closed_in_a_list(void) {
-    CHECK_EQ(slab_give(slab, 0, 1), 0);
+    unsigned index = class_block_index(&hk_classes[CLS], block);
+    CHECK_EQ(slab_give(slab, index / 64, UINT64_C(1) << (index % 64)), 0);
     slab->list = SLAB_LIST_PARTIAL;
     slab_close(slab);
 }
@@ -82,7 +84,6 @@ static void stops(void (*body)(void)) {
 
 int main(void) {
     bool reused;
-    void *block;
     start_slab();
     slab = slab_open(CLS, OWNER, &reused);
     CHECK(slab != NULL && slab->block_count == 204);
