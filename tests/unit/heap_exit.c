@@ -109,10 +109,12 @@ int main(void) {
         if (kept[i] != NULL)
             release(kept[i]);
     CHECK_EQ(live_blocks(CLS), 0);
-    CHECK(pthread_key_create(&late_key, allocates_late) == 0);
-    run(sets_late_key, NULL);
-    if (late != NULL)
+    if (!HK_TSAN) { /* for which a thread ends before its destructors */
+        CHECK(pthread_key_create(&late_key, allocates_late) == 0);
+        run(sets_late_key, NULL);
+        CHECK(late != NULL);
         release(late);
+    }
     all_is_well();
     return CHECK_PASS;
 }
