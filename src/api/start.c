@@ -5,12 +5,15 @@
 #include "api/stats.h"
 #include "core/options.h"
 #include "front/front.h"
+#include "heap/heap.h"
 #include "heap/heap_api.h"
 #include "heap/life.h"
 #include "watch/crash.h"
 
 static __attribute__((constructor)) void library_loaded(void) {
-    if (!heap_system_ready())
+    /* A heap for this thread now, so that our fork handlers are registered before the program's: those that run while we
+     * hold our locks must not be ones that allocate. */
+    if (heap_current() == NULL)
         return;
     crash_report_init(hk_describe);
     if (hk_option(HK_OPT_WARMUP) > 0)

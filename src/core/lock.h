@@ -35,6 +35,17 @@ typedef struct hk_lock {
 #define HK_LOCK_INIT(r)                                                                                                \
     { 0, (r) }
 
+/* While a thread forks it holds every lock (heap/life.c). Fork handlers of the program that run meanwhile, in that thread,
+ * may allocate: for them the locks are open. Written by the forking thread and by its child; NULL otherwise, so that the
+ * helper thread never gets to look at thread-local storage. */
+extern const void *_Atomic hk_fork_owner;
+extern _Thread_local char hk_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+HK_INLINE bool hk_locks_are_open(void) {
+    const void *owner = atomic_load_explicit(&hk_fork_owner, memory_order_relaxed);
+    return hk_unlikely(owner != NULL) && owner == &hk_thread_self;
+}
+
 /* Lock statistics, process-wide, relaxed. */
 extern _Atomic uint64_t hk_lock_wait_count;
 
@@ -42,6 +53,8 @@ void hk_lock_wait(hk_lock_t *lock);
 void hk_lock_wake(hk_lock_t *lock);
 
 HK_INLINE bool hk_try_lock(hk_lock_t *lock) {
+    if (hk_locks_are_open())
+        return true;
     uint32_t free_word = 0;
     /* Acquire: pairs with the release in hk_unlock; what the last holder wrote is visible. */
     return atomic_compare_exchange_strong_explicit(&lock->word, &free_word, 1, memory_order_acquire,
@@ -54,6 +67,8 @@ HK_INLINE void hk_lock(hk_lock_t *lock) {
 }
 
 HK_INLINE void hk_unlock(hk_lock_t *lock) {
+    if (hk_locks_are_open())
+        return;
     /* Release: pairs with the acquire in hk_try_lock and hk_lock_wait. */
     if (hk_unlikely(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
         hk_lock_wake(lock);

@@ -7,6 +7,7 @@
 #include "heap/life.h"
 #include "heap/misuse.h"
 #include "large/huge.h"
+#include "superslab/superslab.h"
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
 #include "watch/foreign.h"
@@ -36,6 +37,12 @@ static void *pool_alloc(unsigned cls) {
     if (block != NULL)
         block[1] = NULL;
     return block;
+}
+
+/* Out of memory: true when something came back, so that it is worth to try again. */
+static HK_COLD bool reclaim(void) {
+    bool waited = superslab_wait_purge();
+    return heap_trim_all() > 0 || waited;
 }
 
 static void *class_try(heap_t *h, unsigned cls) { return h != NULL ? magazine_alloc(h, cls) : pool_alloc(cls); }
@@ -91,8 +98,7 @@ static void *class_alloc(heap_t *h, unsigned cls) {
     if (h != NULL && h->front.countdown < 0)
         heap_tick(h);
     void *block = class_try(h, cls);
-    /* Out of memory: what caches hold may be enough. */
-    return hk_likely(block != NULL) || heap_trim_all() == 0 ? block : class_try(h, cls);
+    return hk_likely(block != NULL) || !reclaim() ? block : class_try(h, cls);
 }
 
 static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
@@ -110,7 +116,7 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
         return NULL;
     size = hk_max(size, 1);
     void *block = big_try(h, size, align, zeroed);
-    return hk_likely(block != NULL) || heap_trim_all() == 0 ? block : big_try(h, size, align, zeroed);
+    return hk_likely(block != NULL) || !reclaim() ? block : big_try(h, size, align, zeroed);
 }
 
 void *heap_malloc_slow(size_t size) {
@@ -229,12 +235,14 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
     unsigned index = class_block_index(&hk_classes[cls], block);
     heap_t *h = heap_current();
     bool fresh;
-    if (h != NULL && map_lookup(block) >> 8 == HK_OWNER_POOL && heap_adopt_freed_slab(h, slab)) {
+    /* A thread that only frees would hoard what others could use. */
+    bool uses_class = h != NULL && h->class_stats[cls].refills > 0;
+    if (uses_class && map_lookup(block) >> 8 == HK_OWNER_POOL && heap_adopt_freed_slab(h, slab)) {
         magazine_free(h, cls, block);
         return;
     }
     if (h != NULL) {
-        fresh = heap_remote_add(h, slab, index);
+        fresh = heap_remote_add(h, slab, cls, index);
     } else {
         fresh = heap_remote_post_one(slab, index);
         hk_count(remote_batches);

@@ -152,8 +152,9 @@ void hardened_drain(heap_t *h) {
     struct hardened_queue *q = h->queue;
     while (q != NULL && q->count > 0)
         release_oldest(h, q, NULL);
-    meta_free(q, sizeof *q);
     h->queue = NULL;
+    atomic_signal_fence(memory_order_release);
+    meta_free(q, sizeof *q);
 }
 
 /* --- Alloc, free, realloc -------------------------------------------------------------------------------------------------- */

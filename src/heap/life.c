@@ -14,6 +14,8 @@
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
 
+enum { CROWD = 16 };
+
 enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
 
 const heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
@@ -27,15 +29,18 @@ static _Thread_local bool thread_over __attribute__((tls_model("initial-exec")))
 static hk_lock_t init_lock = HK_LOCK_INIT(HK_RANK_INIT);
 static _Atomic uint32_t init_state; /* written under init_lock */
 static hk_lock_t hooks_lock = HK_LOCK_INIT(HK_RANK_INIT);
-static bool hooks_done; /* guarded by hooks_lock */
+static _Atomic uint32_t hooks_state; /* written under hooks_lock */
 
 /* Guarded by list_lock; id_limit is also read without it. */
 static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
 static uint32_t unused_ids;
 static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
+static _Atomic uint32_t thread_heap_count; /* heaps that are not UNUSED */
 
 static uint64_t secret;
+
+bool heap_is_crowded(void) { return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) > CROWD; }
 
 uint32_t heap_limit(void) { return atomic_load_explicit(&id_limit, memory_order_acquire); }
 
@@ -104,9 +109,11 @@ static void before_fork(void) {
     hk_lock(&hk_superslab_lock);
     hk_lock(&hk_region_lock);
     hk_lock(&hk_meta_lock);
+    atomic_store_explicit(&hk_fork_owner, &hk_thread_self, memory_order_relaxed);
 }
 
 static void release_all(void) {
+    atomic_store_explicit(&hk_fork_owner, NULL, memory_order_relaxed);
     hk_unlock(&hk_meta_lock);
     hk_unlock(&hk_region_lock);
     hk_unlock(&hk_superslab_lock);
@@ -132,7 +139,10 @@ static void after_fork_in_child(void) {
         orphans++;
     }
     atomic_fetch_add_explicit(&orphan_count, orphans, memory_order_relaxed);
+    /* Another thread may have been asking for the hooks; it holds nothing here any more. */
+    hooks_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_INIT);
     release_all();
+    superslab_after_fork();
     heap_maintain_after_fork(true);
 }
 
@@ -167,8 +177,9 @@ static void heap_retire(heap_t *h) {
     atomic_store_explicit(&h->life, HEAP_UNUSED, memory_order_relaxed);
     h->next_unused = unused_ids;
     unused_ids = h->front.id;
+    atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
     hk_unlock(&list_lock);
-    heap_memory_freed();
+    heap_memory_freed(h);
 }
 
 static heap_t *claim_orphan(void) {
@@ -206,11 +217,14 @@ static void thread_ends(void *value) {
 
 /* Hooks are asked for once, by a thread that has its heap: libc may allocate for them. Others wait for the thread key. */
 static void ensure_hooks(void) {
+    /* Acquire: pairs with the release below, so that the thread key is there. */
+    if (hk_likely(atomic_load_explicit(&hooks_state, memory_order_acquire) != 0))
+        return;
     hk_lock(&hooks_lock);
-    if (!hooks_done) {
-        hooks_done = true;
+    if (atomic_load_explicit(&hooks_state, memory_order_relaxed) == 0) {
         (void)libc_thread_hooks_init(thread_ends);
         (void)libc_fork_hooks_init(before_fork, after_fork_in_parent, after_fork_in_child);
+        atomic_store_explicit(&hooks_state, 1, memory_order_release);
     }
     hk_unlock(&hooks_lock);
 }
@@ -225,6 +239,7 @@ static HK_COLD heap_t *heap_start(void) {
     hk_unlock(&list_lock);
     if (h == NULL)
         return NULL;
+    atomic_fetch_add_explicit(&thread_heap_count, 1, memory_order_relaxed);
     h->front.countdown = HEAP_TICK_BYTES;
     hk_front = &h->front;
     hk_count(heaps_total);

@@ -68,6 +68,7 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slab->list = SLAB_LIST_NONE;
     slab->zeroed = got.zeroed;
     slab->used_in_full = false;
+    slab->age = got.zeroed ? SLAB_AGE_PURGED : SLAB_AGE_NEW;
     if (!place_bits(slab)) {
         slots_free(got.first, info->slab_slots, !got.zeroed);
         return NULL;
@@ -169,6 +170,7 @@ unsigned slab_take(slab_t *slab, void **end, unsigned want) {
             break;
     }
     slab->word_hint = (uint16_t)passed;
+    slab->age = SLAB_AGE_NEW;
     note_taken(slab, inline_before, got);
     return got;
 }
@@ -192,6 +194,8 @@ uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits) {
     unsigned passed = word >= first ? word - first : word + words - first;
     if (passed < slab->word_hint)
         slab->word_hint = (uint16_t)passed;
+    if (slab->age == SLAB_AGE_PURGED)
+        slab->age = SLAB_AGE_NEW;
     return doubled;
 }
 
@@ -233,6 +237,41 @@ unsigned slab_drain(slab_t *slab, unsigned *doubled) {
 void slab_discard_remote(slab_t *slab) {
     (void)atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
     atomic_store_explicit(&slab->inline_remote, 0, memory_order_relaxed);
+}
+
+uint64_t slab_run_bits(unsigned word, unsigned first, unsigned end) {
+    unsigned from = first > word * 64 ? first - word * 64 : 0;
+    unsigned to = end - word * 64 < 64 ? end - word * 64 : 64;
+    return hk_low_mask64(to) & ~hk_low_mask64(from);
+}
+
+unsigned slab_next_run(const slab_t *slab, unsigned from, unsigned *end) {
+    unsigned first = from;
+    while (first < slab->block_count) {
+        uint64_t bits = slab->free_bits[first / 64] >> (first % 64);
+        if (bits != 0) {
+            first += hk_ctz64(bits);
+            break;
+        }
+        first = (first / 64 + 1) * 64;
+    }
+    unsigned at = first;
+    while (at < slab->block_count) {
+        uint64_t used = ~slab->free_bits[at / 64] >> (at % 64);
+        if (used != 0) {
+            at += hk_ctz64(used);
+            break;
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    *end = at < slab->block_count ? at : slab->block_count;
+    return first < slab->block_count ? first : slab->block_count;
+}
+
+void slab_take_run(slab_t *slab, unsigned first, unsigned end) {
+    for (unsigned w = first / 64; w * 64 < end; w++)
+        slab->free_bits[w] &= ~slab_run_bits(w, first, end);
+    slab->free_count = (uint16_t)(slab->free_count - (end - first));
 }
 
 static size_t check_bits(const slab_t *slab, unsigned *free_seen) {
