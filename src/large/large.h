@@ -27,7 +27,8 @@ enum { LARGE_FREE = 0, LARGE_LIVE, LARGE_CACHED };
 enum { LARGE_CACHE_ENTRIES = 16 };
 
 typedef struct large_run {
-    uint8_t slab_fields[offsetof(slab_t, run_fields)]; /* who still takes the record for a slab's finds what was there */
+    uint8_t
+        slab_fields[offsetof(slab_t, run_fields)]; /* who still takes the record for a slab's finds what was there */
     uint32_t slot_count;
     _Atomic uint32_t state; /* written by who allocates and frees, read by who diagnoses */
     bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */

@@ -33,9 +33,9 @@ typedef struct superslab {
     uint32_t dirty_next;       /* dirty queue */
     uint8_t order, free_count; /* the bin it is in */
     bool binned, queued;
-    bool dense;  /* for slots whose every page will be used: may ask for huge pages */
-    bool huge;   /* its mapping was advised to use huge pages; outlives the superslab */
-    bool in_use; /* known to the pool: it holds slots or is in a bin */
+    bool dense;            /* for slots whose every page will be used: may ask for huge pages */
+    bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
+    bool in_use;           /* known to the pool: it holds slots or is in a bin */
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
     uint8_t padding[31];
 } superslab_t;

@@ -19,7 +19,7 @@ enum { STATUS_MAX = 4096 };
 enum {
     HELPER_FLAGS =
         /* Not CLONE_FS: the program may want namespaces of its own. */
-        CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID
+    CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID
 };
 
 typedef struct helper_start {

@@ -84,7 +84,8 @@ void *sys_remap(void *address, size_t old_size, size_t new_size) {
 }
 
 int sys_move_grow(void *from, size_t from_size, void *to, size_t to_size) {
-    long got = sys_call6(SYS_mremap, (long)from, (long)from_size, (long)to_size, MREMAP_MAYMOVE | MREMAP_FIXED, (long)to, 0);
+    long got =
+        sys_call6(SYS_mremap, (long)from, (long)from_size, (long)to_size, MREMAP_MAYMOVE | MREMAP_FIXED, (long)to, 0);
     return sys_failed(got) ? (int)-got : 0;
 }
 

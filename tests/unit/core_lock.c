@@ -79,8 +79,34 @@ static void sleepers(void) {
     CHECK_EQ(atomic_load(&lock.word), 0);
 }
 
+/* For a thread that forks the locks are open, for others they are not. */
+static void *finds_it_held(void *unused) {
+    (void)unused;
+    CHECK(!hk_try_lock(&lock));
+    return NULL;
+}
+
+static void open_for_a_fork(void) {
+    pthread_t thread;
+    hk_lock(&lock);
+    atomic_store(&hk_fork_owner, &hk_thread_self);
+    CHECK(hk_locks_are_open());
+    CHECK(hk_try_lock(&lock));
+    hk_lock(&lock);
+    hk_unlock(&lock);
+    CHECK_EQ(atomic_load(&lock.word), 1);
+    CHECK(pthread_create(&thread, NULL, finds_it_held, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    atomic_store(&hk_fork_owner, NULL);
+    CHECK(!hk_locks_are_open());
+    CHECK(!hk_try_lock(&lock));
+    hk_unlock(&lock);
+    CHECK_EQ(atomic_load(&lock.word), 0);
+}
+
 int main(void) {
     alone();
+    open_for_a_fork();
     exclusion();
     sleepers();
     return CHECK_PASS;

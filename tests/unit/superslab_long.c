@@ -37,7 +37,7 @@ static void tail(void) {
     CHECK(all_zeros(map_slot_address(again), 2 * HK_SUPERSLAB_SIZE));
     slots_free(again, 2 * SLOTS, false);
     slots_free(other.first, 16, false);
-    CHECK_EQ(superslab_purge(sys_now_ms(), 0), 6 * HK_SLOT_SIZE);
+    CHECK_EQ(superslab_purge(SIZE_MAX), 6 * HK_SLOT_SIZE);
 }
 
 static void aligned(void) {
@@ -64,7 +64,7 @@ static void in_parts(void) {
     slots_free(run, 10, true);
     CHECK_EQ(superslab_totals().superslab_count * SLOTS - superslab_totals().free_slots, held);
     CHECK_EQ(superslab_check(), 0);
-    (void)superslab_purge(sys_now_ms(), 0);
+    (void)superslab_purge(SIZE_MAX);
     CHECK_EQ(superslab_dirty_bytes(), 0);
     CHECK(all_zeros(map_slot_address(long_run(4 * SLOTS, 1)), 4 * HK_SUPERSLAB_SIZE));
 }

@@ -23,7 +23,7 @@ static void helper(void *argument) {
 
 static void wait_until_gone(void) {
     for (uint32_t word; (word = atomic_load(&alive)) != 0;)
-        sys_futex_wait(&alive, word, 1);
+        sys_futex_wait_shared(&alive, word, UINT32_MAX);
 }
 
 /* One line of /proc/self/task/<helper>/<file>. */

@@ -6,6 +6,7 @@
 #include "sys/sys.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 
 static size_t page;
 
@@ -64,25 +65,32 @@ static void resized(void) {
     sys_unmap(larger, 64 * page);
 }
 
-/* The pages go, the source stays mapped and reads as zeros. */
-static void pages_moved(void) {
-    char *from = sys_map(8 * page), *to = sys_map(8 * page);
+static bool is_mapped(char *at) {
+    unsigned char resident;
+    return mincore(at, page, &resident) == 0;
+}
+
+/* The pages replace what is at the target and are followed by fresh ones; the source is gone. */
+static void moved(void) {
+    char *from = sys_map(8 * page), *to = sys_map(16 * page);
     fill(from, 8 * page, 3);
-    fill(to, 8 * page, 4);
-    int error = sys_move_pages(from + page, to + 2 * page, 3 * page);
-    if (error == ENOTSUP)
-        return;
-    CHECK_EQ(error, 0);
+    fill(to, 16 * page, 4);
+    CHECK_EQ(sys_move_grow(from, 8 * page, to + 2 * page, 10 * page), 0);
     CHECK(holds(to, 2 * page, 4));
-    CHECK(holds(to + 2 * page, 3 * page, 3));
-    CHECK(holds(to + 5 * page, 3 * page, 4));
-    CHECK(holds(from, page, 3));
-    CHECK(holds(from + page, 3 * page, 0));
-    CHECK(holds(from + 4 * page, 4 * page, 3));
-    fill(from + page, 3 * page, 6);
-    CHECK(holds(to + 2 * page, 3 * page, 3));
-    sys_unmap(from, 8 * page);
-    sys_unmap(to, 8 * page);
+    CHECK(holds(to + 2 * page, 8 * page, 3));
+    CHECK(holds(to + 10 * page, 2 * page, 0));
+    CHECK(holds(to + 12 * page, 4 * page, 4));
+    for (unsigned i = 0; i < 8; i++)
+        CHECK(!is_mapped(from + i * page));
+    /* Once more: it is one mapping still. */
+    char *next = sys_map(12 * page);
+    CHECK_EQ(sys_move_grow(to + 2 * page, 10 * page, next, 12 * page), 0);
+    CHECK(holds(next, 8 * page, 3) && holds(next + 8 * page, 4 * page, 0));
+    CHECK(!is_mapped(to + 2 * page) && is_mapped(to + page));
+    CHECK(sys_move_grow(from, 8 * page, next, 12 * page) > 0);
+    sys_unmap(to, 2 * page);
+    sys_unmap(to + 12 * page, 4 * page);
+    sys_unmap(next, 12 * page);
 }
 
 static void write_to_protected(void) {
@@ -103,7 +111,7 @@ int main(void) {
     exactly_there();
     over_what_is_there();
     resized();
-    pages_moved();
+    moved();
     no_access();
     CHECK(sys_map((size_t)1 << 60) == NULL);
     CHECK(sys_map_none((size_t)1 << 60) == NULL);

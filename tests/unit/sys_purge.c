@@ -24,12 +24,29 @@ static void one(void) {
     char *at = sys_map(4 * page);
     memset(at, 1, 4 * page);
     CHECK_EQ(resident(at, 4), 4);
-    CHECK_EQ(sys_purge(at + page, 2 * page), 0);
+    sys_purge(at + page, 2 * page);
     CHECK_EQ(resident(at, 4), 2);
     for (size_t i = 0; i < 4 * page; i++)
         CHECK_EQ(at[i], i < page || i >= 3 * page);
+    CHECK(!sys_purge_refused());
     sys_unmap(at, 4 * page);
-    CHECK_EQ(sys_purge(at, page), ENOMEM);
+}
+
+/* Locked pages are taken, or zeroed by hand where the kernel does not let go of them. */
+static void locked(void) {
+    char *at = sys_map(4 * page);
+    memset(at, 1, 4 * page);
+    if (mlock(at, 4 * page) != 0)
+        return;
+    sys_purge(at + page, 2 * page);
+    for (size_t i = 0; i < 4 * page; i++)
+        CHECK_EQ(at[i], i < page || i >= 3 * page);
+    memset(at, 1, 4 * page);
+    sys_range_t ranges[] = {{at, page}, {at + 2 * page, page}};
+    CHECK(sys_purge_many(ranges, 2) <= 3);
+    for (size_t i = 0; i < 4; i++)
+        CHECK_EQ(at[i * page], i % 2);
+    sys_unmap(at, 4 * page);
 }
 
 /* Every second page of a mapping; the others keep what they hold. */
@@ -68,5 +85,6 @@ int main(void) {
     many(65);
     many(RANGES);
     supplied_ahead();
+    locked();
     return CHECK_PASS;
 }
