@@ -109,10 +109,9 @@ typedef struct heap {
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
 
     HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
-    /* Up to here a heap is one page. */
-    remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
     slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
     heap_class_stats_t class_stats[HK_BIN_COUNT];
+    remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
 } heap_t;
 
 _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");

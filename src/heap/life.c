@@ -60,7 +60,8 @@ static bool init_locked(void) {
     map_init();
     classes_init();
     sys_random(&secret, sizeof secret);
-    hardened_init();
+    if (hk_option(HK_OPT_SAFE) >= 2)
+        hardened_init((int)hk_option(HK_OPT_SAFE));
     heap_prepare(heap_pool(), HK_OWNER_POOL, HK_RANK_POOL_HEAP);
     heap_maintain_init();
     return true;
@@ -166,7 +167,8 @@ static heap_t *take_unused_locked(void) {
 
 /* Empties a heap whose thread is over and makes its id usable again. */
 static void heap_retire(heap_t *h) {
-    hardened_drain(h);
+    if (hardened_is_on())
+        hardened_drain(h);
     heap_remote_post_all(h);
     magazine_drop_all(h);
     (void)large_cache_trim(&h->large, 0, 0);

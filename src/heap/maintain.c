@@ -213,7 +213,7 @@ void heap_warm_up(size_t bytes) {
 
 void heap_at_exit(void) {
     heap_front_t *front = hk_front;
-    if (front != &hk_no_heap)
+    if (hardened_is_on() && front != &hk_no_heap)
         hardened_drain((heap_t *)front);
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 
 enum {
+    COLOR_SHIFT = 12,
+    COLOR_BLOCK_MAX = 512,
     DENSE_BLOCK_MAX = 2048, /* programs touch every page of blocks up to this size */
 };
 
@@ -50,6 +52,16 @@ static void fill_bits(slab_t *slab) {
     }
 }
 
+/* A block of the slab's own choice; of larger ones one that begins in a page, so that a slab of few blocks touches few. */
+static uint16_t first_block_of(slot_t slot, const size_class_info_t *info) {
+    if (info->block_size <= COLOR_BLOCK_MAX)
+        return (uint16_t)((slot * UINT32_C(0x9e3779b1) >> 8) % info->block_count);
+    size_t pages = (size_t)info->slab_slots << (HK_SLOT_SHIFT - COLOR_SHIFT);
+    size_t page = (slot * UINT32_C(0x9e3779b1) >> 8) % pages;
+    size_t block = ((page << COLOR_SHIFT) + info->block_size - 1) / info->block_size;
+    return (uint16_t)(block < info->block_count ? block : 0);
+}
+
 slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     const size_class_info_t *info = &hk_class_info[cls];
     slots_use_t use = info->block_size <= DENSE_BLOCK_MAX ? SLOTS_DENSE : SLOTS_SPARSE;
@@ -63,7 +75,7 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slab->free_count = slab->block_count = info->block_count;
     slab->peak_count = slab->word_hint = 0;
     slab->handed_out = 0;
-    slab->first_block = (uint16_t)((got.first * UINT32_C(0x9e3779b1) >> 8) % info->block_count);
+    slab->first_block = first_block_of(got.first, info);
     slab->cls = (uint8_t)cls;
     slab->list = SLAB_LIST_NONE;
     slab->zeroed = got.zeroed;
