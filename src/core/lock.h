@@ -4,9 +4,9 @@
  *
  * Source: U. Drepper, "Futexes Are Tricky", section 6, mutex2.
  *
- * Ranks fix the order in which locks nest: a thread may only take a lock of a higher rank than those it holds
- * (checked in the check build). `word` is written by any thread; everything a lock guards is named where it is declared.
- * Nothing here uses libc or thread-local storage, so the helper thread may lock as well.
+ * Ranks name the order in which locks nest: a thread may only wait for a lock of a higher rank than those it holds.
+ * `word` is written by any thread; everything a lock guards is named where it is declared. Nothing here uses libc, nor
+ * thread-local storage unless a fork is under way, so the helper thread may lock as well.
  */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
