@@ -120,8 +120,9 @@ typedef struct hak_stats {
     uint64_t huge_frees;
     uint64_t purge_calls; /* system calls that gave pages back */
     uint64_t purged_bytes;
-    uint64_t map_calls;  /* system calls that took address space */
-    uint64_t lock_waits; /* times a thread had to sleep or spin for a lock of ours */
+    uint64_t sparse_bytes; /* of those, pages inside slabs that were in use */
+    uint64_t map_calls;    /* system calls that took address space */
+    uint64_t lock_waits;   /* times a thread had to sleep or spin for a lock of ours */
     uint64_t lock_takes;
     uint64_t magazine_grows;   /* adaptation: capacity of a magazine doubled */
     uint64_t magazine_shrinks; /* adaptation: capacity of a magazine halved */

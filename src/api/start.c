@@ -5,19 +5,24 @@
 #include "api/stats.h"
 #include "core/options.h"
 #include "front/front.h"
+#include "heap/heap.h"
 #include "heap/heap_api.h"
 #include "heap/life.h"
 #include "watch/crash.h"
 
 static __attribute__((constructor)) void library_loaded(void) {
-    if (!heap_system_ready())
+    /* A heap for this thread now, so that our fork handlers are registered before the program's: those that run while we
+     * hold our locks must not be ones that allocate. */
+    if (heap_current() == NULL)
         return;
-    crash_report_init(hk_describe);
+    if (hk_option(HK_OPT_CRASH_REPORT) != 0)
+        crash_report_init(hk_describe);
     if (hk_option(HK_OPT_WARMUP) > 0)
         heap_warm_up((size_t)hk_option(HK_OPT_WARMUP));
 }
 
 static __attribute__((destructor)) void process_exits(void) {
     heap_at_exit();
-    hk_stats_at_exit();
+    if (hk_option(HK_OPT_STATS) != HK_STATS_OFF)
+        hk_stats_at_exit();
 }

@@ -27,6 +27,7 @@
     X(huge_frees)                                                                                                      \
     X(purge_calls)                                                                                                     \
     X(purged_bytes)                                                                                                    \
+    X(sparse_bytes)                                                                                                    \
     X(map_calls)                                                                                                       \
     X(magazine_grows)                                                                                                  \
     X(magazine_shrinks)                                                                                                \

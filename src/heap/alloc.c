@@ -242,7 +242,7 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
         return;
     }
     if (h != NULL) {
-        fresh = heap_remote_add(h, slab, index);
+        fresh = heap_remote_add(h, slab, cls, index);
     } else {
         fresh = heap_remote_post_one(slab, index);
         hk_count(remote_batches);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/hardened.h"
 
-#include "core/options.h"
 #include "core/panic.h"
 #include "heap/alloc.h"
 #include "heap/misuse.h"
@@ -28,10 +27,7 @@ struct hardened_queue {
 
 int hk_hardened_level;
 
-void hardened_init(void) {
-    int64_t level = hk_option(HK_OPT_SAFE);
-    hk_hardened_level = level >= 2 ? (int)level : 0;
-}
+void hardened_init(int level) { hk_hardened_level = level; }
 
 static uint64_t secret(void) { return heap_pool()->front.secret; }
 
@@ -152,8 +148,9 @@ void hardened_drain(heap_t *h) {
     struct hardened_queue *q = h->queue;
     while (q != NULL && q->count > 0)
         release_oldest(h, q, NULL);
-    meta_free(q, sizeof *q);
     h->queue = NULL;
+    atomic_signal_fence(memory_order_release);
+    meta_free(q, sizeof *q);
 }
 
 /* --- Alloc, free, realloc -------------------------------------------------------------------------------------------------- */

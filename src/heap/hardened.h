@@ -20,7 +20,8 @@ extern int hk_hardened_level; /* 0 or HAKMEM_SAFE when it is 2 or 3; constant af
 
 HK_INLINE bool hardened_is_on(void) { return hk_hardened_level != 0; }
 
-void hardened_init(void);
+/* `level` is 2 or 3. */
+void hardened_init(int level);
 
 /* `h` may be NULL. NULL with errno ENOMEM on failure. */
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero);

@@ -40,6 +40,8 @@ enum {
     HEAP_TICK_MID_BYTES = 1024, /* what a block above HK_TINY_MAX counts, so that ticks stay rare whatever the size */
 };
 
+enum { HEAP_WORTH_BYTES = 1 << 20 }; /* less than this is not worth a helper thread */
+
 enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN };
 
 /* A magazine. `state` packs what the fast path changes into one word: count (bits 0..15), room = capacity - count (16..31)
@@ -92,21 +94,24 @@ typedef struct heap {
     _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
     size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
     uint64_t bins_in_use[3];     /* a bit for each magazine that has a capacity; the heap's thread */
+    size_t run_bytes;            /* flushed since the thread last allocated; the heap's thread */
+    int64_t run_countdown;       /* the countdown when run_bytes was last written; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
     uint32_t scan_id;              /* where this heap goes on looking for sleeping heaps */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
+    size_t freed_bytes;            /* into slabs, less what was taken, since the helper looked; never below 0 */
+    size_t posted_bytes;           /* thread's own: remote frees since the helper was called for them */
     uint32_t remote_pending_bytes; /* thread's own */
     struct hardened_queue *queue;  /* thread's own: hardened.c */
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
 
     HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
-    /* Up to here a heap is one page. */
-    remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
     slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
     heap_class_stats_t class_stats[HK_BIN_COUNT];
+    remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
 } heap_t;
 
 _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
@@ -131,6 +136,9 @@ heap_t *heap_current(void);
 
 /* One past the highest id in use. */
 uint32_t heap_limit(void);
+
+/* True when so many threads have a heap that what each keeps in its magazines adds up. */
+bool heap_is_crowded(void);
 
 /* --- Slabs behind the magazines: lists.c (caller holds h->lock) ------------------------------------------------------ */
 
@@ -159,10 +167,13 @@ void heap_hand_over_locked(heap_t *h);
 /* --- Remote frees: remote.c ------------------------------------------------------------------------------------------ */
 
 /* Notes that this thread frees block `index` of a slab of another heap. False: it was noted already (double free). */
-bool heap_remote_add(heap_t *h, slab_t *slab, unsigned index);
+bool heap_remote_add(heap_t *h, slab_t *slab, unsigned cls, unsigned index);
 
 /* Posts at once, for threads without a heap. False: it was posted already. */
 bool heap_remote_post_one(slab_t *slab, unsigned index);
+
+/* The same for several blocks of one word, by who has taken them out of the slab. */
+void heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits);
 
 /* Posts everything in the remote table. The heap's thread, or anybody once the thread is gone. */
 void heap_remote_post_all(heap_t *h);
@@ -201,8 +212,8 @@ bool heap_block_is_free(const void *block, unsigned cls);
 /* The countdown ran out: everything periodic of this heap. */
 void heap_tick(heap_t *h);
 
-/* Called after memory became free: starts the helper thread when there is something worth giving back. */
-void heap_memory_freed(void);
+/* Called after memory became free in `h` (NULL: somewhere): starts the helper when there is something worth giving back. */
+void heap_memory_freed(const heap_t *h);
 void heap_memory_freed_much(void); /* the same when the caller knows that it is much */
 
 /* Gives back all that can be given back. Returns the bytes. */
@@ -218,6 +229,15 @@ HK_INLINE void heap_lock(heap_t *h) {
 }
 
 HK_INLINE void heap_unlock(heap_t *h) { hk_unlock(&h->lock); }
+
+/* Bytes that went from magazines or other threads to the slabs, and back. Caller holds the lock. */
+HK_INLINE void heap_count_freed_locked(heap_t *h, unsigned cls, size_t blocks) {
+    h->freed_bytes += blocks * hk_class_info[cls].block_size;
+}
+
+HK_INLINE void heap_count_taken_locked(heap_t *h, unsigned cls, size_t blocks) {
+    h->freed_bytes -= hk_min(h->freed_bytes, blocks * hk_class_info[cls].block_size);
+}
 
 HK_INLINE uint64_t block_key(const heap_front_t *front, const void *block) { return front->secret ^ (uintptr_t)block; }
 

@@ -191,17 +191,21 @@ static bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned ind
     return false;
 }
 
-bool heap_block_is_free(const void *block, unsigned cls) {
-    const slab_t *slab = slab_of(block, cls);
+/* Looks at our own records only. */
+static bool is_block_free(const void *block, unsigned cls) {
+    bool in_slab = cls < HK_CLASS_COUNT;
+    const slab_t *slab = in_slab ? slab_of(block, cls) : NULL;
     unsigned index = class_block_index(&hk_classes[cls], block);
-    if (hardened_is_on() || (cls < HK_CLASS_COUNT && slab_block_is_free(slab, index)))
+    if (in_slab && slab_block_is_free(slab, index))
         return true;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        if (is_in_magazine(heap_by_id(id), block, cls) ||
-            (cls < HK_CLASS_COUNT && is_in_remote_table(heap_by_id(id), slab, index)))
+        if (is_in_magazine(heap_by_id(id), block, cls) || (in_slab && is_in_remote_table(heap_by_id(id), slab, index)))
             return true;
     return false;
 }
+
+/* Hardened heaps keep freed blocks in queues besides, and let no live block carry the key. */
+bool heap_block_is_free(const void *block, unsigned cls) { return hardened_is_on() || is_block_free(block, cls); }
 
 /* --- What an address is --------------------------------------------------------------------------------------------------- */
 
@@ -214,16 +218,16 @@ static void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out
     out->block_size = hk_class_info[cls].block_size;
     out->block = slab_base(slab) + index * out->block_size;
     out->owner = entry >> 8;
-    uint64_t key = ((const uint64_t *)out->block)[1] ^ heap_pool()->front.secret;
-    out->is_free = slab_block_is_free(slab, index) || key == (uintptr_t)out->block;
+    out->is_free = is_block_free(out->block, cls);
 }
 
 static void describe_large(const void *ptr, hk_description_t *out) {
     out->where = HK_WHERE_LARGE;
     out->block = large_start(ptr);
     out->block_size = large_size(out->block);
-    uint64_t key = ((const uint64_t *)out->block)[1] ^ heap_pool()->front.secret;
-    out->is_free = !large_is_live(out->block) || key == (uintptr_t)out->block;
+    uint32_t entry = map_lookup(out->block);
+    bool tagged = entry != HK_MAP_RUN_HEAD && entry != 0;
+    out->is_free = !large_is_live(out->block) || (tagged && is_block_free(out->block, entry & HK_MAP_CLASS_MAX));
 }
 
 static bool describe_outside(const void *ptr, hk_description_t *out) {
@@ -235,7 +239,7 @@ static bool describe_outside(const void *ptr, hk_description_t *out) {
         out->where = HK_WHERE_METADATA;
         return true;
     }
-    if (!huge_find(ptr, &start, &size))
+    if (!huge_find_try(ptr, &start, &size))
         return false;
     out->where = HK_WHERE_HUGE;
     out->block = start;

@@ -14,6 +14,8 @@
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
 
+enum { CROWD = 16 };
+
 enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
 
 const heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
@@ -27,15 +29,18 @@ static _Thread_local bool thread_over __attribute__((tls_model("initial-exec")))
 static hk_lock_t init_lock = HK_LOCK_INIT(HK_RANK_INIT);
 static _Atomic uint32_t init_state; /* written under init_lock */
 static hk_lock_t hooks_lock = HK_LOCK_INIT(HK_RANK_INIT);
-static bool hooks_done; /* guarded by hooks_lock */
+static _Atomic uint32_t hooks_state; /* written under hooks_lock */
 
 /* Guarded by list_lock; id_limit is also read without it. */
 static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
 static uint32_t unused_ids;
 static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
+static _Atomic uint32_t thread_heap_count; /* heaps that are not UNUSED */
 
 static uint64_t secret;
+
+bool heap_is_crowded(void) { return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) > CROWD; }
 
 uint32_t heap_limit(void) { return atomic_load_explicit(&id_limit, memory_order_acquire); }
 
@@ -55,7 +60,8 @@ static bool init_locked(void) {
     map_init();
     classes_init();
     sys_random(&secret, sizeof secret);
-    hardened_init();
+    if (hk_option(HK_OPT_SAFE) >= 2)
+        hardened_init((int)hk_option(HK_OPT_SAFE));
     heap_prepare(heap_pool(), HK_OWNER_POOL, HK_RANK_POOL_HEAP);
     heap_maintain_init();
     return true;
@@ -134,7 +140,10 @@ static void after_fork_in_child(void) {
         orphans++;
     }
     atomic_fetch_add_explicit(&orphan_count, orphans, memory_order_relaxed);
+    /* Another thread may have been asking for the hooks; it holds nothing here any more. */
+    hooks_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_INIT);
     release_all();
+    superslab_after_fork();
     heap_maintain_after_fork(true);
 }
 
@@ -158,7 +167,8 @@ static heap_t *take_unused_locked(void) {
 
 /* Empties a heap whose thread is over and makes its id usable again. */
 static void heap_retire(heap_t *h) {
-    hardened_drain(h);
+    if (hardened_is_on())
+        hardened_drain(h);
     heap_remote_post_all(h);
     magazine_drop_all(h);
     (void)large_cache_trim(&h->large, 0, 0);
@@ -169,8 +179,9 @@ static void heap_retire(heap_t *h) {
     atomic_store_explicit(&h->life, HEAP_UNUSED, memory_order_relaxed);
     h->next_unused = unused_ids;
     unused_ids = h->front.id;
+    atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
     hk_unlock(&list_lock);
-    heap_memory_freed();
+    heap_memory_freed(h);
 }
 
 static heap_t *claim_orphan(void) {
@@ -208,11 +219,14 @@ static void thread_ends(void *value) {
 
 /* Hooks are asked for once, by a thread that has its heap: libc may allocate for them. Others wait for the thread key. */
 static void ensure_hooks(void) {
+    /* Acquire: pairs with the release below, so that the thread key is there. */
+    if (hk_likely(atomic_load_explicit(&hooks_state, memory_order_acquire) != 0))
+        return;
     hk_lock(&hooks_lock);
-    if (!hooks_done) {
-        hooks_done = true;
+    if (atomic_load_explicit(&hooks_state, memory_order_relaxed) == 0) {
         (void)libc_thread_hooks_init(thread_ends);
         (void)libc_fork_hooks_init(before_fork, after_fork_in_parent, after_fork_in_child);
+        atomic_store_explicit(&hooks_state, 1, memory_order_release);
     }
     hk_unlock(&hooks_lock);
 }
@@ -227,6 +241,7 @@ static HK_COLD heap_t *heap_start(void) {
     hk_unlock(&list_lock);
     if (h == NULL)
         return NULL;
+    atomic_fetch_add_explicit(&thread_heap_count, 1, memory_order_relaxed);
     h->front.countdown = HEAP_TICK_BYTES;
     hk_front = &h->front;
     hk_count(heaps_total);

@@ -116,10 +116,16 @@ static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
     return slab;
 }
 
+/* Slabs, or news of slabs that went elsewhere, which only a drain passes on. */
+static bool has_anything(const heap_t *h) {
+    return atomic_load_explicit(&h->slot_count, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&h->remote_head, memory_order_relaxed) != 0;
+}
+
 /* A partial slab of the class whose thread is gone. */
 static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
     heap_t *pool = heap_pool();
-    if (h == pool || atomic_load_explicit(&pool->slot_count, memory_order_relaxed) == 0)
+    if (h == pool || !has_anything(pool))
         return NULL;
     heap_lock(pool);
     slab_t *slab = adopt_from_locked(h, pool, cls);
@@ -144,7 +150,7 @@ static slab_t *adopt_from_idle_locked(heap_t *h, unsigned cls) {
     for (unsigned i = 0; i < SCAN_HEAPS && slab == NULL; i++) {
         id = id + 1 < limit && id >= HK_OWNER_FIRST ? id + 1 : HK_OWNER_FIRST;
         heap_t *other = heap_by_id(id);
-        if (id >= limit || other == h || atomic_load_explicit(&other->slot_count, memory_order_relaxed) == 0)
+        if (id >= limit || other == h || !has_anything(other))
             continue;
         if (!hk_try_lock(&other->lock))
             continue;
@@ -164,6 +170,11 @@ bool heap_adopt_freed_slab(heap_t *h, slab_t *slab) {
     heap_lock(pool);
     bool adopted = atomic_load_explicit(&slab->owner, memory_order_relaxed) == HK_OWNER_POOL &&
                    atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN;
+    if (adopted) {
+        /* What was posted to the slab so far may hang on the pool's list. */
+        heap_drain_locked(pool);
+        adopted = atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN;
+    }
     if (adopted)
         adopt_slab_locked(h, pool, slab);
     heap_unlock(pool);
@@ -189,6 +200,11 @@ static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
     slab_t *slab = pick_locked(h, cls);
     if (slab == NULL)
         slab = adopt_from_pool_locked(h, cls);
+    if (slab == NULL) {
+        /* The pool may have passed on what others freed of ours. */
+        heap_drain_locked(h);
+        slab = pick_locked(h, cls);
+    }
     if (slab == NULL)
         slab = adopt_from_idle_locked(h, cls);
     if (slab == NULL)
@@ -250,6 +266,7 @@ void heap_hand_over_locked(heap_t *h) {
         for (unsigned bin = 0; bin < HEAP_BINS; bin++)
             hand_over_list_locked(h, pool, &h->partial[cls][bin]);
     hand_over_list_locked(h, pool, &h->full);
+    pool->freed_bytes += h->freed_bytes;
     heap_unlock(pool);
     /* What was posted to this heap meanwhile goes on to the pool. */
     heap_drain_locked(h);

@@ -18,6 +18,8 @@
 
 enum {
     BUDGET_BYTES_MIN = 1 << 20,
+    BUDGET_BYTES_CROWDED = 64 << 10,
+    SWEEP_BYTES = 256 << 10, /* a thread that only frees empties all magazines each time it has flushed so much */
     BUDGET_SHARE = 16,
     GROW_EVENTS = 2,
     LARGE_EVENTS = 4,
@@ -52,9 +54,14 @@ static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
     }
     /* In this order, so that a fork between two steps leaves the child a magazine that it can flush. */
     void **old = bin->slots;
+    bool shrinks = capacity < BIN_CAPACITY(state);
+    if (shrinks)
+        state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
+    atomic_signal_fence(memory_order_release);
     bin->slots = slots;
     atomic_signal_fence(memory_order_release);
-    state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
+    if (!shrinks)
+        state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
     atomic_signal_fence(memory_order_release);
     meta_free(old, BIN_CAPACITY(state) * sizeof *slots);
     h->magazine_bytes += capacity * (size_t)hk_class_info[cls].block_size;
@@ -67,7 +74,8 @@ static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
 /* The magazines of a heap hold at most a small part of its memory: every block in one keeps a slab from emptying. */
 static bool budget_allows(const heap_t *h, size_t more_bytes) {
     size_t owned = (size_t)atomic_load_explicit(&h->slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
-    return h->magazine_bytes + more_bytes <= hk_max(BUDGET_BYTES_MIN, owned / BUDGET_SHARE);
+    size_t least = heap_is_crowded() ? BUDGET_BYTES_CROWDED : BUDGET_BYTES_MIN;
+    return h->magazine_bytes + more_bytes <= hk_max(least, owned / BUDGET_SHARE);
 }
 
 /* A refill or a flush happened: grows the magazine when it happens often. */
@@ -123,6 +131,11 @@ static bool is_own(const heap_t *h, const slab_t *slab) {
     return atomic_load_explicit(&slab->owner, memory_order_relaxed) == h->front.id;
 }
 
+/* False when the slab that the block was of is gone: its bit was freed twice, and the slab closed in between. */
+static bool is_still(const slab_t *slab, unsigned cls) {
+    return atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
+}
+
 /* Ends the gathering of one slab. */
 static void leave_slab_locked(heap_t *h, gathered_t *g, flush_report_t *report) {
     if (g->bits != 0)
@@ -147,6 +160,11 @@ static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned 
             leave_slab_locked(h, &g, report);
             if (i + PREFETCH_AHEAD < count)
                 __builtin_prefetch(slab_of(blocks[i + PREFETCH_AHEAD], cls), 1);
+            if (hk_unlikely(!is_still(slab, cls))) {
+                if (report->count < DOUBLED_MAX)
+                    report->doubled[report->count++] = blocks[i];
+                continue;
+            }
             if (hk_unlikely(!is_own(h, slab))) {
                 give_to_owner(slab, index, report);
                 continue;
@@ -184,6 +202,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
         give_blocks_locked(h, cls, bin->slots, count, &report);
     h->class_stats[cls].flushed += count;
     h->class_stats[cls].flushes++;
+    heap_count_freed_locked(h, cls, count);
     memmove(bin->slots, bin->slots + count, (have - count) * sizeof *bin->slots);
     set_count(bin, have - count);
     heap_unlock(h);
@@ -191,7 +210,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
     if (hk_unlikely(report.count > 0))
         report_doubled(&report, cls);
-    heap_memory_freed();
+    heap_memory_freed(h);
 }
 
 /* Takes the block on top; the magazine is not empty. */
@@ -232,9 +251,11 @@ static unsigned refill(heap_t *h, unsigned cls) {
     unsigned capacity = BIN_CAPACITY(state_load(bin));
     unsigned want = (capacity + 1) / 2;
     heap_adopt_orphan();
+    h->run_bytes = 0;
     heap_lock(h);
     unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, bin->slots + want, want);
     stats->refilled += got;
+    heap_count_taken_locked(h, cls, got);
     stats->refills++;
     if (got < want && got > 0)
         memmove(bin->slots, bin->slots + want - got, got * sizeof *bin->slots);
@@ -270,9 +291,44 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     if (cls < HK_CLASS_COUNT)
         give_blocks_locked(h, cls, &block, 1, &report);
     h->class_stats[cls].flushed++;
+    heap_count_freed_locked(h, cls, 1);
     heap_unlock(h);
     if (hk_unlikely(report.count > 0))
         report_doubled(&report, cls);
+    heap_memory_freed(h);
+}
+
+/* Empties every magazine; where threads are many, their arrays go too. */
+static void sweep(heap_t *h, bool drop) {
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        uint64_t state = state_load(&h->front.bins[cls]);
+        if (BIN_COUNT(state) > 0)
+            flush(h, cls, (unsigned)BIN_COUNT(state));
+        if (drop && BIN_CAPACITY(state) > 0)
+            (void)set_capacity(h, cls, 0);
+    }
+}
+
+/* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and on
+ * without an allocation in between may go to sleep next; what its magazines hold nobody else could give back. */
+static void make_room(heap_t *h, unsigned cls) {
+    bin_t *bin = &h->front.bins[cls];
+    if (h->front.countdown != h->run_countdown)
+        h->run_bytes = 0;
+    bool crowded = heap_is_crowded(), runs = h->run_bytes > 0;
+    if (!runs)
+        note_event(h, cls);
+    uint64_t state = state_load(bin);
+    unsigned count = (unsigned)BIN_COUNT(state);
+    if (BIN_ROOM(state) == 0 && count > 0) {
+        flush(h, cls, runs ? count : (count + 1) / 2);
+        h->run_bytes += (size_t)count * hk_class_info[cls].block_size;
+    }
+    if (runs && h->run_bytes >= (crowded ? 1 : SWEEP_BYTES)) {
+        sweep(h, crowded);
+        h->run_bytes = 1;
+    }
+    h->run_countdown = h->front.countdown;
 }
 
 void magazine_free(heap_t *h, unsigned cls, void *block) {
@@ -280,21 +336,20 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
     uint64_t state = state_load(bin);
     if (BIN_ROOM(state) == 0) {
         if (cls < HK_CLASS_COUNT)
-            note_event(h, cls);
+            make_room(h, cls);
         state = state_load(bin);
-        if (BIN_CAPACITY(state) == 0) {
+        if (BIN_ROOM(state) == 0) {
             magazine_give_one(h, cls, block);
             return;
         }
-        if (BIN_ROOM(state) == 0)
-            flush(h, cls, (unsigned)(BIN_COUNT(state) + 1) / 2);
-        state = state_load(bin);
     }
     bin->slots[BIN_COUNT(state)] = block;
     atomic_signal_fence(memory_order_release);
     atomic_store_explicit(&bin->state, state - BIN_PUSH, memory_order_relaxed);
-    if (h->front.countdown < 0)
+    if (h->front.countdown < 0) {
         heap_tick(h);
+        h->run_countdown = h->front.countdown;
+    }
 }
 
 static void harvest_locked(heap_t *h, unsigned cls) {

@@ -10,6 +10,8 @@
 #include "core/options.h"
 #include "heap/hardened.h"
 #include "heap/life.h"
+#include "heap/low_water.h"
+#include "heap/sparse.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
@@ -20,7 +22,6 @@ enum {
     HELPER_ROUND_MS_MIN = 10,
     HELPER_ROUNDS_IDLE_MAX = 8,
     HELPER_STOP_WAIT_MS = 1,
-    WORTH_BYTES = 1 << 20, /* less than this is not worth a thread */
 };
 
 /* Guarded by helper_lock, but for the words that are atomic. */
@@ -31,6 +32,10 @@ static _Atomic uint32_t helper_alive;   /* cleared by the kernel when the thread
 static _Atomic uint32_t helper_stop;    /* set to make it leave; a futex it sleeps on */
 static _Atomic uint64_t next_inline_purge_ms;
 
+/* Only tried: held by who is in a round. */
+static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_HELPER);
+static low_water_t dirty_low; /* guarded by round_lock */
+
 static uint64_t purge_age_ms(void) {
     int64_t delay = hk_option(HK_OPT_PURGE_DELAY);
     return delay < 0 ? UINT64_MAX : (uint64_t)delay;
@@ -38,13 +43,16 @@ static uint64_t purge_age_ms(void) {
 
 /* --- One round over everything ------------------------------------------------------------------------------------- */
 
-/* Tidies a heap that nobody is using right now. */
+/* Tidies a heap whose thread did not come behind its magazines since the last round. */
 static void tidy_heap(heap_t *h, bool force) {
     if (!hk_try_lock(&h->lock))
         return;
-    heap_drain_locked(h);
-    if (force || h->lock_takes == h->seen_takes)
-        heap_retire_spares_locked(h);
+    h->freed_bytes = 0;
+    if (force || h->lock_takes == h->seen_takes) {
+        heap_drain_locked(h);
+        if (atomic_load_explicit(&h->slot_count, memory_order_relaxed) > 0)
+            heap_retire_spares_locked(h);
+    }
     h->seen_takes = h->lock_takes;
     hk_unlock(&h->lock);
 }
@@ -65,11 +73,13 @@ static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
 /* True when there is something left to do. */
 static bool helper_round(void) {
     uint64_t now = sys_now_ms(), age = purge_age_ms();
-    if (age == UINT64_MAX)
+    if (age == UINT64_MAX || !hk_try_lock(&round_lock))
         return false;
     size_t cached = tidy_all(now, age, false);
-    (void)superslab_purge(now, age);
-    return superslab_dirty_bytes() + cached >= WORTH_BYTES;
+    sparse_result_t sparse = sparse_round(now, age);
+    (void)superslab_purge(low_water_note(&dirty_low, superslab_dirty_low(), now, age));
+    hk_unlock(&round_lock);
+    return superslab_dirty_bytes() + cached + sparse.waiting_bytes >= HEAP_WORTH_BYTES;
 }
 
 /* --- The helper thread ------------------------------------------------------------------------------------------------ */
@@ -84,7 +94,7 @@ static void helper_run(void *unused) {
     (void)unused;
     for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
         sys_futex_wait(&helper_stop, 0, round_ms());
-        if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0)
+        if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0 || sys_helper_outlived_credentials())
             break;
         idle = helper_round() ? 0 : idle + 1;
     }
@@ -98,7 +108,7 @@ static bool wait_until_gone(void) {
         uint32_t alive = atomic_load_explicit(&helper_alive, memory_order_acquire);
         if (alive == 0)
             return true;
-        sys_futex_wait(&helper_alive, alive, HELPER_STOP_WAIT_MS);
+        sys_futex_wait_shared(&helper_alive, alive, HELPER_STOP_WAIT_MS);
     }
     return false;
 }
@@ -106,7 +116,9 @@ static bool wait_until_gone(void) {
 static HK_COLD void helper_start(void) {
     if (!hk_try_lock(&helper_lock))
         return;
-    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 && wait_until_gone()) {
+    /* The last helper's stack may still be in use: the next free tries again. */
+    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 &&
+        atomic_load_explicit(&helper_alive, memory_order_acquire) == 0) {
         if (helper_stack == NULL)
             helper_stack = sys_map(HELPER_STACK_BYTES);
         atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
@@ -128,10 +140,9 @@ static void purge_inline(void) {
     (void)helper_round();
 }
 
-void heap_memory_freed(void) {
-    if (superslab_dirty_bytes() < WORTH_BYTES)
-        return;
-    heap_memory_freed_much();
+void heap_memory_freed(const heap_t *h) {
+    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && h->freed_bytes >= HEAP_WORTH_BYTES))
+        heap_memory_freed_much();
 }
 
 void heap_memory_freed_much(void) {
@@ -139,7 +150,7 @@ void heap_memory_freed_much(void) {
         sys_purge_refused() || hk_locks_are_open())
         return;
     if (purge_age_ms() == 0)
-        (void)superslab_purge(sys_now_ms(), 0);
+        (void)superslab_purge(SIZE_MAX);
     else if (hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN)
         helper_start();
     else
@@ -160,9 +171,12 @@ void heap_maintain_after_fork(bool in_child) {
     if (in_child) {
         atomic_store_explicit(&helper_alive, 0, memory_order_relaxed);
         atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
+        round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
     }
     hk_unlock(&helper_lock);
-    heap_memory_freed();
+    /* In the child no helper starts by itself: a child may have to be single-threaded for a while (unshare(2)). */
+    if (!in_child)
+        heap_memory_freed(NULL);
 }
 
 void heap_maintain_init(void) { superslab_set_floor((size_t)hk_option(HK_OPT_WARMUP)); }
@@ -182,7 +196,8 @@ void heap_warm_up(size_t bytes) {
     heap_t *h = heap_current();
     if (h == NULL)
         return;
-    fill_magazines(h);
+    if (!hardened_is_on())
+        fill_magazines(h);
     size_t count = (bytes + HK_SUPERSLAB_SIZE - 1) >> HK_SUPERSLAB_SHIFT;
     slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
     size_t got = 0;
@@ -198,7 +213,7 @@ void heap_warm_up(size_t bytes) {
 
 void heap_at_exit(void) {
     heap_front_t *front = hk_front;
-    if (front != &hk_no_heap)
+    if (hardened_is_on() && front != &hk_no_heap)
         hardened_drain((heap_t *)front);
 }
 
@@ -212,15 +227,18 @@ void heap_tick(heap_t *h) {
     heap_lock(h);
     heap_drain_locked(h);
     heap_unlock(h);
-    heap_memory_freed();
+    heap_memory_freed(h);
 }
 
 size_t heap_trim_all(void) {
+    if (!heap_system_ready())
+        return 0;
     heap_t *h = heap_current();
     if (h != NULL) {
         heap_remote_post_all(h);
         magazine_drop_all(h);
     }
     (void)tidy_all(sys_now_ms(), 0, true);
-    return superslab_purge(sys_now_ms(), 0);
+    size_t sparse = sparse_trim();
+    return sparse + superslab_purge(SIZE_MAX);
 }

@@ -59,7 +59,9 @@ bool heap_remote_post_one(slab_t *slab, unsigned index) {
     return post(slab, index / 64, bit) == 0;
 }
 
-bool heap_remote_add(heap_t *h, slab_t *slab, unsigned index) {
+void heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits) { (void)post(slab, word, bits); }
+
+bool heap_remote_add(heap_t *h, slab_t *slab, unsigned cls, unsigned index) {
     uint64_t key = (uint64_t)slab_slot(slab) << 6 | index / 64;
     uint64_t bit = UINT64_C(1) << (index % 64);
     remote_entry_t *entry = &h->remote_table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
@@ -69,9 +71,10 @@ bool heap_remote_add(heap_t *h, slab_t *slab, unsigned index) {
     if (entry->bits & bit)
         return false;
     entry->key = key;
+    atomic_signal_fence(memory_order_release); /* for the child of a fork: the key before the bits */
     entry->bits |= bit;
-    h->class_stats[slab->cls].freed_remote++;
-    h->remote_pending_bytes += hk_class_info[slab->cls].block_size;
+    h->class_stats[cls].freed_remote++;
+    h->remote_pending_bytes += hk_class_info[cls].block_size;
     if (h->remote_pending_bytes > REMOTE_PENDING_BYTES_MAX)
         heap_remote_post_all(h);
     return true;
@@ -81,7 +84,13 @@ void heap_remote_post_all(heap_t *h) {
     for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++)
         if (h->remote_table[i].bits != 0)
             post_entry(&h->remote_table[i]);
+    h->posted_bytes += h->remote_pending_bytes;
     h->remote_pending_bytes = 0;
+    if (h->posted_bytes < HEAP_WORTH_BYTES)
+        return;
+    /* The owners may be asleep. */
+    h->posted_bytes = 0;
+    heap_memory_freed_much();
 }
 
 /* The slab changed owner after it was pushed here. A closed slab was announced by a double free that raced with its last
@@ -108,8 +117,10 @@ void heap_drain_locked(heap_t *h) {
             pass_on(slab, owner);
             continue;
         }
-        if (slab_drain(slab, &doubled) > 0)
+        unsigned count = slab_drain(slab, &doubled), cls = slab->cls;
+        if (count > 0)
             heap_settle_locked(h, slab);
+        heap_count_freed_locked(h, cls, count);
         hk_count(remote_drains);
     }
     hk_assert(doubled == 0);

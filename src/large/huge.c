@@ -128,10 +128,7 @@ bool huge_was_freed(const void *block, size_t *size) {
     return found;
 }
 
-bool huge_find(const void *address, void **start, size_t *size) {
-    if (atomic_load_explicit(&block_count, memory_order_relaxed) == 0)
-        return false;
-    hk_lock(&hk_huge_lock);
+static bool find_and_unlock(const void *address, void **start, size_t *size) {
     size_t index = find_locked(address);
     if (index != SIZE_MAX) {
         *start = blocks[index].start;
@@ -139,6 +136,19 @@ bool huge_find(const void *address, void **start, size_t *size) {
     }
     hk_unlock(&hk_huge_lock);
     return index != SIZE_MAX;
+}
+
+static bool has_blocks(void) { return atomic_load_explicit(&block_count, memory_order_relaxed) != 0; }
+
+bool huge_find(const void *address, void **start, size_t *size) {
+    if (!has_blocks())
+        return false;
+    hk_lock(&hk_huge_lock);
+    return find_and_unlock(address, start, size);
+}
+
+bool huge_find_try(const void *address, void **start, size_t *size) {
+    return has_blocks() && hk_try_lock(&hk_huge_lock) && find_and_unlock(address, start, size);
 }
 
 void *huge_resize(void *block, size_t size) {

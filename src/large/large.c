@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/panic.h"
 #include "region/region.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
@@ -188,6 +189,24 @@ static bool grow_in_place(large_cache_t *cache, slot_t first, size_t count) {
     return true;
 }
 
+/* The run's pages, one mapping, go to `to`. */
+static bool move_run(slot_t first, size_t old_size, char *to, size_t to_size) {
+    if (sys_move_grow(map_slot_address(first), old_size, to, to_size) == 0)
+        return true;
+    /* The kernel may have unmapped the target already. */
+    if (sys_map_over(to, to_size) != 0)
+        hk_fatal("cannot map %zu bytes at %p again", to_size, (void *)to);
+    return false;
+}
+
+/* The old range of a moved run is unmapped: it is mapped anew and its slots returned. Should somebody else have mapped
+ * something there meanwhile, or memory be out, they are lost to us. */
+static void release_moved(slot_t first, size_t count) {
+    map_set(first, (unsigned)count, 0);
+    if (sys_map_at(map_slot_address(first), count << HK_SLOT_SHIFT) == 0)
+        slots_free(first, count, false);
+}
+
 static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count) {
     large_run_t *run = run_at(first);
     size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
@@ -198,17 +217,15 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count) {
         to = alloc_fresh(cache, count, 1, &zeroed);
     if (to == NULL)
         return NULL;
-    if (sys_move_pages(map_slot_address(first), to, old_size) != 0) {
+    if (!move_run(first, old_size, to, large_size(to))) {
         (void)large_free(cache, to);
         return NULL;
     }
     run_of(to)->moved = true;
-    /* The old run's pages are gone, so its slots are clean; `moved` stays as it was for its mapping. */
-    bool dirty = run->moved && sys_map_over(map_slot_address(first), old_size) != 0;
-    map_set(first, run->slot_count, 0);
     count_live(cache, -(int64_t)old_size);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
-    slots_free(first, run->slot_count, dirty);
+    run->moved = false;
+    release_moved(first, run->slot_count);
     return to;
 }
 
@@ -223,7 +240,8 @@ void *large_resize(large_cache_t *cache, void *block, size_t size) {
     }
     if (size > HK_LARGE_MAX)
         return NULL;
-    if (grow_in_place(cache, first, count))
+    /* A moved run stays one mapping, so that it can move again. */
+    if (!run_at(first)->moved && grow_in_place(cache, first, count))
         return block;
     return have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN ? grow_by_moving(cache, first, count) : NULL;
 }

@@ -19,6 +19,7 @@
 #include "base/base.h"
 #include "core/lock.h"
 #include "map/map.h"
+#include "slab/slab.h"
 
 #define HK_LARGE_MAX HK_GIB
 
@@ -26,10 +27,12 @@ enum { LARGE_FREE = 0, LARGE_LIVE, LARGE_CACHED };
 enum { LARGE_CACHE_ENTRIES = 16 };
 
 typedef struct large_run {
+    uint8_t
+        slab_fields[offsetof(slab_t, run_fields)]; /* who still takes the record for a slab's finds what was there */
     uint32_t slot_count;
     _Atomic uint32_t state; /* written by who allocates and frees, read by who diagnoses */
     bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
-    uint8_t padding[119];
+    uint8_t slab_rest[sizeof(slab_t) - offsetof(slab_t, run_fields) - 9];
 } large_run_t;
 
 typedef struct large_cache {

@@ -9,6 +9,8 @@
 #include <string.h>
 
 enum {
+    COLOR_SHIFT = 12,
+    COLOR_BLOCK_MAX = 512,
     DENSE_BLOCK_MAX = 2048, /* programs touch every page of blocks up to this size */
 };
 
@@ -50,6 +52,16 @@ static void fill_bits(slab_t *slab) {
     }
 }
 
+/* A block of the slab's own choice; of larger ones one that begins in a page, so that a slab of few blocks touches few. */
+static uint16_t first_block_of(slot_t slot, const size_class_info_t *info) {
+    if (info->block_size <= COLOR_BLOCK_MAX)
+        return (uint16_t)((slot * UINT32_C(0x9e3779b1) >> 8) % info->block_count);
+    size_t pages = (size_t)info->slab_slots << (HK_SLOT_SHIFT - COLOR_SHIFT);
+    size_t page = (slot * UINT32_C(0x9e3779b1) >> 8) % pages;
+    size_t block = ((page << COLOR_SHIFT) + info->block_size - 1) / info->block_size;
+    return (uint16_t)(block < info->block_count ? block : 0);
+}
+
 slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     const size_class_info_t *info = &hk_class_info[cls];
     slots_use_t use = info->block_size <= DENSE_BLOCK_MAX ? SLOTS_DENSE : SLOTS_SPARSE;
@@ -63,11 +75,12 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slab->free_count = slab->block_count = info->block_count;
     slab->peak_count = slab->word_hint = 0;
     slab->handed_out = 0;
-    slab->first_block = (uint16_t)((got.first * UINT32_C(0x9e3779b1) >> 8) % info->block_count);
+    slab->first_block = first_block_of(got.first, info);
     slab->cls = (uint8_t)cls;
     slab->list = SLAB_LIST_NONE;
     slab->zeroed = got.zeroed;
     slab->used_in_full = false;
+    slab->age = got.zeroed ? SLAB_AGE_PURGED : SLAB_AGE_NEW;
     if (!place_bits(slab)) {
         slots_free(got.first, info->slab_slots, !got.zeroed);
         return NULL;
@@ -169,6 +182,7 @@ unsigned slab_take(slab_t *slab, void **end, unsigned want) {
             break;
     }
     slab->word_hint = (uint16_t)passed;
+    slab->age = SLAB_AGE_NEW;
     note_taken(slab, inline_before, got);
     return got;
 }
@@ -192,6 +206,8 @@ uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits) {
     unsigned passed = word >= first ? word - first : word + words - first;
     if (passed < slab->word_hint)
         slab->word_hint = (uint16_t)passed;
+    if (slab->age == SLAB_AGE_PURGED)
+        slab->age = SLAB_AGE_NEW;
     return doubled;
 }
 
@@ -233,6 +249,41 @@ unsigned slab_drain(slab_t *slab, unsigned *doubled) {
 void slab_discard_remote(slab_t *slab) {
     (void)atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
     atomic_store_explicit(&slab->inline_remote, 0, memory_order_relaxed);
+}
+
+uint64_t slab_run_bits(unsigned word, unsigned first, unsigned end) {
+    unsigned from = first > word * 64 ? first - word * 64 : 0;
+    unsigned to = end - word * 64 < 64 ? end - word * 64 : 64;
+    return hk_low_mask64(to) & ~hk_low_mask64(from);
+}
+
+unsigned slab_next_run(const slab_t *slab, unsigned from, unsigned *end) {
+    unsigned first = from;
+    while (first < slab->block_count) {
+        uint64_t bits = slab->free_bits[first / 64] >> (first % 64);
+        if (bits != 0) {
+            first += hk_ctz64(bits);
+            break;
+        }
+        first = (first / 64 + 1) * 64;
+    }
+    unsigned at = first;
+    while (at < slab->block_count) {
+        uint64_t used = ~slab->free_bits[at / 64] >> (at % 64);
+        if (used != 0) {
+            at += hk_ctz64(used);
+            break;
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    *end = at < slab->block_count ? at : slab->block_count;
+    return first < slab->block_count ? first : slab->block_count;
+}
+
+void slab_take_run(slab_t *slab, unsigned first, unsigned end) {
+    for (unsigned w = first / 64; w * 64 < end; w++)
+        slab->free_bits[w] &= ~slab_run_bits(w, first, end);
+    slab->free_count = (uint16_t)(slab->free_count - (end - first));
 }
 
 static size_t check_bits(const slab_t *slab, unsigned *free_seen) {

@@ -41,6 +41,7 @@
 enum { SLAB_CLOSED = 0, SLAB_OPEN };
 enum { SLAB_LIST_NONE = 0, SLAB_LIST_PARTIAL, SLAB_LIST_FULL };
 enum { SLAB_INLINE_BLOCKS = 64 };
+enum { SLAB_AGE_PURGED = 0, SLAB_AGE_NEW };
 
 typedef struct slab {
     /* Owner's line. */
@@ -59,7 +60,9 @@ typedef struct slab {
     uint8_t bin;           /* which of the partial lists */
     bool zeroed;
     bool used_in_full; /* was full once: all its pages are in use */
-    uint8_t padding[12];
+    uint8_t age;       /* SLAB_AGE_*, or since when no block came or went: heap/sparse.c */
+    uint8_t padding[3];
+    uint8_t run_fields[12]; /* a large_run_t in place of the record keeps its fields here: large/large.h */
 
     /* Everybody's line. */
     _Atomic uint64_t summary; /* posters: fetch_or; owner: exchange */
@@ -116,6 +119,13 @@ void *slab_take_one(slab_t *slab, block_past_t *past);
 
 /* Marks the blocks `bits` of word `word` free. Returns those that were free already: double frees. */
 uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits);
+
+/* Runs of free blocks, for who gives their pages back. `slab_next_run` finds the first run at or above block `from`: it
+ * returns its first block (block_count when there is none) and puts one past its last into `*end`. `slab_take_run` takes
+ * it out of free_bits; its blocks come back by slab_give or slab_post, word by word: `slab_run_bits`. */
+unsigned slab_next_run(const slab_t *slab, unsigned from, unsigned *end);
+void slab_take_run(slab_t *slab, unsigned first, unsigned end);
+uint64_t slab_run_bits(unsigned word, unsigned first, unsigned end);
 
 HK_INLINE bool slab_is_empty(const slab_t *slab) { return slab->free_count == slab->block_count; }
 

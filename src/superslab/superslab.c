@@ -30,9 +30,10 @@ static uint32_t bins[SLOTS_USES][ORDER_COUNT][SLOTS + 1];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count, free_slot_count;
+static size_t dirty_low;                /* the least dirty_slot_count since it was last asked for */
 static _Atomic size_t in_use_count;     /* written under the lock, read without */
 static _Atomic size_t used_slot_count;  /* written by anybody */
-static _Atomic uint32_t purging; /* 1 while a purge holds slots; a futex */
+static _Atomic uint32_t purging;        /* 1 while a purge holds slots; a futex */
 static _Atomic size_t floor_slot_count; /* option: written at start */
 static _Atomic size_t dirty_slot_count; /* written under the lock, read without */
 
@@ -106,11 +107,10 @@ static void rebin_locked(superslab_t *s) {
     s->binned = true;
 }
 
-static void queue_dirty_locked(superslab_t *s, uint64_t now_ms) {
+static void queue_dirty_locked(superslab_t *s) {
     if (s->queued)
         return;
     s->queued = true;
-    s->dirty_since_ms = (uint32_t)now_ms;
     s->dirty_next = 0;
     if (dirty_tail != 0)
         record(dirty_tail)->dirty_next = index_of(s);
@@ -132,6 +132,7 @@ static bool take_mask_locked(superslab_t *s, uint32_t mask) {
     s->free_mask &= ~mask;
     s->dirty_mask &= ~mask;
     count_dirty(dirty_before, s->dirty_mask);
+    dirty_low = hk_min(dirty_low, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
     free_slot_count -= hk_popcount64(mask);
     rebin_locked(s);
     return zeroed;
@@ -145,7 +146,7 @@ static void give_mask_locked(superslab_t *s, uint32_t mask, bool dirty) {
         uint32_t dirty_before = s->dirty_mask;
         s->dirty_mask |= mask;
         count_dirty(dirty_before, s->dirty_mask);
-        queue_dirty_locked(s, sys_now_ms());
+        queue_dirty_locked(s);
     }
     rebin_locked(s);
 }
@@ -169,6 +170,17 @@ static void advise_huge_locked(superslab_t *s) {
         hk_count_by(huge_page_bytes, HK_SUPERSLAB_SIZE);
 }
 
+/* A record for a superslab that the pool did not know. What outlives a superslab stays: its mapping's advice, and its place
+ * in the dirty queue. */
+static void reset_record_locked(superslab_t *s) {
+    *s = (superslab_t){
+        .in_use = true,
+        .huge = s->huge,
+        .queued = s->queued,
+        .dirty_next = s->dirty_next,
+    };
+}
+
 /* Takes superslabs from the region and makes their records; `free_mask` of the last one is `tail_mask`. */
 static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_mask, slots_use_t use) {
     size_t first = region_alloc(count, align);
@@ -181,7 +193,8 @@ static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_m
     for (size_t i = 0; i < count; i++) {
         superslab_t *s = record(first + i);
         bool huge = s->huge;
-        *s = (superslab_t){.in_use = true, .huge = huge, .dense = use == SLOTS_DENSE};
+        reset_record_locked(s);
+        s->dense = use == SLOTS_DENSE;
         change_in_use(1);
         if (huge && use != SLOTS_DENSE)
             (void)sys_advise_no_huge(region_superslab_address(first + i), HK_SUPERSLAB_SIZE);
@@ -287,7 +300,7 @@ static bool take_part_locked(slot_t first, size_t index, uint32_t mask, bool *ze
         return false;
     }
     superslab_t *s = record(index);
-    *s = (superslab_t){.in_use = true, .huge = s->huge};
+    reset_record_locked(s);
     change_in_use(1);
     if (mask != ALL_SLOTS)
         give_mask_locked(s, ~mask, false);
@@ -332,8 +345,7 @@ static void purge_long_run(slot_t first, size_t count) {
     size_t whole = first + count > from ? hk_align_down(first + count - from, SLOTS) : 0;
     if (whole == 0)
         return;
-    if (sys_purge(map_slot_address(from), whole << HK_SLOT_SHIFT) != 0)
-        memset(map_slot_address(from), 0, whole << HK_SLOT_SHIFT);
+    sys_purge(map_slot_address(from), whole << HK_SLOT_SHIFT);
     hk_count(purge_calls);
     hk_count_by(purged_bytes, whole << HK_SLOT_SHIFT);
 }
@@ -361,10 +373,15 @@ typedef struct purge_round {
     sys_range_t ranges[PURGE_RANGES_MAX];
     uint32_t superslabs[PURGE_RANGES_MAX];
     uint32_t masks[PURGE_RANGES_MAX];
-    size_t count;
+    uint32_t broken[PURGE_RANGES_MAX]; /* superslabs that must have no huge pages from here on */
+    size_t count, broken_count;
 } purge_round_t;
 
 static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
+    if (s->huge && s->dirty_mask != 0 && s->free_mask != ALL_SLOTS) {
+        s->huge = false;
+        round->broken[round->broken_count++] = index_of(s);
+    }
     while (s->dirty_mask != 0 && round->count < PURGE_RANGES_MAX) {
         unsigned at = hk_ctz64(s->dirty_mask);
         unsigned length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
@@ -375,16 +392,17 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
         round->masks[round->count] = mask;
         round->count++;
         (void)take_mask_locked(s, mask);
+        s->purging_mask |= mask;
     }
 }
 
-static void collect_locked(purge_round_t *round, uint64_t now_ms, uint64_t age_ms) {
+static void collect_locked(purge_round_t *round, size_t slot_count) {
     size_t floor = atomic_load_explicit(&floor_slot_count, memory_order_relaxed);
-    while (dirty_head != 0 && round->count < PURGE_RANGES_MAX &&
-           atomic_load_explicit(&dirty_slot_count, memory_order_relaxed) > floor) {
+    size_t before = atomic_load_explicit(&dirty_slot_count, memory_order_relaxed);
+    size_t until = hk_max(floor, before - hk_min(before, slot_count));
+    while (dirty_head != 0 && round->count < PURGE_RANGES_MAX && round->broken_count < PURGE_RANGES_MAX &&
+           atomic_load_explicit(&dirty_slot_count, memory_order_relaxed) > until) {
         superslab_t *s = record(dirty_head);
-        if ((uint32_t)((uint32_t)now_ms - s->dirty_since_ms) < age_ms && s->dirty_mask != 0)
-            return;
         collect_superslab_locked(round, s);
         if (s->dirty_mask != 0)
             return;
@@ -395,13 +413,29 @@ static void collect_locked(purge_round_t *round, uint64_t now_ms, uint64_t age_m
     }
 }
 
-static size_t return_locked(const purge_round_t *round, bool dirty) {
+static size_t return_locked(const purge_round_t *round) {
     size_t bytes = 0;
     for (size_t i = 0; i < round->count; i++) {
         bytes += round->ranges[i].size;
-        free_part_locked(round->superslabs[i], round->masks[i], dirty);
+        record(round->superslabs[i])->purging_mask &= ~round->masks[i];
+        free_part_locked(round->superslabs[i], round->masks[i], false);
     }
     return bytes;
+}
+
+void superslab_after_fork(void) {
+    if (atomic_load_explicit(&purging, memory_order_relaxed) == 0)
+        return;
+    hk_lock(&hk_superslab_lock);
+    for (size_t i = 1; i < map_count() / SLOTS; i++) {
+        superslab_t *s = record(i);
+        uint32_t mask = s->purging_mask;
+        s->purging_mask = 0;
+        if (mask != 0)
+            give_mask_locked(s, mask, true);
+    }
+    hk_unlock(&hk_superslab_lock);
+    atomic_store_explicit(&purging, 0, memory_order_relaxed);
 }
 
 bool superslab_wait_purge(void) {
@@ -411,33 +445,57 @@ bool superslab_wait_purge(void) {
     return true;
 }
 
-size_t superslab_purge(uint64_t now_ms, uint64_t age_ms) {
+/* Huge pages first, so that khugepaged does not fill the holes again. */
+static void purge_round(const purge_round_t *round) {
+    for (size_t i = 0; i < round->broken_count; i++)
+        (void)sys_advise_no_huge(region_superslab_address(round->broken[i]), HK_SUPERSLAB_SIZE);
+    hk_count_by(purge_calls, sys_purge_many(round->ranges, round->count));
+}
+
+size_t superslab_purge(size_t slot_count) {
     size_t total = 0;
-    if (sys_purge_refused())
-        return 0;
     purge_round_t round;
     do {
-        round.count = 0;
+        round.count = round.broken_count = 0;
         hk_lock(&hk_superslab_lock);
-        collect_locked(&round, now_ms, age_ms);
+        collect_locked(&round, slot_count - (total >> HK_SLOT_SHIFT));
         if (round.count > 0)
             atomic_store_explicit(&purging, 1, memory_order_relaxed);
         hk_unlock(&hk_superslab_lock);
         if (round.count == 0)
             break;
-        hk_count_by(purge_calls, sys_purge_many(round.ranges, round.count));
+        purge_round(&round);
         hk_lock(&hk_superslab_lock);
-        bool refused = sys_purge_refused();
-        size_t bytes = return_locked(&round, refused);
+        size_t bytes = return_locked(&round);
         hk_unlock(&hk_superslab_lock);
         atomic_store_explicit(&purging, 0, memory_order_relaxed);
         sys_futex_wake(&purging, INT32_MAX);
-        if (refused)
-            break;
         hk_count_by(purged_bytes, bytes);
         total += bytes;
-    } while (round.count == PURGE_RANGES_MAX);
+    } while (total >> HK_SLOT_SHIFT < slot_count);
     return total;
+}
+
+size_t superslab_dirty_low(void) {
+    hk_lock(&hk_superslab_lock);
+    size_t low = dirty_low;
+    dirty_low = atomic_load_explicit(&dirty_slot_count, memory_order_relaxed);
+    hk_unlock(&hk_superslab_lock);
+    return low;
+}
+
+bool superslab_make_small(size_t index, size_t free_bytes, unsigned share) {
+    superslab_t *s = record(index);
+    hk_lock(&hk_superslab_lock);
+    bool huge = s->in_use && s->huge;
+    free_bytes += (size_t)hk_popcount64(s->free_mask) << HK_SLOT_SHIFT;
+    bool right = !huge || free_bytes * share >= HK_SUPERSLAB_SIZE;
+    if (huge && right)
+        s->huge = false;
+    hk_unlock(&hk_superslab_lock);
+    if (huge && right)
+        (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
+    return right;
 }
 
 void superslab_set_floor(size_t bytes) {

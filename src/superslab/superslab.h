@@ -8,7 +8,7 @@
  *     free_mask   1 = the slot is free
  *     dirty_mask  1 = the slot is free and its pages may be resident and not zero; subset of free_mask
  *
- *   USED --slots_free--> FREE, DIRTY --purge after the delay--> FREE, clean --whole superslab free--> region
+ *   USED --slots_free--> FREE, DIRTY --purge--> FREE, clean --whole superslab free--> region
  *
  * Superslabs with a free slot wait in a bin by their use (dense or sparse), by the largest aligned run of free slots and
  * by the number of free slots. Dense slots may come from sparse superslabs, not the other way round.
@@ -31,13 +31,13 @@ typedef struct superslab {
     uint32_t dirty_mask;
     uint32_t next, previous;   /* bin list, indexes of superslabs, 0 ends */
     uint32_t dirty_next;       /* dirty queue */
-    uint32_t dirty_since_ms;   /* low 32 bits of the clock when slots last became dirty */
     uint8_t order, free_count; /* the bin it is in */
     bool binned, queued;
-    bool dense;  /* for slots whose every page will be used: may ask for huge pages */
-    bool huge;   /* its mapping was advised to use huge pages; outlives the superslab */
-    bool in_use; /* known to the pool: it holds slots or is in a bin */
-    uint8_t padding[33];
+    bool dense;            /* for slots whose every page will be used: may ask for huge pages */
+    bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
+    bool in_use;           /* known to the pool: it holds slots or is in a bin */
+    uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
+    uint8_t padding[31];
 } superslab_t;
 
 _Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");
@@ -62,9 +62,16 @@ bool slots_alloc_at(slot_t first, size_t count, bool *zeroed);
 /* Gives slots back; `dirty` when their pages may be resident. */
 void slots_free(slot_t first, size_t count, bool dirty);
 
-/* Gives pages back to the kernel of slots that have been free for at least `age_ms` before `now_ms`; clean empty
+/* Gives the pages of about `slot_count` dirty slots back to the kernel, those first that have waited longest; clean empty
  * superslabs beyond a few go back to the region. Returns the bytes given back. */
-size_t superslab_purge(uint64_t now_ms, uint64_t age_ms);
+size_t superslab_purge(size_t slot_count);
+
+/* The least number of slots that were dirty at any time since the last call: so many were free all the time. */
+size_t superslab_dirty_low(void);
+
+/* Before pages of slabs in superslab `index` are given back: true when that is right. A superslab of huge pages must have
+ * 1 / `share` of it free, `free_bytes` in its slabs included; it is then advised against huge pages for good. */
+bool superslab_make_small(size_t index, size_t free_bytes, unsigned share);
 
 /* Slots whose pages are known to have been used in full: what "a large heap" is measured by. `by` may be negative. */
 void slots_count_used(ptrdiff_t by);
@@ -74,6 +81,9 @@ void superslab_set_floor(size_t bytes);
 
 /* Supplies the pages of fresh slots ahead of use, as HAKMEM_PREFAULT says. Call it without locks or under a heap's. */
 void slots_prefault(slot_t first, size_t count);
+
+/* In the child of a fork: slots that were on their way to the kernel come back. */
+void superslab_after_fork(void);
 
 /* Waits a little while slots are on their way to the kernel and back. False when there are none. */
 bool superslab_wait_purge(void);

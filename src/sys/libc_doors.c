@@ -14,6 +14,7 @@
  * thread's heap. The value carries the round in `rounds_left`, thread-local. */
 static void (*thread_exit_hook)(void *);
 static pthread_key_t thread_key;
+static bool thread_key_made;
 static _Thread_local unsigned rounds_left __attribute__((tls_model("initial-exec")));
 
 static void thread_key_destructor(void *value) {
@@ -27,10 +28,14 @@ static void thread_key_destructor(void *value) {
 
 int libc_thread_hooks_init(void (*on_exit)(void *)) {
     thread_exit_hook = on_exit;
-    return pthread_key_create(&thread_key, thread_key_destructor);
+    int error = pthread_key_create(&thread_key, thread_key_destructor);
+    thread_key_made = error == 0;
+    return error;
 }
 
 int libc_thread_register(void *value) {
+    if (!thread_key_made)
+        return EAGAIN;
     rounds_left = PTHREAD_DESTRUCTOR_ITERATIONS - 2;
     return pthread_setspecific(thread_key, value);
 }

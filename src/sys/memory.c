@@ -4,6 +4,7 @@
 
 #include <linux/mman.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -11,11 +12,11 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
 #endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -82,10 +83,10 @@ void *sys_remap(void *address, size_t old_size, size_t new_size) {
     return sys_failed(got) ? NULL : (void *)got;
 }
 
-int sys_move_pages(void *from, void *to, size_t size) {
-    long got = sys_call6(SYS_mremap, (long)from, (long)size, (long)size,
-                         MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, (long)to, 0);
-    return sys_failed(got) ? ENOTSUP : 0;
+int sys_move_grow(void *from, size_t from_size, void *to, size_t to_size) {
+    long got =
+        sys_call6(SYS_mremap, (long)from, (long)from_size, (long)to_size, MREMAP_MAYMOVE | MREMAP_FIXED, (long)to, 0);
+    return sys_failed(got) ? (int)-got : 0;
 }
 
 int sys_protect_none(void *address, size_t size) {
@@ -100,35 +101,40 @@ static int advise(void *address, size_t size, int advice) {
 
 static _Atomic bool purge_refused;
 
-int sys_purge(void *address, size_t size) {
-    int error = advise(address, size, MADV_DONTNEED);
-    if (error != 0)
-        atomic_store_explicit(&purge_refused, true, memory_order_relaxed);
-    return error;
+void sys_purge(void *address, size_t size) {
+    if (advise(address, size, MADV_DONTNEED) == 0 || advise(address, size, MADV_DONTNEED_LOCKED) == 0)
+        return;
+    atomic_store_explicit(&purge_refused, true, memory_order_relaxed);
+    memset(address, 0, size);
 }
 
 bool sys_purge_refused(void) { return atomic_load_explicit(&purge_refused, memory_order_relaxed); }
 
+/* One system call for all ranges; false when the kernel did not do all of it. */
+static bool purge_together(const sys_range_t *ranges, size_t count) {
+    /* sys_range_t has the layout of struct iovec. */
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += ranges[i].size;
+    long got = sys_call6(__NR_process_madvise, PIDFD_OF_SELF, (long)ranges, (long)count, MADV_DONTNEED, 0, 0);
+    return !sys_failed(got) && (size_t)got == bytes;
+}
 
 size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
-    /* sys_range_t has the layout of struct iovec. Written once a process: whether the kernel takes our own pidfd. */
-    static _Atomic bool unavailable;
+    static _Atomic bool unavailable; /* written once a process: the kernel does not take our own pidfd */
     size_t calls = 0;
-    for (size_t done = 0; done < count;) {
-        size_t batch = hk_min(count - done, PURGE_BATCH_MAX);
-        if (batch > 1 && !atomic_load_explicit(&unavailable, memory_order_relaxed)) {
-            long got =
-                sys_call6(__NR_process_madvise, PIDFD_OF_SELF, (long)(ranges + done), (long)batch, MADV_DONTNEED, 0, 0);
-            if (!sys_failed(got)) {
-                done += batch;
-                calls++;
-                continue;
-            }
-            atomic_store_explicit(&unavailable, true, memory_order_relaxed);
+    for (size_t done = 0, batch; done < count; done += batch) {
+        batch = hk_min(count - done, PURGE_BATCH_MAX);
+        bool together = batch > 1 && !atomic_load_explicit(&unavailable, memory_order_relaxed);
+        if (together && purge_together(ranges + done, batch)) {
+            calls++;
+            continue;
         }
-        (void)sys_purge(ranges[done].address, ranges[done].size);
-        done++;
-        calls++;
+        if (together)
+            atomic_store_explicit(&unavailable, true, memory_order_relaxed);
+        for (size_t i = 0; i < batch; i++)
+            sys_purge(ranges[done + i].address, ranges[done + i].size);
+        calls += batch;
     }
     return calls;
 }

@@ -36,14 +36,15 @@ void sys_unmap(void *address, size_t size);
 /* Grows, shrinks or moves a mapping of its own (mremap); NULL on failure. */
 void *sys_remap(void *address, size_t old_size, size_t new_size);
 
-/* Moves the pages of [from, from + size) to `to`, which is mapped already; `from` stays mapped and reads as zeros.
- * ENOTSUP when the kernel cannot (before 5.7). */
-int sys_move_pages(void *from, void *to, size_t size);
+/* Moves the pages of [from, from + from_size), one mapping, to `to`, where they replace what is mapped and are followed by
+ * fresh memory up to to_size. `from` is unmapped then. On failure `from` is as it was, but nothing may be mapped at `to`. */
+int sys_move_grow(void *from, size_t from_size, void *to, size_t to_size);
 
 int sys_protect_none(void *address, size_t size);
 
-/* Gives pages back at once (MADV_DONTNEED); they read as zeros afterwards. */
-int sys_purge(void *address, size_t size);
+/* Gives pages back at once (MADV_DONTNEED). The range reads as zeros afterwards, whatever the kernel says: what it does not
+ * take (locked pages) is zeroed by hand. */
+void sys_purge(void *address, size_t size);
 
 typedef struct sys_range {
     void *address;
@@ -53,8 +54,7 @@ typedef struct sys_range {
 /* The same for many ranges, in one system call where the kernel can (process_madvise). Returns the calls made. */
 size_t sys_purge_many(const sys_range_t *ranges, size_t count);
 
-/* True once the kernel has refused to give pages back: they are locked (mlockall). What was to be purged then may hold
- * anything. */
+/* True once the kernel has refused to take pages back: purging is not worth it in this process. */
 bool sys_purge_refused(void);
 
 int sys_advise_huge(void *address, size_t size);
@@ -94,6 +94,8 @@ void sys_write_all(int fd, const void *buffer, size_t size);
 
 /* futex(2), private. Wait returns when woken, when *word != expected, or after timeout_ms (UINT32_MAX: never). */
 void sys_futex_wait(const _Atomic uint32_t *word, uint32_t expected, uint32_t timeout_ms);
+/* The same for a word that the kernel itself clears and wakes, which it does for all processes. */
+void sys_futex_wait_shared(const _Atomic uint32_t *word, uint32_t expected, uint32_t timeout_ms);
 void sys_futex_wake(const _Atomic uint32_t *word, int count);
 void sys_cpu_relax(void);
 
@@ -102,6 +104,10 @@ void sys_cpu_relax(void);
 /* Starts `run(argument)` as a kernel thread without a libc descriptor, all signals blocked, on `stack`. `*alive` is set
  * to 1 before it starts and cleared, with a futex wake, by the kernel when it is gone. `run` must use nothing but this
  * room's functions and memory: no libc, no thread-local storage. */
+/* For the helper thread: true when the process has changed its credentials, which libc does for the threads that it knows
+ * of. The helper must leave then. */
+bool sys_helper_outlived_credentials(void);
+
 int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, _Atomic uint32_t *alive);
 
 #endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/sparse.h"
+
+#include "base/bits.h"
+#include "core/counters.h"
+#include "heap/heap.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
+
+enum {
+    SLOTS_A_ROUND_MIN = 16384, /* 1 GiB; a round over them takes about a millisecond */
+    ROUND_SHARE = 8,           /* a large heap is seen in so many rounds */
+    RUNS_MAX = 256,
+    RUNS_OF_SLAB_MAX = 64, /* slabs of one slot have 16 pages, others at most 128 blocks */
+    CLOCK_STEPS = 254,     /* readings 2 .. 255 */
+    STEPS_OF_DELAY = 8,
+    STEP_MS_MIN = 8,
+    HUGE_FREE_SHARE = 2, /* a superslab of huge pages is broken up when this part of it is free */
+};
+
+/* What a slab's age is compared with. */
+typedef struct rest_clock {
+    uint8_t now;
+    uint8_t wait; /* steps; 0: everything has rested */
+} rest_clock_t;
+
+/* Runs of free blocks that were taken out of their slabs. */
+typedef struct taken_run {
+    slab_t *slab;
+    uint16_t first, end;
+} taken_run_t;
+
+typedef struct batch {
+    sys_range_t ranges[RUNS_MAX];
+    taken_run_t runs[RUNS_MAX];
+    size_t count;
+    heap_t *held; /* the heap whose lock is held */
+} batch_t;
+
+/* Where the next round goes on; any caller. */
+static _Atomic size_t cursor;
+
+static rest_clock_t clock_at(uint64_t now_ms, uint64_t delay_ms) {
+    uint64_t step = hk_max(delay_ms / STEPS_OF_DELAY, STEP_MS_MIN);
+    return (rest_clock_t){(uint8_t)(2 + now_ms / step % CLOCK_STEPS), (uint8_t)((delay_ms + step - 1) / step)};
+}
+
+static bool has_rested(slab_t *slab, rest_clock_t clock) {
+    if (slab->age == SLAB_AGE_NEW)
+        slab->age = clock.now;
+    return (unsigned)(clock.now + CLOCK_STEPS - slab->age) % CLOCK_STEPS >= clock.wait;
+}
+
+/* --- Locks ---------------------------------------------------------------------------------------------------------- */
+
+static void let_go(batch_t *batch) {
+    if (batch->held != NULL)
+        hk_unlock(&batch->held->lock);
+    batch->held = NULL;
+}
+
+/* Holds the lock of heap `owner`, and no other; false when somebody else has it. */
+static bool hold(batch_t *batch, uint32_t owner) {
+    if (batch->held != NULL && batch->held->front.id == owner)
+        return true;
+    let_go(batch);
+    if (owner < HK_OWNER_POOL || owner >= heap_limit() || !hk_try_lock(&heap_by_id(owner)->lock))
+        return false;
+    batch->held = heap_by_id(owner);
+    return true;
+}
+
+/* The slab that begins in the slot, with its owner's lock held; NULL when there is none or it is busy. */
+static slab_t *slab_in(batch_t *batch, slot_t slot) {
+    uint32_t entry = map_entry(slot);
+    if (entry == 0 || map_is_run(entry))
+        return NULL;
+    if ((slot & (hk_class_info[entry & HK_MAP_CLASS_MAX].slab_slots - 1u)) != 0 || !hold(batch, entry >> 8))
+        return NULL;
+    slab_t *slab = slab_at(slot);
+    /* Under the lock of its owner, a slab stays what it is. */
+    return map_entry(slot) == entry && atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN ? slab
+                                                                                                             : NULL;
+}
+
+/* --- Runs of pages ---------------------------------------------------------------------------------------------------- */
+
+/* The whole pages that the free blocks [first, end) cover; size 0 when there are none. */
+static sys_range_t pages_of_run(const slab_t *slab, unsigned first, unsigned end) {
+    const size_class_info_t *info = &hk_class_info[slab->cls];
+    size_t page = sys_page_size(), size = info->block_size;
+    size_t from = hk_align_up(first * size, page);
+    size_t to = end == slab->block_count ? (size_t)info->slab_slots << HK_SLOT_SHIFT : hk_align_down(end * size, page);
+    return (sys_range_t){slab_base(slab) + from, to > from ? to - from : 0};
+}
+
+/* A slab changes lists, but has not been used in full because of that. */
+static void settle_locked(heap_t *h, slab_t *slab) {
+    bool used_in_full = slab->used_in_full;
+    slab->used_in_full = true;
+    heap_settle_locked(h, slab);
+    if (slab->list != SLAB_LIST_NONE)
+        slab->used_in_full = used_in_full;
+}
+
+static void collect_slab_locked(batch_t *batch, slab_t *slab) {
+    unsigned end, before = slab->free_count;
+    slab->age = SLAB_AGE_PURGED;
+    for (unsigned first = slab_next_run(slab, 0, &end); first < slab->block_count;
+         first = slab_next_run(slab, end, &end)) {
+        sys_range_t range = pages_of_run(slab, first, end);
+        if (range.size == 0)
+            continue;
+        hk_assert(batch->count < RUNS_MAX);
+        slab_take_run(slab, first, end);
+        batch->ranges[batch->count] = range;
+        batch->runs[batch->count++] = (taken_run_t){slab, (uint16_t)first, (uint16_t)end};
+    }
+    if (slab->free_count != before)
+        settle_locked(batch->held, slab);
+}
+
+/* The blocks come back to their slab, whose owner may be another by now. */
+static void return_run(batch_t *batch, const taken_run_t *run) {
+    slab_t *slab = run->slab;
+    uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
+    bool held = hold(batch, owner) && atomic_load_explicit(&slab->owner, memory_order_relaxed) == owner;
+    uint8_t age = held ? slab->age : SLAB_AGE_NEW;
+    for (unsigned w = run->first / 64; w * 64u < run->end; w++) {
+        uint64_t bits = slab_run_bits(w, run->first, run->end);
+        if (held)
+            (void)slab_give(slab, w, bits);
+        else
+            heap_remote_post_word(slab, w, bits);
+    }
+    if (!held)
+        return;
+    slab->age = age;
+    settle_locked(batch->held, slab);
+}
+
+static size_t purge_batch(batch_t *batch) {
+    let_go(batch);
+    if (batch->count == 0)
+        return 0;
+    hk_count_by(purge_calls, sys_purge_many(batch->ranges, batch->count));
+    size_t bytes = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        return_run(batch, &batch->runs[i]);
+        bytes += batch->ranges[i].size;
+    }
+    let_go(batch);
+    batch->count = 0;
+    hk_count_by(purged_bytes, bytes);
+    hk_count_by(sparse_bytes, bytes);
+    return bytes;
+}
+
+/* --- Superslabs ------------------------------------------------------------------------------------------------------- */
+
+/* Slots of the superslab whose slab has rested, as a mask; adds up what they hold free. */
+static uint32_t rested_slabs(batch_t *batch, slot_t first, rest_clock_t clock, size_t *free_bytes, size_t *waiting) {
+    uint32_t rested = 0;
+    for (slot_t slot = first; slot < first + HK_SLOTS_PER_SUPERSLAB; slot++) {
+        slab_t *slab = slab_in(batch, slot);
+        if (slab == NULL || slab->age == SLAB_AGE_PURGED || slab->free_count == 0 || slab_is_empty(slab))
+            continue;
+        size_t bytes = (size_t)slab->free_count * hk_class_info[slab->cls].block_size;
+        if (!has_rested(slab, clock)) {
+            *waiting += bytes;
+            continue;
+        }
+        rested |= UINT32_C(1) << (slot - first);
+        *free_bytes += bytes;
+    }
+    let_go(batch);
+    return rested;
+}
+
+static void purge_superslab(batch_t *batch, slot_t first, rest_clock_t clock, sparse_result_t *result) {
+    size_t free_bytes = 0;
+    uint32_t rested = rested_slabs(batch, first, clock, &free_bytes, &result->waiting_bytes);
+    if (rested == 0 || !superslab_make_small(first / HK_SLOTS_PER_SUPERSLAB, free_bytes, HUGE_FREE_SHARE))
+        return;
+    for (; rested != 0; rested &= rested - 1) {
+        if (batch->count + RUNS_OF_SLAB_MAX > RUNS_MAX)
+            result->purged_bytes += purge_batch(batch);
+        slab_t *slab = slab_in(batch, first + hk_ctz64(rested));
+        if (slab != NULL && slab->age != SLAB_AGE_PURGED && !slab_is_empty(slab) && has_rested(slab, clock))
+            collect_slab_locked(batch, slab);
+    }
+    let_go(batch);
+}
+
+static sparse_result_t look_at(size_t from, size_t superslab_count, rest_clock_t clock) {
+    batch_t batch = {.count = 0};
+    sparse_result_t result = {0};
+    for (size_t i = 0; i < superslab_count; i++)
+        purge_superslab(&batch, (slot_t)((from + i) * HK_SLOTS_PER_SUPERSLAB), clock, &result);
+    result.purged_bytes += purge_batch(&batch);
+    return result;
+}
+
+sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) {
+    size_t all = map_count() / HK_SLOTS_PER_SUPERSLAB;
+    size_t some = hk_max(SLOTS_A_ROUND_MIN / HK_SLOTS_PER_SUPERSLAB, all / ROUND_SHARE);
+    size_t from = atomic_load_explicit(&cursor, memory_order_relaxed);
+    from = from < all ? from : 0;
+    size_t count = hk_min(some, all - from);
+    atomic_store_explicit(&cursor, from + count, memory_order_relaxed);
+    sparse_result_t result = look_at(from, count, clock_at(now_ms, delay_ms));
+    result.whole = count == all;
+    return result;
+}
+
+size_t sparse_trim(void) {
+    return look_at(0, map_count() / HK_SLOTS_PER_SUPERSLAB, (rest_clock_t){.now = 2, .wait = 0}).purged_bytes;
+}
