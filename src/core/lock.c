@@ -7,7 +7,9 @@ enum { SPINS_BEFORE_SLEEP = 100 };
 
 _Atomic uint64_t hk_lock_wait_count;
 const void *_Atomic hk_fork_owner;
-_Thread_local char hk_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+static _Thread_local char thread_mark __attribute__((tls_model("initial-exec")));
+
+HK_COLD const void *hk_thread_self(void) { return &thread_mark; }
 
 HK_COLD void hk_lock_wait(hk_lock_t *lock) {
     atomic_fetch_add_explicit(&hk_lock_wait_count, 1, memory_order_relaxed);

@@ -4,9 +4,9 @@
  *
  * Source: U. Drepper, "Futexes Are Tricky", section 6, mutex2.
  *
- * Ranks fix the order in which locks nest: a thread may only take a lock of a higher rank than those it holds
- * (checked in the check build). `word` is written by any thread; everything a lock guards is named where it is declared.
- * Nothing here uses libc or thread-local storage, so the helper thread may lock as well.
+ * Ranks name the order in which locks nest: a thread may only wait for a lock of a higher rank than those it holds.
+ * `word` is written by any thread; everything a lock guards is named where it is declared. Nothing here uses libc, nor
+ * thread-local storage unless a fork is under way, so the helper thread may lock as well.
  */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
@@ -39,11 +39,13 @@ typedef struct hk_lock {
  * may allocate: for them the locks are open. Written by the forking thread and by its child; NULL otherwise, so that the
  * helper thread never gets to look at thread-local storage. */
 extern const void *_Atomic hk_fork_owner;
-extern _Thread_local char hk_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* An address that is this thread's own. A function, so that no compiler reads thread-local storage before it must. */
+const void *hk_thread_self(void);
 
 HK_INLINE bool hk_locks_are_open(void) {
     const void *owner = atomic_load_explicit(&hk_fork_owner, memory_order_relaxed);
-    return hk_unlikely(owner != NULL) && owner == &hk_thread_self;
+    return hk_unlikely(owner != NULL) && owner == hk_thread_self();
 }
 
 /* Lock statistics, process-wide, relaxed. */

@@ -26,7 +26,10 @@ HK_INLINE void *front_pop(heap_front_t *front, bin_t *bin, size_t size, bool mid
     size_t count = BIN_COUNT(state);
     if (hk_unlikely(count == 0))
         return slow(size);
-    if (hk_unlikely((front->countdown -= mid ? HEAP_TICK_MID_BYTES : (int64_t)size) < 0))
+    int64_t cost = mid ? HEAP_TICK_MID_BYTES : (int64_t)size;
+    if (mid)
+        HK_OPAQUE(cost);
+    if (hk_unlikely((front->countdown -= cost) < 0))
         return slow(size);
     void **block = bin->slots[count - 1];
     atomic_store_explicit(&bin->state, state + BIN_POP, memory_order_relaxed);

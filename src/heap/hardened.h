@@ -3,8 +3,9 @@
  * hardened.h: HAKMEM_SAFE=2 and 3, for blocks up to 256 KiB.
  *
  * Magazines stay empty, so that every call takes the slow path and comes here.
- *   2  a freed block is filled with a pattern and waits in a queue of its thread's heap; when it leaves the queue, and
- *      when it is handed out again, the pattern must be whole: a write after free is found.
+ *   2  a freed block is filled with a pattern and waits in a queue of its thread's heap; when it leaves the queue the
+ *      pattern must be whole: a write after free is found. It is looked at once more when the block is handed out again,
+ *      if its first 16 bytes still say that it was freed so.
  *   3  besides, the bytes behind what was asked for carry a pattern and the size: an overflow is found at free.
  *
  * Layout of a block at level 3:  | what was asked for | pattern ... | size ^ secret ^ address |   (at least 8 bytes each)

@@ -91,6 +91,7 @@ typedef struct heap {
     _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
     uint32_t next_unused;  /* list of unused ids, under the heap-list lock */
     slot_t full;
+    uint32_t doubled_count;      /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
     size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
     uint64_t bins_in_use[3];     /* a bit for each magazine that has a capacity; the heap's thread */

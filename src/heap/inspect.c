@@ -146,14 +146,14 @@ size_t hk_trim_all(void) { return heap_system_ready() ? heap_trim_all() : 0; }
 
 /* --- Verification -------------------------------------------------------------------------------------------------------- */
 
-static size_t check_list_locked(const heap_t *h, slot_t at, uint8_t list, unsigned cls) {
+static size_t check_list_locked(const heap_t *h, slot_t at, uint8_t list, unsigned cls, unsigned bin) {
     size_t bad = 0;
     slot_t previous = 0;
     for (; at != 0; previous = at, at = slab_at(at)->next) {
         const slab_t *slab = slab_at(at);
         bool wrong = slab->list != list || slab->previous != previous ||
                      (list == SLAB_LIST_FULL) != (slab->free_count == 0) ||
-                     (list == SLAB_LIST_PARTIAL && slab->cls != cls) ||
+                     (list == SLAB_LIST_PARTIAL && (slab->cls != cls || slab->bin != bin)) ||
                      atomic_load_explicit(&slab->owner, memory_order_relaxed) != h->front.id;
         if (wrong)
             hk_message("check: heap %u: slab at %p is in the wrong list", h->front.id, (void *)slab_base(slab));
@@ -167,8 +167,8 @@ static size_t check_heap(heap_t *h) {
     hk_lock(&h->lock);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         for (unsigned bin = 0; bin < HEAP_BINS; bin++)
-            bad += check_list_locked(h, h->partial[cls][bin], SLAB_LIST_PARTIAL, cls);
-    bad += check_list_locked(h, h->full, SLAB_LIST_FULL, 0);
+            bad += check_list_locked(h, h->partial[cls][bin], SLAB_LIST_PARTIAL, cls, bin);
+    bad += check_list_locked(h, h->full, SLAB_LIST_FULL, 0, 0);
     hk_unlock(&h->lock);
     return bad;
 }
@@ -197,10 +197,15 @@ static bool is_in_magazine(const heap_t *h, const void *block, unsigned cls) {
 
 static bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned index) {
     uint64_t key = (uint64_t)slab_slot(slab) << 6 | index / 64;
-    for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++)
-        if (__atomic_load_n(&h->remote_table[i].key, __ATOMIC_RELAXED) == key &&
-            (__atomic_load_n(&h->remote_table[i].bits, __ATOMIC_RELAXED) >> (index % 64) & 1) != 0)
+    for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++) {
+        const remote_entry_t *entry = &h->remote_table[i];
+        if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != key)
+            continue;
+        uint64_t bits = __atomic_load_n(&entry->bits, __ATOMIC_ACQUIRE);
+        /* The bits are of this key if the key is still there. */
+        if ((bits >> (index % 64) & 1) != 0 && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key)
             return true;
+    }
     return false;
 }
 
@@ -279,5 +284,9 @@ bool hk_describe(const void *ptr, hk_description_t *out) {
 
 bool hk_owns(const void *ptr) {
     hk_description_t found;
-    return hk_describe(ptr, &found) && found.block != NULL && !found.is_free && found.where != HK_WHERE_SLAB_TAIL;
+    void *start;
+    size_t size;
+    if (!hk_describe(ptr, &found))
+        return huge_find(ptr, &start, &size); /* hk_describe does not wait for the registry */
+    return found.block != NULL && !found.is_free && found.where != HK_WHERE_SLAB_TAIL;
 }

@@ -113,7 +113,7 @@ static void before_fork(void) {
     hk_lock(&hk_superslab_lock);
     hk_lock(&hk_region_lock);
     hk_lock(&hk_meta_lock);
-    atomic_store_explicit(&hk_fork_owner, &hk_thread_self, memory_order_relaxed);
+    atomic_store_explicit(&hk_fork_owner, hk_thread_self(), memory_order_relaxed);
 }
 
 static void release_all(void) {

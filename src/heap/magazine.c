@@ -185,8 +185,12 @@ static void report_doubled(const flush_report_t *report, unsigned cls) {
 /* Runs leave the magazine for the heap's run cache. */
 static void give_runs(heap_t *h, void **blocks, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
-        large_tag(blocks[i], HK_OWNER_NONE, 0);
-        (void)large_free(&h->large, blocks[i]);
+        if (map_is_run(map_lookup(blocks[i])) && large_is_live(blocks[i])) {
+            large_tag(blocks[i], HK_OWNER_NONE, 0);
+            (void)large_free(&h->large, blocks[i]);
+        } else {
+            hk_misuse("double free of", blocks[i], NULL, "large block, free");
+        }
     }
 }
 
@@ -254,6 +258,8 @@ static unsigned refill(heap_t *h, unsigned cls) {
     h->run_bytes = 0;
     heap_lock(h);
     unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, bin->slots + want, want);
+    unsigned doubled = h->doubled_count;
+    h->doubled_count = 0;
     stats->refilled += got;
     heap_count_taken_locked(h, cls, got);
     stats->refills++;
@@ -261,6 +267,9 @@ static unsigned refill(heap_t *h, unsigned cls) {
         memmove(bin->slots, bin->slots + want - got, got * sizeof *bin->slots);
     set_count(bin, got);
     heap_unlock(h);
+    if (hk_unlikely(doubled > 0))
+        hk_misuse("double free in", h, NULL, "heap %u, %u blocks, found when other threads' frees came in", h->front.id,
+                  doubled);
     return got;
 }
 

@@ -119,8 +119,8 @@ bool huge_free(void *block) {
 
 bool huge_was_freed(const void *block, size_t *size) {
     hk_lock(&hk_huge_lock);
-    bool found = false;
-    for (size_t i = 0; i < FREED_REMEMBERED && !found; i++) {
+    bool found = false, lives = find_locked(block) != SIZE_MAX;
+    for (size_t i = 0; i < FREED_REMEMBERED && !found && !lives; i++) {
         found = freed[i].start != NULL && freed[i].start == block;
         *size = freed[i].size;
     }

@@ -56,6 +56,7 @@ void classes_init(void);
 /* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_BIN_MAX. */
 HK_INLINE unsigned class_of_mid(size_t size_minus_1) {
     unsigned top = hk_msb64(size_minus_1);
+    HK_OPAQUE(top); /* one bit scan, not two subtractions from its complement */
     return (unsigned)(size_minus_1 >> (top - 3)) + (top << 3) - (10u << 3) - 8u + HK_TINY_CLASSES;
 }
 

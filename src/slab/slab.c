@@ -305,6 +305,8 @@ size_t slab_check(const slab_t *slab) {
     unsigned free_seen = 0;
     size_t bad = check_bits(slab, &free_seen);
     bad += free_seen != slab->free_count;
+    if (slab->block_count <= SLAB_INLINE_BLOCKS)
+        bad += (hk_low_mask64(slab->block_count) & ~slab->handed_out & ~slab->inline_free) != 0;
     uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
     for (unsigned i = 0; i < hk_class_info[slab->cls].slab_slots; i++)
         bad += map_entry(slab_slot(slab) + i) != (map_tag(owner) | slab->cls);

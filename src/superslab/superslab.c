@@ -455,9 +455,10 @@ void superslab_after_fork(void) {
 }
 
 bool superslab_wait_purge(void) {
-    if (atomic_load_explicit(&purging, memory_order_relaxed) == 0)
+    uint32_t now = atomic_load_explicit(&purging, memory_order_relaxed);
+    if (now == 0)
         return false;
-    sys_futex_wait(&purging, 1, PURGE_WAIT_MS);
+    sys_futex_wait(&purging, now, PURGE_WAIT_MS);
     return true;
 }
 
@@ -476,7 +477,7 @@ size_t superslab_purge(size_t slot_count) {
         hk_lock(&hk_superslab_lock);
         collect_locked(&round, slot_count - (total >> HK_SLOT_SHIFT));
         if (round.count > 0)
-            atomic_store_explicit(&purging, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&purging, 1, memory_order_relaxed);
         hk_unlock(&hk_superslab_lock);
         if (round.count == 0)
             break;
@@ -484,7 +485,7 @@ size_t superslab_purge(size_t slot_count) {
         hk_lock(&hk_superslab_lock);
         size_t bytes = return_locked(&round);
         hk_unlock(&hk_superslab_lock);
-        atomic_store_explicit(&purging, 0, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&purging, 1, memory_order_relaxed);
         sys_futex_wake(&purging, INT32_MAX);
         hk_count_by(purged_bytes, bytes);
         total += bytes;
@@ -568,18 +569,38 @@ static size_t check_one_locked(const superslab_t *s) {
     return bad;
 }
 
+/* The bins and the dirty queue, walked: what they hold and what the records say must agree. */
+static size_t check_lists_locked(size_t binned, size_t queued) {
+    size_t bins_hold = 0, queue_holds = 0, limit = map_count() / SLOTS;
+    for (unsigned use = 0; use < SLOTS_USES; use++)
+        for (unsigned order = 0; order < ORDER_COUNT; order++)
+            for (unsigned count = 0; count <= SLOTS; count++)
+                for (uint32_t i = bins[use][order][count]; i != 0 && bins_hold <= limit; i = record(i)->next)
+                    bins_hold++;
+    for (uint32_t i = dirty_head; i != 0 && queue_holds <= limit; i = record(i)->dirty_next)
+        queue_holds++;
+    if (bins_hold == binned && queue_holds == queued)
+        return 0;
+    hk_message("check: superslabs: %zu in bins, %zu flagged; %zu in the dirty queue, %zu flagged", bins_hold, binned,
+               queue_holds, queued);
+    return 1;
+}
+
 size_t superslab_check(void) {
-    size_t bad = 0, free_seen = 0, used_seen = 0;
+    size_t bad = 0, free_seen = 0, used_seen = 0, binned = 0, queued = 0;
     hk_lock(&hk_superslab_lock);
     size_t limit = map_count() / SLOTS;
     for (size_t i = 1; i < limit; i++) {
         const superslab_t *s = record(i);
+        queued += s->queued;
+        binned += s->binned;
         if (!s->in_use)
             continue;
         used_seen++;
         free_seen += hk_popcount64(s->free_mask);
         bad += check_one_locked(s);
     }
+    bad += check_lists_locked(binned, queued);
     if (free_seen != free_slot_count || used_seen != in_use()) {
         hk_message("check: superslabs in use %zu, counted %zu; free slots %zu, counted %zu", in_use(), used_seen,
                    free_slot_count, free_seen);

@@ -4,7 +4,8 @@
  *
  * pthread_create would allocate from inside the allocator, would switch libc to its multi-threaded (slower) locks and
  * would keep a process alive whose main thread has left. A raw clone(2) does none of it. The price: the thread must not
- * touch thread-local storage; the library is built without stack protectors for that reason.
+ * rely on thread-local storage; the library is built without stack protectors for that reason. Its thread pointer is set to
+ * a piece of its own stack, so that a read that a compiler moves forward finds memory.
  */
 #include "sys/sys.h"
 #include "sys/raw_call.h"
@@ -14,12 +15,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { STATUS_MAX = 4096 };
+enum {
+    STATUS_MAX = 4096,
+    TLS_BYTES = 4096, /* on either side of the helper's thread pointer: half of it */
+};
 
 enum {
     HELPER_FLAGS =
         /* Not CLONE_FS: the program may want namespaces of its own. */
-    CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID
+    CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID | CLONE_SETTLS
 };
 
 typedef struct helper_start {
@@ -58,10 +62,10 @@ static __attribute__((used)) void helper_main(helper_start_t *start) {
 }
 
 #if defined(__x86_64__)
-static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, helper_start_t *start) {
+static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, helper_start_t *start, void *tls) {
     long result;
     register long r10 __asm__("r10") = (long)alive;
-    register long r8 __asm__("r8") = 0;
+    register void *r8 __asm__("r8") = tls;
     register helper_start_t *r12 __asm__("r12") = start;
     __asm__ volatile("syscall\n\t"
                      "test %%rax, %%rax\n\t"
@@ -81,12 +85,12 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
     return result;
 }
 #else
-static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, helper_start_t *start) {
+static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, helper_start_t *start, void *tls) {
     register long x8 __asm__("x8") = SYS_clone;
     register long x0 __asm__("x0") = flags;
     register void *x1 __asm__("x1") = stack_top;
     register long x2 __asm__("x2") = 0;
-    register long x3 __asm__("x3") = 0;
+    register void *x3 __asm__("x3") = tls;
     register _Atomic uint32_t *x4 __asm__("x4") = alive;
     register helper_start_t *x19 __asm__("x19") = start;
     register void (*x20)(helper_start_t *) __asm__("x20") = helper_main;
@@ -108,13 +112,14 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
 
 int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, _Atomic uint32_t *alive) {
     /* The start record lives on the new stack, which outlives this call. */
-    helper_start_t *start = (helper_start_t *)((char *)stack + stack_size - 64);
+    char *tls = (char *)stack + stack_size - TLS_BYTES / 2;
+    helper_start_t *start = (helper_start_t *)((char *)stack + stack_size - TLS_BYTES - 64);
     start->run = run;
     start->argument = argument;
     uint64_t all = ~UINT64_C(0), before = 0;
     (void)sys_call4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (long)&all, (long)&before, sizeof all);
     atomic_store_explicit(alive, 1, memory_order_relaxed);
-    long got = clone_onto(start, HELPER_FLAGS, alive, start);
+    long got = clone_onto(start, HELPER_FLAGS, alive, start, tls);
     (void)sys_call4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&before, 0, sizeof before);
     if (!sys_failed(got))
         return 0;

@@ -239,16 +239,21 @@ class Job:
             raise ProcessLookupError("process %d has ended" % pid)
         self.check(self.preload in maps, "process %d has not mapped %s" % (pid, self.preload))
 
-    def all_active(self, pid, minimum):
-        """So have its children: `minimum` processes at least, not counting those that end while they are looked at."""
-        found = 0
-        for process in self.descendants(pid):
-            try:
-                self.active(process)
-                found += 1
-            except (FileNotFoundError, ProcessLookupError):
-                pass
-        self.check(found >= minimum, "%d processes under %d, expected at least %d" % (found, pid, minimum))
+    def all_active(self, pid, minimum, seconds=20):
+        """So have its children: `minimum` processes at least within `seconds`, not counting those that end meanwhile."""
+        end = time.monotonic() + seconds
+        while True:
+            found = 0
+            for process in self.descendants(pid):
+                try:
+                    self.active(process)
+                    found += 1
+                except (FileNotFoundError, ProcessLookupError):
+                    pass
+            if found >= minimum:
+                return
+            self.check(time.monotonic() < end, "%d processes under %d, expected %d" % (found, pid, minimum))
+            time.sleep(0.1)
 
     @staticmethod
     def descendants(pid):

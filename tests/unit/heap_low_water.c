@@ -1,42 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is given back is what nobody needed all through the delay: a clock by hand, no sleep.
+ * The low-water mark: what was never needed during the delay, no sooner than that, whatever came and went before.
  */
 #include "check.h"
 #include "heap/low_water.h"
 
 enum { DELAY = 400, PART = DELAY / LOW_WATER_PARTS };
 
-/* The level stays: given back after the delay and not before. */
-static void rests(void) {
-    low_water_t w = {.next = 0};
-    uint64_t now = 1000;
-    CHECK_EQ(low_water_note(&w, 0, now, DELAY), 0);
-    for (unsigned i = 1; i < LOW_WATER_PARTS; i++)
-        CHECK_EQ(low_water_note(&w, 500, now += PART, DELAY), 0);
-    CHECK_EQ(low_water_note(&w, 500, now += PART, DELAY), 500);
-}
-
-/* A burst every 100 ms takes all but 70: only those go. */
-static void comes_back(void) {
-    low_water_t w = {.next = 0};
-    for (uint64_t now = 0; now < 10 * DELAY; now += 25)
-        CHECK(low_water_note(&w, now % 100 == 0 ? 70 : 500, now, DELAY) <= 70);
-}
-
-/* Calls between two ends of a part count, and do nothing. */
-static void dips(void) {
-    low_water_t w = {.next = 0};
-    uint64_t now = 1000;
-    for (unsigned i = 0; i < 8; i++)
-        (void)low_water_note(&w, 500, now += PART, DELAY);
-    CHECK_EQ(low_water_note(&w, 3, now + 1, DELAY), 0);
-    CHECK_EQ(low_water_note(&w, 500, now += PART, DELAY), 3);
-}
-
 int main(void) {
-    rests();
-    comes_back();
-    dips();
+    low_water_t w = {.part = SIZE_MAX};
+    uint64_t now = 1000;
+    /* A level that stays: nothing before the whole delay is over, then all of it. */
+    for (; now < 1000 + DELAY - PART; now += PART / 4)
+        CHECK_EQ(low_water_note(&w, 50, now, DELAY), 0);
+    size_t got = 0;
+    for (uint64_t end = now + 2 * PART; now < end; now += PART / 4)
+        got = hk_max(got, low_water_note(&w, 50, now, DELAY));
+    CHECK_EQ(got, 50);
+    /* One dip holds back for as long as the delay. */
+    CHECK(low_water_note(&w, 7, now, DELAY) <= 50);
+    now += PART / 4;
+    got = 0;
+    for (uint64_t end = now + DELAY - PART; now < end; now += PART / 4)
+        got = hk_max(got, low_water_note(&w, 90, now, DELAY));
+    CHECK(got <= 7);
+    for (uint64_t end = now + 3 * PART; now < end; now += PART / 4)
+        got = hk_max(got, low_water_note(&w, 90, now, DELAY));
+    CHECK_EQ(got, 90);
+    /* No delay: what was there at the last call but few. */
+    for (unsigned i = 0; i < LOW_WATER_PARTS; i++)
+        got = low_water_note(&w, 30, now += DELAY, 0);
+    CHECK_EQ(got, 30);
     return CHECK_PASS;
 }

@@ -1,82 +1,80 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whole pages inside slabs go back when they have rested, by a clock by hand: not before the delay, not while the slab is in
- * use, once and not again; live blocks keep their contents, and the free ones can be had again.
+ * Whole free pages inside slabs in use: given back once the slab has rested, with every block still in its place and every
+ * live one untouched.
  */
-#include "check.h"
-#include "core/options.h"
-#include "heap/alloc.h"
-#include "heap/heap.h"
-#include "heap/heap_api.h"
 #include "heap/sparse.h"
+#include "heap_places.h"
 
-enum { COUNT = 20000, SIZE = 496, DELAY = 400, KEEP_ONE_IN = 100 };
+enum { CLS = HK_TINY_CLASSES - 1, SIZE = HK_TINY_MAX, BLOCKS = 64 * 40, KEEP = 16, DELAY = 400, ROUNDS = 20 };
 
-static unsigned char *blocks[COUNT];
-static uint64_t now = 1000;
-
-static size_t round_at(uint64_t ms) {
-    now = ms;
-    return sparse_round(now, DELAY).purged_bytes;
-}
-
-static void drop(void *block) {
-    heap_t *h = heap_current();
-    ((uint64_t *)block)[1] = block_key(&h->front, block);
-    magazine_free(h, class_of(SIZE), block);
-}
+static unsigned char *blocks[BLOCKS];
+static heap_t *h;
 
 static void fill(void) {
-    for (unsigned i = 0; i < COUNT; i++) {
-        blocks[i] = magazine_alloc(heap_current(), class_of(SIZE));
-        CHECK(blocks[i] != NULL);
-        memset(blocks[i], (int)(i % 251), SIZE);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        if (blocks[i] == NULL)
+            blocks[i] = magazine_alloc(h, CLS);
+        memset(blocks[i], 1 + (int)(i % 255), SIZE);
     }
 }
 
+/* All but one of KEEP. */
 static void thin_out(void) {
-    for (unsigned i = 0; i < COUNT; i++)
-        if (i % KEEP_ONE_IN != 0) {
-            drop(blocks[i]);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (i % KEEP != 0) {
+            release(blocks[i]);
             blocks[i] = NULL;
         }
-    magazine_drop_all(heap_current());
+    magazine_drop_all(h);
 }
 
-static void check_survivors(void) {
-    for (unsigned i = 0; i < COUNT; i++)
+static void all_in_place(void) {
+    size_t live = 0;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        live += blocks[i] != NULL;
         for (unsigned k = 0; blocks[i] != NULL && k < SIZE; k++)
-            CHECK_EQ(blocks[i][k], i % 251);
+            CHECK_EQ(blocks[i][k], 1 + i % 255);
+    }
+    CHECK_EQ(live_blocks(CLS), live);
+    all_is_well();
+}
+
+static size_t rounds(uint64_t now_ms) {
+    size_t bytes = 0;
+    for (unsigned i = 0; i < ROUNDS; i++)
+        bytes += sparse_round(now_ms, DELAY).purged_bytes;
+    return bytes;
 }
 
 int main(void) {
-    hk_option_set("BACKGROUND", "off");
-    hk_option_set("PURGE_DELAY", "-1");
-    CHECK(heap_current() != NULL);
+    enum { MOST = BLOCKS * SIZE };
+    h = start_heap();
     fill();
-    CHECK_EQ(round_at(1000), 0);
+    CHECK_EQ(sparse_trim(), 0); /* nothing is free */
     thin_out();
-    /* Seen for the first time here: the delay begins. */
-    CHECK_EQ(round_at(2000), 0);
-    CHECK_EQ(round_at(2000 + DELAY / 2), 0);
-    CHECK(sparse_round(now, DELAY).waiting_bytes > (size_t)COUNT * SIZE / 2);
-    size_t bytes = round_at(2000 + DELAY + DELAY / 4);
-    CHECK(bytes > (size_t)COUNT * SIZE * 3 / 4);
-    CHECK_EQ(round_at(now + 10 * DELAY), 0);
-    CHECK_EQ(hk_check_all(), 0);
-    check_survivors();
-    /* Another free wakes one slab only. */
-    drop(blocks[0]);
-    blocks[0] = NULL;
-    magazine_drop_all(heap_current());
-    CHECK_EQ(round_at(20000), 0);
-    bytes = round_at(20000 + 2 * DELAY);
-    CHECK(bytes > 0 && bytes <= HK_SLOT_SIZE);
-    for (unsigned i = 0; i < COUNT; i++)
-        if (blocks[i] != NULL)
-            drop(blocks[i]);
+    size_t bytes = sparse_trim();
+    CHECK(bytes > MOST / 2 && bytes < MOST);
+    all_in_place();
+    CHECK_EQ(sparse_trim(), 0); /* once */
     fill();
-    check_survivors();
-    CHECK_EQ(hk_check_all(), 0);
+    all_in_place();
+    /* By the clock: not before the slabs have rested. */
+    thin_out();
+    CHECK_EQ(rounds(10000), 0);
+    CHECK_EQ(rounds(10000 + DELAY / 8), 0);
+    bytes = rounds(10000 + 2 * DELAY);
+    CHECK(bytes > MOST / 2 && bytes < MOST);
+    all_in_place();
+    CHECK_EQ(rounds(10000 + 4 * DELAY), 0);
+    /* A block that comes back makes its slab new. */
+    release(blocks[0]);
+    blocks[0] = NULL;
+    magazine_drop_all(h);
+    CHECK_EQ(rounds(20000), 0);
+    CHECK(rounds(20000 + 2 * DELAY) > 0);
+    all_in_place();
+    fill();
+    all_in_place();
     return CHECK_PASS;
 }

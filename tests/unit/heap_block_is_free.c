@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A block is known to be free wherever it is: in a magazine, in free bits, in a remote table, in remote bits; and not when
+ * the program has it. The same by any address, for reports.
+ */
+#include "heap_places.h"
+
+#include <pthread.h>
+
+enum { CLS = 25 };
+
+static heap_t *h;
+static char *remote, *live;
+
+static bool is_free(const void *block) { return heap_block_is_free(block, CLS); }
+
+static void *frees(void *unused) {
+    (void)unused;
+    release(remote);
+    CHECK_EQ(places_of(CLS).in_remote_tables, 1);
+    CHECK(is_free(remote) && !is_free(live));
+    heap_remote_post_all(heap_current());
+    CHECK_EQ(places_of(CLS).in_remote_bits, 1);
+    CHECK(is_free(remote) && !is_free(live));
+    return NULL;
+}
+
+int main(void) {
+    h = start_heap();
+    live = magazine_alloc(h, CLS);
+    remote = magazine_alloc(h, CLS);
+    char *block = magazine_alloc(h, CLS);
+    CHECK(!is_free(live) && !is_free(remote) && !is_free(block));
+    CHECK(hk_owns(block) && hk_owns(block + 100) && !hk_owns(&h) && !hk_owns(NULL));
+    release(block);
+    CHECK(is_free(block) && !hk_owns(block));
+    magazine_drop_all(h);
+    CHECK_EQ(bin_count(h, CLS), 0);
+    CHECK(is_free(block) && !is_free(live) && !is_free(remote));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, frees, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    heap_lock(h);
+    heap_drain_locked(h);
+    heap_unlock(h);
+    CHECK_EQ(places_of(CLS).in_remote_bits, 0);
+    CHECK(is_free(remote) && !is_free(live));
+    hk_description_t found;
+    CHECK(hk_describe(live + 17, &found));
+    CHECK(found.where == HK_WHERE_BLOCK && found.block == live && found.offset == 17 && !found.is_free);
+    CHECK_EQ(found.block_size, hk_class_info[CLS].block_size);
+    CHECK_EQ(found.owner, h->front.id);
+    CHECK(hk_describe(remote, &found) && found.is_free);
+    CHECK(hk_describe((void *)hk_window.areas[REGION_AREA_TABLE], &found) && found.where == HK_WHERE_METADATA);
+    CHECK(!hk_describe(&found, &found));
+    return CHECK_PASS;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * HAKMEM_SAFE=2 and 3: freed blocks wait in a queue and must come out of it as they went in; the bytes behind what was
+ * asked for must not change. Correct programs are never accused.
+ */
+#include "core/panic.h"
+#include "heap/hardened.h"
+#include "heap_places.h"
+
+enum { QUEUE_BLOCKS = 512, ASKED = 100, BLOCK2 = 112, BLOCK3 = 128 };
+
+static char text[4096];
+static heap_t *h;
+
+static void start_safe(const char *level) {
+    CHECK(setenv("HAKMEM_SAFE", level, 1) == 0 && setenv("HAKMEM_ON_ERROR", "report", 1) == 0);
+    h = start_heap();
+    CHECK(hardened_is_on());
+}
+
+static void write_after_free(void) {
+    start_safe("2");
+    char *block = heap_malloc_slow(ASKED);
+    release(block);
+    block[30] = 1;
+    CHECK_EQ(hk_misuse_count(), 0);
+    hardened_drain(h);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+static void write_into_key(void) {
+    start_safe("2");
+    char *block = heap_malloc_slow(ASKED);
+    release(block);
+    block[9] ^= 1;
+    hardened_drain(h);
+}
+
+/* The block is back in its slab when it is written to: found when it is handed out again. */
+static void write_later(void) {
+    start_safe("2");
+    char *block = heap_malloc_slow(ASKED);
+    release(block);
+    hardened_drain(h);
+    CHECK_EQ(hk_misuse_count(), 0);
+    block[BLOCK2 - 1] = 1;
+    CHECK(heap_malloc_slow(ASKED) == block);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+static void overflow(void) {
+    start_safe("3");
+    char *block = heap_malloc_slow(ASKED);
+    CHECK_EQ(heap_usable_size(block, NULL), ASKED);
+    memset(block, 1, ASKED);
+    block[ASKED] = 1;
+    release(block);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+static void overflow_far(void) {
+    start_safe("3");
+    char *block = heap_malloc_slow(ASKED);
+    memset(block, 1, BLOCK3);
+    release(block);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+static void twice(void) {
+    start_safe("2");
+    void *block = heap_malloc_slow(ASKED);
+    release(block);
+    heap_free_other(block);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+/* A freed block is not handed out again before the queue lets go of it: by count, and by bytes. */
+static void queue_holds(void) {
+    enum { LARGE = 100000, LARGE_FIT = 9 };
+    start_safe("2");
+    void *others[QUEUE_BLOCKS + 10], *first = heap_malloc_slow(ASKED);
+    for (unsigned i = 0; i < QUEUE_BLOCKS + 10; i++)
+        others[i] = heap_malloc_slow(ASKED);
+    release(first);
+    for (unsigned i = 0; i < QUEUE_BLOCKS - 1; i++) {
+        release(others[i]);
+        CHECK(i % 50 != 0 || heap_malloc_slow(ASKED) != first);
+    }
+    release(others[QUEUE_BLOCKS - 1]);
+    CHECK(heap_malloc_slow(ASKED) == first);
+    hardened_drain(h);
+    void *large[LARGE_FIT + 1];
+    for (unsigned i = 0; i <= LARGE_FIT; i++)
+        large[i] = heap_malloc_slow(LARGE);
+    size_t size = heap_usable_size(large[0], NULL), fit = HK_MIB / size;
+    CHECK(fit <= LARGE_FIT);
+    for (unsigned i = 0; i < fit; i++)
+        release(large[i]);
+    CHECK(heap_malloc_slow(LARGE) != large[0]);
+    release(large[fit]);
+    CHECK(heap_malloc_slow(LARGE) == large[0]);
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
+static void innocent(void) {
+    enum { HELD = 200, TURNS = 20000 };
+    static struct {
+        unsigned char *block;
+        size_t size;
+    } held[HELD];
+    uint64_t random = 5;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        unsigned k = (unsigned)(next_random(&random) % HELD);
+        size_t size = (size_t)(next_random(&random) % (turn % 100 == 0 ? 400000 : 600));
+        if (held[k].block != NULL && turn % 3 == 0 && size > 0) {
+            held[k].block = heap_realloc(held[k].block, size, NULL);
+        } else if (held[k].block != NULL) {
+            release(held[k].block);
+            held[k].block = NULL;
+            continue;
+        } else {
+            size_t align = (size_t)16 << turn % 4;
+            held[k].block = turn % 2 ? heap_calloc_slow(size) : heap_aligned(align, size);
+            CHECK(turn % 2 || (uintptr_t)held[k].block % align == 0);
+            if (turn % 2)
+                for (size_t i = 0; i < size; i++)
+                    CHECK_EQ(held[k].block[i], 0);
+        }
+        CHECK(held[k].block != NULL && heap_usable_size(held[k].block, NULL) >= size);
+        memset(held[k].block, (int)turn, size);
+        held[k].size = size;
+    }
+    for (unsigned k = 0; k < HELD; k++)
+        if (held[k].block != NULL)
+            release(held[k].block);
+    hardened_drain(h);
+    CHECK_EQ(hk_misuse_count(), 0);
+    all_is_well();
+}
+
+static void innocent_2(void) {
+    start_safe("2");
+    innocent();
+}
+
+static void innocent_3(void) {
+    start_safe("3");
+    innocent();
+}
+
+static void says(void (*body)(void), const char *what, const char *detail) {
+    int status = check_child(body, 2, text, sizeof text);
+    if (status != 0)
+        fprintf(stderr, "%s", text);
+    CHECK_EQ(status, 0);
+    CHECK_HAS(text, what);
+    CHECK_HAS(text, detail);
+}
+
+int main(void) {
+    says(write_after_free, "hakmem: write after free of 0x", "(112-byte block, offset 30)");
+    says(write_into_key, "hakmem: write after free of 0x", "(112-byte block, offset 9)");
+    says(write_later, "hakmem: write after free of 0x", "(112-byte block, offset 111)");
+    says(overflow, "hakmem: overflow of 0x", "(128-byte block, 100 bytes asked for, offset 100 overwritten)");
+    says(overflow_far, "hakmem: overflow of 0x", "(128-byte block, its last bytes are overwritten)");
+    says(twice, "hakmem: double free of 0x", "(112-byte block, free)");
+    in_child(queue_holds);
+    in_child(innocent_2);
+    in_child(innocent_3);
+    return CHECK_PASS;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * heap_places.h: a heap to test, and where the blocks of a class are (HEAP-1): with the program, in magazines, in remote
+ * tables, in remote bits, in free bits. Count only while no other thread is in the allocator.
+ */
+#ifndef HK_TEST_HEAP_PLACES_H
+#define HK_TEST_HEAP_PLACES_H
+
+#include "heap/alloc.h"
+#include "heap/heap.h"
+#include "heap/heap_api.h"
+#include "heap/life.h"
+#include "rooms.h"
+
+/* The calling thread's heap. The first call starts the allocator, without the helper thread and without purging. */
+static inline heap_t *start_heap(void) {
+    CHECK(setenv("HAKMEM_BACKGROUND", "off", 1) == 0 && setenv("HAKMEM_PURGE_DELAY", "-1", 1) == 0);
+    heap_t *h = heap_current();
+    CHECK(h != NULL);
+    return h;
+}
+
+/* As free(), of any block. */
+static inline void release(void *block) { CHECK(heap_realloc(block, 0, NULL) == NULL); }
+
+static inline unsigned bin_count(const heap_t *h, unsigned cls) {
+    return (unsigned)BIN_COUNT(atomic_load(&h->front.bins[cls].state));
+}
+
+static inline unsigned bin_capacity(const heap_t *h, unsigned cls) {
+    return BIN_CAPACITY(atomic_load(&h->front.bins[cls].state));
+}
+
+typedef struct places {
+    size_t total, in_free_bits, in_remote_bits, in_remote_tables, in_magazines;
+} places_t;
+
+static inline void add_list(places_t *sum, slot_t at, unsigned cls) {
+    for (; at != 0; at = slab_at(at)->next) {
+        const slab_t *slab = slab_at(at);
+        if (slab->cls != cls)
+            continue;
+        sum->total += slab->block_count;
+        sum->in_free_bits += slab->free_count;
+        for (unsigned w = 0; w < slab_word_count(slab); w++)
+            sum->in_remote_bits += hk_popcount64(atomic_load(&slab->remote_bits[w]));
+    }
+}
+
+static inline places_t places_of(unsigned cls) {
+    places_t sum = {0};
+    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++) {
+        const heap_t *h = heap_by_id(id);
+        for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+            add_list(&sum, h->partial[cls][bin], cls);
+        add_list(&sum, h->full, cls);
+        sum.in_magazines += bin_count(h, cls);
+        for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++)
+            if (slab_at((slot_t)(h->remote_table[i].key >> 6))->cls == cls)
+                sum.in_remote_tables += hk_popcount64(h->remote_table[i].bits);
+    }
+    return sum;
+}
+
+/* Blocks of the class that the program has. */
+static inline size_t live_blocks(unsigned cls) {
+    places_t p = places_of(cls);
+    return p.total - p.in_free_bits - p.in_remote_bits - p.in_remote_tables - p.in_magazines;
+}
+
+static inline void all_is_well(void) { CHECK_EQ(hk_check_all(), 0); }
+
+#endif

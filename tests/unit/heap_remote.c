@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Frees of another heap's blocks: gathered in the table, posted when another word needs the place, when enough has gathered
+ * and on demand; the owner's drain brings all of them home.
+ */
+#include "core/counters.h"
+#include "heap_places.h"
+
+#include <pthread.h>
+
+enum { TINY = 0, TINY_BLOCKS = 2 * 4096, KIB16 = 95, KIB16_BLOCKS = 16 };
+
+static char *tiny[TINY_BLOCKS], *large[KIB16_BLOCKS];
+static heap_t *owner;
+
+static unsigned index_in_slab(const void *block, unsigned cls) { return class_block_index(&hk_classes[cls], block); }
+
+static bool add(heap_t *h, char *block, unsigned cls) {
+    return heap_remote_add(h, slab_of(block, cls), cls, index_in_slab(block, cls));
+}
+
+/* Five blocks of one word, from its first. */
+static char **five_of_a_word(void) {
+    char **at = tiny;
+    while (index_in_slab(*at, TINY) % 64 != 0 || at[4] != at[0] + 4 * 16)
+        at++;
+    return at;
+}
+
+static void gathered(heap_t *h) {
+    char **five = five_of_a_word();
+    for (unsigned i = 0; i < 5; i++)
+        CHECK(add(h, five[i], TINY));
+    CHECK(!add(h, five[3], TINY)); /* noted already */
+    places_t p = places_of(TINY);
+    CHECK_EQ(p.in_remote_tables, 5);
+    CHECK_EQ(p.in_remote_bits, 0);
+    CHECK_EQ(h->remote_pending_bytes, 5 * 16);
+    heap_remote_post_all(h);
+    p = places_of(TINY);
+    CHECK_EQ(p.in_remote_tables, 0);
+    CHECK_EQ(p.in_remote_bits, 5);
+    CHECK_EQ(h->remote_pending_bytes, 0);
+    CHECK_EQ(atomic_load(&owner->remote_head), slab_slot(slab_of(five[0], TINY)));
+}
+
+/* One block of more words than the table has entries. */
+static void displaced(heap_t *h) {
+    size_t words = 0, before = atomic_load(&hk_counters.remote_batches);
+    for (unsigned i = 0; i < TINY_BLOCKS; i++)
+        if (index_in_slab(tiny[i], TINY) % 64 == 50) {
+            CHECK(add(h, tiny[i], TINY));
+            words++;
+        }
+    CHECK(words > HEAP_REMOTE_ENTRIES + 32);
+    places_t p = places_of(TINY);
+    CHECK(p.in_remote_tables <= HEAP_REMOTE_ENTRIES && p.in_remote_tables > HEAP_REMOTE_ENTRIES / 4);
+    CHECK_EQ(p.in_remote_tables + p.in_remote_bits, words + 5);
+    CHECK_EQ(atomic_load(&hk_counters.remote_batches) - before, words - p.in_remote_tables);
+}
+
+static void enough(heap_t *h) {
+    size_t size = hk_class_info[KIB16].block_size;
+    CHECK_EQ(size, 16384);
+    heap_remote_post_all(h);
+    for (unsigned i = 0; i < 4; i++) {
+        CHECK(add(h, large[i], KIB16));
+        CHECK_EQ(h->remote_pending_bytes, (i + 1) * size);
+    }
+    CHECK_EQ(places_of(KIB16).in_remote_tables, 4);
+    CHECK(add(h, large[4], KIB16));
+    CHECK_EQ(h->remote_pending_bytes, 0);
+    CHECK_EQ(places_of(KIB16).in_remote_tables, 0);
+    CHECK_EQ(places_of(KIB16).in_remote_bits, 5);
+    /* A tick posts what is left. */
+    CHECK(add(h, large[5], KIB16));
+    heap_tick(h);
+    CHECK_EQ(places_of(KIB16).in_remote_bits, 6);
+    CHECK_EQ(h->class_stats[KIB16].freed_remote, 6);
+}
+
+static void *frees(void *unused) {
+    (void)unused;
+    heap_t *h = heap_current();
+    CHECK(h != NULL && h != owner);
+    gathered(h);
+    displaced(h);
+    enough(h);
+    /* By the front door; the thread's end posts. */
+    release(large[6]);
+    CHECK_EQ(places_of(KIB16).in_remote_tables, 1);
+    return NULL;
+}
+
+int main(void) {
+    owner = start_heap();
+    for (unsigned i = 0; i < TINY_BLOCKS; i++)
+        tiny[i] = magazine_alloc(owner, TINY);
+    for (unsigned i = 0; i < KIB16_BLOCKS; i++)
+        large[i] = magazine_alloc(owner, KIB16);
+    CHECK_EQ(live_blocks(TINY), TINY_BLOCKS);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, frees, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - 7);
+    places_t posted = places_of(TINY);
+    CHECK_EQ(posted.in_remote_tables, 0);
+    CHECK_EQ(places_of(KIB16).in_remote_bits, 7);
+    heap_lock(owner);
+    heap_drain_locked(owner);
+    heap_unlock(owner);
+    CHECK_EQ(atomic_load(&owner->remote_head), 0);
+    places_t home = places_of(TINY);
+    CHECK_EQ(home.in_remote_bits, 0);
+    CHECK_EQ(home.in_free_bits, posted.in_free_bits + posted.in_remote_bits);
+    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - 7);
+    CHECK_EQ(places_of(KIB16).in_remote_bits, 0);
+    CHECK(heap_remote_post_one(slab_of(large[7], KIB16), index_in_slab(large[7], KIB16)));
+    CHECK(!heap_remote_post_one(slab_of(large[7], KIB16), index_in_slab(large[7], KIB16)));
+    all_is_well();
+    return CHECK_PASS;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Another size for a large block: contents stay, in place where it can, by moving pages where it must, and what is left
+ * behind reads as zeros for the next owner.
+ */
+#include "large/large.h"
+#include "rooms.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
+
+static large_cache_t cache;
+
+static char *take(size_t size) {
+    bool zeroed;
+    char *block = large_alloc(&cache, size, 1, &zeroed);
+    CHECK(block != NULL);
+    return block;
+}
+
+static void mark(char *block, size_t from) {
+    for (size_t at = from; at < large_size(block); at += HK_SLOT_SIZE)
+        *(uint64_t *)(block + at) = at + 1;
+}
+
+static void is_marked(char *block, size_t size) {
+    for (size_t at = 0; at < size; at += HK_SLOT_SIZE)
+        CHECK_EQ(*(uint64_t *)(block + at), at + 1);
+}
+
+static void release(char *block) {
+    CHECK(large_free(&cache, block));
+    (void)large_cache_trim(&cache, sys_now_ms() + 1000, 0);
+    CHECK_EQ(superslab_check(), 0);
+}
+
+static void in_place(void) {
+    char *block = take(HK_MIB);
+    mark(block, 0);
+    CHECK(large_resize(&cache, block, HK_MIB) == block);
+    CHECK(large_resize(&cache, block, HK_MIB - 100) == block);
+    CHECK_EQ(large_size(block), HK_MIB);
+    CHECK(large_resize(&cache, block, 3 * HK_MIB) == block);
+    CHECK_EQ(large_size(block), 3 * HK_MIB);
+    CHECK_EQ(cache.live_bytes, (long long)(3 * HK_MIB));
+    is_marked(block, HK_MIB);
+    mark(block, HK_MIB);
+    CHECK_EQ(map_lookup(block + 3 * HK_MIB - 1), HK_MAP_RUN_BODY);
+    CHECK(large_resize(&cache, block, 300 * HK_KIB) == block);
+    CHECK_EQ(large_size(block), 5 * HK_SLOT_SIZE);
+    CHECK_EQ(map_lookup(block + 5 * HK_SLOT_SIZE), 0);
+    is_marked(block, 5 * HK_SLOT_SIZE);
+    CHECK_EQ(cache.live_bytes, (long long)(5 * HK_SLOT_SIZE));
+    release(block);
+    CHECK_EQ(cache.live_bytes, 0);
+}
+
+/* Something stands right behind the block. */
+static char *fence_behind(const char *block) {
+    bool zeroed;
+    slot_t end = (slot_t)map_slot(block + large_size(block));
+    return slots_alloc_at(end, 1, &zeroed) ? map_slot_address(end) : NULL;
+}
+
+static void by_moving(void) {
+    enum { STEPS = 5 };
+    char *fences[STEPS] = {NULL};
+    char *block = take(2 * HK_MIB);
+    mark(block, 0);
+    for (unsigned i = 0; i < STEPS; i++) {
+        size_t size = large_size(block);
+        fences[i] = fence_behind(block);
+        char *moved = large_resize(&cache, block, size + 5 * HK_MIB);
+        if (moved == NULL) {
+            /* A kernel that cannot move pages: the caller copies, and the block is as it was. */
+            is_marked(block, size);
+            CHECK_EQ(large_size(block), size);
+            break;
+        }
+        CHECK(moved != block);
+        CHECK(large_is_live(moved) && large_size(moved) >= size + 5 * HK_MIB);
+        CHECK_EQ(map_lookup(block), 0);
+        is_marked(moved, size);
+        mark(moved, size);
+        /* The old place is as good as new for whoever comes next. */
+        slots_t again = slots_alloc(size >> HK_SLOT_SHIFT, 1, SLOTS_SPARSE);
+        CHECK(again.first != 0);
+        CHECK(!again.zeroed || all_zeros(map_slot_address(again.first), size));
+        memset(map_slot_address(again.first), 1, size);
+        slots_free(again.first, size >> HK_SLOT_SHIFT, true);
+        block = moved;
+    }
+    is_marked(block, large_size(block));
+    CHECK_EQ(cache.live_bytes, (long long)large_size(block));
+    size_t size = large_size(block);
+    CHECK(large_resize(&cache, block, size - HK_MIB) == block);
+    is_marked(block, size - HK_MIB);
+    release(block);
+    for (unsigned i = 0; i < STEPS; i++)
+        if (fences[i] != NULL)
+            slots_free((slot_t)map_slot(fences[i]), 1, false);
+    /* The place of a moved block is mapped and zeroed or known to be dirty. */
+    slots_t got = slots_alloc(size >> HK_SLOT_SHIFT, 1, SLOTS_SPARSE);
+    CHECK(got.first != 0);
+    CHECK(!got.zeroed || all_zeros(map_slot_address(got.first), size));
+    memset(map_slot_address(got.first), 2, size);
+    slots_free(got.first, size >> HK_SLOT_SHIFT, true);
+}
+
+static void refused(void) {
+    char *block = take(512 * HK_KIB);
+    char *fence = fence_behind(block);
+    CHECK(fence != NULL);
+    mark(block, 0);
+    CHECK(large_resize(&cache, block, HK_MIB) == NULL); /* small enough to copy */
+    CHECK(large_resize(&cache, block, HK_LARGE_MAX + 1) == NULL);
+    CHECK_EQ(large_size(block), 512 * HK_KIB);
+    is_marked(block, 512 * HK_KIB);
+    slots_free((slot_t)map_slot(fence), 1, false);
+    release(block);
+}
+
+int main(void) {
+    start_slab();
+    large_cache_init(&cache);
+    in_place();
+    by_moving();
+    refused();
+    CHECK_EQ(cache.live_bytes, 0);
+    superslab_totals_t totals = superslab_totals();
+    CHECK_EQ(totals.superslab_count * HK_SLOTS_PER_SUPERSLAB, totals.free_slots);
+    return CHECK_PASS;
+}

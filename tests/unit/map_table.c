@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The slot table: entries of covered slots, 0 for every other address there can be, and tags that match only their own
+ * entries (MAP-1, MAP-2).
+ */
+#include "rooms.h"
+
+#include <errno.h>
+
+enum { SLOTS = 4096 };
+
+static const void *const outside[] = {
+    NULL,
+    (void *)1,
+    (void *)0xffff,
+    (void *)0x7fffffffffff,
+    (void *)0x800000000000,     /* the first non-canonical address */
+    (void *)0xdeadbeefdeadbeef, /* another */
+    (void *)0xffff800000000000,
+    (void *)UINTPTR_MAX,
+};
+
+static void nothing_outside(void) {
+    int local;
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+        CHECK_EQ(map_lookup(outside[i]), 0);
+        CHECK(map_slot(outside[i]) >= map_count());
+    }
+    CHECK_EQ(map_lookup(&local), 0);
+    CHECK_EQ(map_lookup((char *)hk_window.base - 1), 0);
+    CHECK_EQ(map_lookup((void *)hk_window.areas[REGION_AREA_TABLE]), 0);
+    CHECK_EQ(map_lookup(map_slot_address((slot_t)map_count())), 0);
+}
+
+static void entries(void) {
+    CHECK_EQ(map_cover(SLOTS), 0);
+    CHECK(map_count() >= SLOTS);
+    for (slot_t slot = 0; slot < SLOTS; slot++)
+        CHECK_EQ(map_entry(slot), 0);
+    map_set(100, 4, map_tag(7) | 42);
+    map_set(104, 1, HK_MAP_RUN_HEAD);
+    map_set(105, 2, HK_MAP_RUN_BODY);
+    CHECK_EQ(map_entry(99), 0);
+    CHECK_EQ(map_entry(107), 0);
+    for (slot_t slot = 100; slot < 104; slot++) {
+        CHECK_EQ(map_lookup(map_slot_address(slot)), 7 << 8 | 42);
+        CHECK_EQ(map_lookup(map_slot_address(slot) + HK_SLOT_SIZE - 1), 7 << 8 | 42);
+        CHECK_EQ(map_lookup(map_slot_address(slot)) ^ map_tag(7), 42);
+        CHECK_EQ(map_slot(map_slot_address(slot)), slot);
+    }
+    CHECK_EQ(map_lookup(map_slot_address(104) + 5), HK_MAP_RUN_HEAD);
+    CHECK_EQ(map_lookup(map_slot_address(106)), HK_MAP_RUN_BODY);
+    map_set(100, 7, 0);
+    CHECK_EQ(map_lookup(map_slot_address(104)), 0);
+}
+
+static void growth(void) {
+    size_t count = map_count();
+    map_set((slot_t)count - 1, 1, 77);
+    CHECK_EQ(map_cover(10), 0);
+    CHECK_EQ(map_count(), count);
+    CHECK_EQ(map_cover(count + 100000), 0);
+    CHECK_EQ(map_count(), count + 100000);
+    CHECK_EQ(map_entry(count - 1), 77);
+    CHECK_EQ(map_entry(count), 0);
+    CHECK_EQ(map_cover(SIZE_MAX / 8), ENOMEM);
+    CHECK_EQ(map_count(), count + 100000);
+}
+
+static void tags(void) {
+    for (uint32_t owner = HK_OWNER_POOL; owner < HK_OWNER_LIMIT; owner++) {
+        CHECK((HK_MAP_RUN_HEAD ^ map_tag(owner)) > HK_MAP_CLASS_MAX);
+        CHECK((HK_MAP_RUN_BODY ^ map_tag(owner)) > HK_MAP_CLASS_MAX);
+        CHECK((0 ^ map_tag(owner)) > HK_MAP_CLASS_MAX);
+        CHECK(!map_is_run(map_tag(owner) | (HK_MAP_CLASS_LARGE - 1)) &&
+              map_is_run(map_tag(owner) | HK_MAP_CLASS_LARGE));
+        CHECK(((map_tag(owner) | 5) ^ HK_MAP_NO_TAG) > HK_MAP_CLASS_MAX);
+        CHECK(((map_tag(owner) | 5) ^ map_tag(owner + 1)) > HK_MAP_CLASS_MAX);
+    }
+    CHECK(map_is_run(HK_MAP_RUN_HEAD) && map_is_run(HK_MAP_RUN_BODY) && !map_is_run(0));
+    CHECK((HK_MAP_RUN_HEAD ^ HK_MAP_NO_TAG) > HK_MAP_CLASS_MAX);
+    CHECK((0 ^ HK_MAP_NO_TAG) > HK_MAP_CLASS_MAX);
+}
+
+int main(void) {
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++)
+        CHECK_EQ(map_lookup(outside[i]), 0); /* before the start */
+    start_map();
+    nothing_outside();
+    entries();
+    growth();
+    nothing_outside();
+    tags();
+    return CHECK_PASS;
+}

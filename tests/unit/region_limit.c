@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * RLIMIT_AS, from the start or set later: memory ends with an ordinary 0, what is released leaves the address space, and
+ * can be had again.
+ */
+#include "rooms.h"
+#include "sys/sys.h"
+
+#include <sys/resource.h>
+
+enum { ROOM_MIB = 64, STEPS = ROOM_MIB / 2 + 1 };
+
+static size_t address_space_bytes(void) {
+    char text[128] = {0};
+    long fd = sys_open_read("/proc/self/statm");
+    CHECK(fd >= 0 && sys_read(fd, text, sizeof text - 1) > 0);
+    sys_close(fd);
+    return (size_t)strtoull(text, NULL, 10) * sys_page_size();
+}
+
+static void set_limit(size_t more) {
+    struct rlimit limit = {address_space_bytes() + more, RLIM_INFINITY};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+static size_t taken[4 * STEPS];
+
+static size_t take_all(void) {
+    size_t count = 0, first;
+    while (count < sizeof taken / sizeof taken[0] && (first = region_alloc(1, 1)) != 0) {
+        region_superslab_address(first)[0] = 1;
+        taken[count++] = first;
+    }
+    return count;
+}
+
+static void release_all(size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        sys_purge(region_superslab_address(taken[i]), HK_SUPERSLAB_SIZE);
+        region_release(taken[i], 1);
+    }
+}
+
+static void take_and_give_back(size_t before) {
+    size_t count = take_all();
+    CHECK(count >= STEPS / 2 && count <= STEPS);
+    CHECK(region_is_tight());
+    CHECK_EQ(region_alloc(1, 1), 0);
+    CHECK_EQ(region_alloc(8, 8), 0);
+    size_t claimed = region_claimed_bytes();
+    release_all(count);
+    CHECK_EQ(region_claimed_bytes(), claimed - count * HK_SUPERSLAB_SIZE);
+    CHECK(address_space_bytes() <= before + HK_MIB);
+    CHECK_EQ(take_all(), count);
+    for (size_t i = 0; i < count; i++)
+        CHECK(region_superslab_address(taken[i])[0] == 1 && region_superslab_address(taken[i])[1] == 0);
+    release_all(count);
+    size_t run = region_alloc(STEPS / 2, 1);
+    CHECK(run != 0);
+}
+
+static void from_the_start(void) {
+    size_t before = address_space_bytes();
+    set_limit(ROOM_MIB * HK_MIB);
+    start_region();
+    CHECK(region_is_tight());
+    take_and_give_back(before);
+}
+
+static void set_later(void) {
+    start_region();
+    /* So much that the region would claim ahead. */
+    size_t large = region_alloc(256, 1);
+    CHECK(large != 0);
+    size_t before = address_space_bytes();
+    set_limit(ROOM_MIB * HK_MIB);
+    take_and_give_back(before);
+}
+
+int main(void) {
+    if (sys_address_space_limit() != SIZE_MAX)
+        return CHECK_SKIP;
+    if (!HK_TSAN) /* there the window is a hole that the kernel is asked for */
+        in_child(from_the_start);
+    in_child(set_later);
+    return CHECK_PASS;
+}
