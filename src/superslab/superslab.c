@@ -17,8 +17,9 @@ enum {
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
     PURGE_RANGES_MAX = 64,
     PURGE_WAIT_MS = 20,
-    PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
-    HUGE_SHARE = 8,       /* a superslab asks for a huge page when it is at most this part of the heap */
+    PREFAULT_SHARE = 256,   /* slots populated ahead are at most this part of those in use */
+    HUGE_BORDERS_MAX = 600, /* each is one mapping more */
+    HUGE_SHARE = 8,         /* a superslab asks for a huge page when it is at most this part of the heap */
 };
 #define ALL_SLOTS UINT32_MAX
 
@@ -30,7 +31,8 @@ static uint32_t bins[SLOTS_USES][ORDER_COUNT][SLOTS + 1];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count, free_slot_count;
-static size_t purging_slot_count; /* taken out of the pool to be given back to the kernel */
+static int huge_borders;                /* neighbours of which one is advised to use huge pages */
+static size_t purging_slot_count;       /* taken out of the pool to be given back to the kernel */
 static size_t dirty_low;                /* the least dirty_slot_count since it was last asked for */
 static _Atomic size_t in_use_count;     /* written under the lock, read without */
 static _Atomic size_t used_slot_count;  /* written by anybody */
@@ -162,13 +164,40 @@ static int cover_locked(size_t superslab_limit) {
     return map_cover(slot_limit);
 }
 
-static void advise_huge_locked(superslab_t *s) {
+/* The kernel splits a mapping where advice changes: how many more such places there are when superslab `index` changes. */
+static int borders_by_change(size_t index) {
+    bool huge = record(index)->huge;
+    int borders = record(index - 1)->huge == huge ? 1 : -1;
+    bool above = (index + 1) * SLOTS < map_count() && record(index + 1)->huge;
+    return borders + (above == huge ? 1 : -1);
+}
+
+/* Changes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
+static bool set_huge_locked(superslab_t *s, bool huge) {
+    int borders = borders_by_change(index_of(s));
+    if (s->huge == huge || (borders > 0 && huge_borders >= HUGE_BORDERS_MAX))
+        return s->huge == huge;
+    huge_borders += borders;
+    s->huge = huge;
+    return true;
+}
+
+static bool wants_huge(const superslab_t *s) {
     int64_t policy = hk_option(HK_OPT_HUGE);
-    s->huge = policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && s->dense && used_slots() >= HUGE_SHARE * SLOTS);
-    if (!s->huge)
+    return policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && s->dense && used_slots() >= HUGE_SHARE * SLOTS);
+}
+
+static void advise_huge_locked(superslab_t *s) {
+    if (!wants_huge(s) || !set_huge_locked(s, true))
         return;
     if (sys_advise_huge(region_superslab_address(index_of(s)), HK_SUPERSLAB_SIZE) == 0)
         hk_count_by(huge_page_bytes, HK_SUPERSLAB_SIZE);
+}
+
+/* For slots of which a program may touch a few pages only. Huge pages may stay where the borders are too many. */
+static void advise_small_locked(superslab_t *s) {
+    if (s->huge && !wants_huge(s) && set_huge_locked(s, false))
+        (void)sys_advise_no_huge(region_superslab_address(index_of(s)), HK_SUPERSLAB_SIZE);
 }
 
 /* A record for a superslab that the pool did not know. What outlives a superslab stays: its mapping's advice, and its place
@@ -193,14 +222,11 @@ static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_m
     }
     for (size_t i = 0; i < count; i++) {
         superslab_t *s = record(first + i);
-        bool huge = s->huge;
         reset_record_locked(s);
         s->dense = use == SLOTS_DENSE;
         change_in_use(1);
-        if (huge && use != SLOTS_DENSE)
-            (void)sys_advise_no_huge(region_superslab_address(first + i), HK_SUPERSLAB_SIZE);
-        if (!huge || use != SLOTS_DENSE)
-            advise_huge_locked(s);
+        advise_small_locked(s);
+        advise_huge_locked(s);
     }
     hk_count_by(superslabs_new, count);
     superslab_t *last = record(first + count - 1);
@@ -227,9 +253,9 @@ static superslab_t *convert_locked(slots_use_t use) {
     superslab_t *s = record(index);
     unbin_locked(s);
     s->dense = use == SLOTS_DENSE;
-    if (s->huge && !s->dense)
-        (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
-    if (s->huge != s->dense)
+    if (!s->dense)
+        advise_small_locked(s);
+    if (!s->huge)
         advise_huge_locked(s);
     rebin_locked(s);
     return s;
@@ -391,8 +417,7 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
         count_dirty(s->dirty_mask, s->free_mask);
         s->dirty_mask = s->free_mask;
     }
-    if (s->huge && s->dirty_mask != 0 && s->free_mask != ALL_SLOTS) {
-        s->huge = false;
+    if (s->huge && s->dirty_mask != 0 && s->free_mask != ALL_SLOTS && set_huge_locked(s, false)) {
         round->broken[round->broken_count++] = index_of(s);
     }
     while (s->dirty_mask != 0 && round->count < PURGE_RANGES_MAX) {
@@ -506,9 +531,7 @@ bool superslab_make_small(size_t index, size_t free_bytes, unsigned share) {
     hk_lock(&hk_superslab_lock);
     bool huge = s->in_use && s->huge;
     free_bytes += (size_t)hk_popcount64(s->free_mask) << HK_SLOT_SHIFT;
-    bool right = !huge || free_bytes * share >= HK_SUPERSLAB_SIZE;
-    if (huge && right)
-        s->huge = false;
+    bool right = !huge || (free_bytes * share >= HK_SUPERSLAB_SIZE && set_huge_locked(s, false));
     hk_unlock(&hk_superslab_lock);
     if (huge && right)
         (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
