@@ -54,6 +54,10 @@ bool hak_owns(const void *ptr);
  * pages back to the system at once. Returns the number of bytes given back. */
 size_t hak_trim(void);
 
+/* Sets the limits of HAKMEM_LIMIT; 0 is none. Near `soft` caches shrink and memory is given back at once; a request that
+ * would go beyond `hard` fails with ENOMEM. The limits of the process's cgroup count besides. Returns 0 or EINVAL. */
+int hak_limit_set(size_t soft, size_t hard);
+
 /* --- Checking ---------------------------------------------------------------------------------------------------- */
 
 /* Walks the whole heap and verifies every invariant of its metadata. Returns the number of violations found, 0 when
@@ -91,14 +95,17 @@ typedef struct hak_stats {
     uint32_t struct_size; /* set by the caller to sizeof(hak_stats_t) */
     uint32_t class_count; /* entries used in `classes` */
 
-    /* Memory, in bytes. resident = live + cached + fragmented + metadata + retained (within what other threads change meanwhile) */
-    uint64_t mapped;     /* address space taken from the kernel */
-    uint64_t resident;   /* pages believed to be backed by memory */
-    uint64_t live;       /* usable bytes of blocks held by the program */
-    uint64_t cached;     /* free blocks in magazines and cached runs */
-    uint64_t fragmented; /* free blocks inside slabs that hold live ones, and tails */
-    uint64_t retained;   /* free slots not yet given back */
-    uint64_t metadata;   /* hakmem's own records */
+    /* Memory, in bytes, by what the kernel has resident: resident = live - untouched + cached + fragmented + retained +
+     * metadata, whatever other threads do meanwhile. */
+    uint64_t mapped;          /* address space taken from the kernel */
+    uint64_t resident;        /* pages backed by memory */
+    uint64_t live;            /* usable bytes of blocks held by the program */
+    uint64_t untouched;       /* of live: not resident */
+    uint64_t cached;          /* free blocks in magazines and cached runs */
+    uint64_t fragmented;      /* free blocks inside slabs that hold live ones, and tails */
+    uint64_t retained;        /* free slots not yet given back */
+    uint64_t metadata;        /* hakmem's own records */
+    uint64_t huge_page_waste; /* of fragmented and retained: resident only as part of a huge page */
     uint64_t peak_mapped;
 
     /* Events since start. */
@@ -130,8 +137,13 @@ typedef struct hak_stats {
     uint64_t heaps_total;      /* heaps ever started */
     uint64_t errors;           /* misuses of the interface reported */
     uint64_t foreign_forwards; /* pointers of another allocator handed to it */
-    uint64_t huge_page_bytes;  /* address space advised to use huge pages */
-    uint64_t prefault_bytes;   /* pages populated ahead of use */
+    uint64_t limit_soft;       /* bytes in force, of HAKMEM_LIMIT or the cgroup; 0: none */
+    uint64_t limit_hard;
+    uint64_t limit_nears;     /* times use came near the soft limit */
+    uint64_t limit_refusals;  /* requests refused because of the hard limit */
+    uint64_t pressure_events; /* notices of memory pressure followed */
+    uint64_t huge_page_bytes; /* address space advised to use huge pages */
+    uint64_t prefault_bytes;  /* pages populated ahead of use */
 
     hak_class_stats_t classes[HAK_STATS_CLASS_MAX];
 } hak_stats_t;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum kind { NUMBER, SIZE, CHOICE } option_kind_t;
+typedef enum kind { NUMBER, SIZE, LIMIT, CHOICE } option_kind_t;
 typedef enum when { START, ANY } option_when_t;
 
 typedef struct option {
@@ -53,6 +53,8 @@ static void print_values(const option_t *option, const char *before, const char 
         print_choices(option->choices, before, after);
     } else if (option->kind == NUMBER) {
         printf("%ld to %ld", option->min, option->max);
+    } else if (option->kind == LIMIT) {
+        printf("SOFT or SOFT:HARD");
     } else {
         printf("bytes, ");
         print_size(option->min);
@@ -65,7 +67,7 @@ static void print_default(const option_t *option) {
     const char *choice = option->choices;
     if (option->kind == NUMBER)
         printf("%ld", option->initial);
-    if (option->kind == SIZE)
+    if (option->kind == SIZE || option->kind == LIMIT)
         print_size(option->initial);
     if (option->kind != CHOICE)
         return;

@@ -11,7 +11,11 @@ HK_EXPORT int hak_version(void) { return VERSION_NUMBER; }
 
 HK_EXPORT const char *hak_build_info(void) { return HK_BUILD_INFO; }
 
-HK_EXPORT int hak_option_set(const char *name, const char *value) { return hk_option_set(name, value); }
+HK_EXPORT int hak_option_set(const char *name, const char *value) {
+    int error = hk_option_set(name, value);
+    hk_limit_changed();
+    return error;
+}
 
 HK_EXPORT int hak_option_get(const char *name, char *value, size_t value_size) {
     return hk_option_get(name, value, value_size);
@@ -27,5 +31,12 @@ HK_EXPORT void hak_options_print(int fd) {
 HK_EXPORT bool hak_owns(const void *ptr) { return hk_owns(ptr); }
 
 HK_EXPORT size_t hak_trim(void) { return hk_trim_all(); }
+
+HK_EXPORT int hak_limit_set(size_t soft, size_t hard) {
+    int error = hk_limit_set(soft, hard);
+    if (error == 0)
+        hk_limit_changed();
+    return error;
+}
 
 HK_EXPORT size_t hak_check(void) { return hk_check_all(); }

@@ -33,6 +33,9 @@
     X(magazine_shrinks)                                                                                                \
     X(heaps_total)                                                                                                     \
     X(foreign_forwards)                                                                                                \
+    X(limit_nears)                                                                                                     \
+    X(limit_refusals)                                                                                                  \
+    X(pressure_events)                                                                                                 \
     X(huge_page_bytes)                                                                                                 \
     X(prefault_bytes)
 

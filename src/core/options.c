@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-typedef enum option_kind { KIND_NUMBER, KIND_SIZE, KIND_CHOICE } option_kind_t;
+typedef enum option_kind { KIND_NUMBER, KIND_SIZE, KIND_LIMIT, KIND_CHOICE } option_kind_t;
 typedef enum option_when { WHEN_START, WHEN_ANY } option_when_t;
 typedef enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_PROGRAM } option_origin_t;
 
@@ -93,21 +93,39 @@ static bool parse_number(const char *text, int64_t *value) {
     return true;
 }
 
-/* 64M, 64MB and 64MiB are the same number of bytes. */
-static bool parse_size(const char *text, int64_t *value) {
-    if (!parse_digits(&text, value))
+/* 64M, 64MB and 64MiB are the same number of bytes. Moves `*text` behind the size. */
+static bool parse_size_part(const char **text, int64_t *value) {
+    if (!parse_digits(text, value))
         return false;
     static const char units[] = "kmgt";
-    const char *unit = *text != '\0' ? strchr(units, lower(*text)) : NULL;
+    const char *at = *text;
+    const char *unit = *at != '\0' ? strchr(units, lower(*at)) : NULL;
     if (unit != NULL) {
         int64_t factor = INT64_C(1) << (10 * (unit - units + 1));
         if (__builtin_mul_overflow(*value, factor, value))
             return false;
-        text += lower(text[1]) == 'i' && lower(text[2]) == 'b' ? 2 : 1;
+        at += lower(at[1]) == 'i' && lower(at[2]) == 'b' ? 2 : 1;
     }
-    if (lower(*text) == 'b')
+    if (lower(*at) == 'b')
+        at++;
+    *text = at;
+    return true;
+}
+
+static bool parse_size(const char *text, int64_t *value) { return parse_size_part(&text, value) && *text == '\0'; }
+
+/* SOFT or SOFT:HARD; 0 is no limit. */
+static bool parse_limit(const char *text, int64_t *value) {
+    int64_t soft, hard = 0;
+    if (!parse_size_part(&text, &soft))
+        return false;
+    if (*text == ':') {
         text++;
-    return *text == '\0';
+        if (!parse_size_part(&text, &hard) || (hard != 0 && soft > hard))
+            return false;
+    }
+    *value = hk_limit_pack((uint64_t)soft, (uint64_t)hard);
+    return *text == '\0' && *value >= 0;
 }
 
 /* Start of the choice behind `choice`, NULL when it was the last. */
@@ -136,9 +154,10 @@ static bool parse_choice(const option_info_t *info, const char *text, int64_t *v
 }
 
 static bool option_parse(const option_info_t *info, const char *text, int64_t *value) {
-    bool well_formed = info->kind == KIND_NUMBER ? parse_number(text, value)
-                       : info->kind == KIND_SIZE ? parse_size(text, value)
-                                                 : parse_choice(info, text, value);
+    bool well_formed = info->kind == KIND_NUMBER  ? parse_number(text, value)
+                       : info->kind == KIND_SIZE  ? parse_size(text, value)
+                       : info->kind == KIND_LIMIT ? parse_limit(text, value)
+                                                  : parse_choice(info, text, value);
     return well_formed && *value >= info->min && *value <= info->max;
 }
 
@@ -160,6 +179,10 @@ static void print_value(hk_out_t *out, const option_info_t *info, int64_t value)
         hk_print(out, "%ld", (long)value);
     } else if (info->kind == KIND_SIZE) {
         print_size(out, value);
+    } else if (info->kind == KIND_LIMIT) {
+        print_size(out, (int64_t)hk_limit_soft(value));
+        hk_print(out, ":");
+        print_size(out, (int64_t)hk_limit_hard(value));
     } else {
         const char *choice = info->choices;
         for (int64_t i = 0; i < value; i++)
@@ -176,6 +199,8 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
         print_size(out, info->min);
         hk_print(out, " to ");
         print_size(out, info->max);
+    } else if (info->kind == KIND_LIMIT) {
+        hk_print(out, "SOFT or SOFT:HARD, sizes such as 2G:3G, where 0 is none");
     } else {
         hk_print(out, "one of ");
         for (const char *choice = info->choices; choice != NULL; choice = choice_next(choice))
@@ -333,6 +358,14 @@ int hk_option_get(const char *name, char *value, size_t value_size) {
     hk_out_to_memory(&out, value, value_size);
     print_value(&out, &option_table[index], hk_option((hk_option_t)index));
     return out.total < value_size ? 0 : ERANGE;
+}
+
+int hk_limit_set(uint64_t soft, uint64_t hard) {
+    int64_t packed = hk_limit_pack(soft, hard);
+    if (packed < 0 || (hard != 0 && soft > hard))
+        return EINVAL;
+    option_store(HK_OPT_LIMIT, packed, ORIGIN_PROGRAM);
+    return 0;
 }
 
 void hk_options_print(hk_out_t *out) {

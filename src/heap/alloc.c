@@ -5,6 +5,7 @@
 #include "core/options.h"
 #include "heap/hardened.h"
 #include "heap/life.h"
+#include "heap/limit.h"
 #include "heap/misuse.h"
 #include "large/huge.h"
 #include "superslab/superslab.h"
@@ -72,7 +73,8 @@ static void *large_class_alloc(heap_t *h, size_t size) {
     if (block != NULL || !magazine_wants_large(h, cls))
         return block;
     bool zeroed;
-    block = large_alloc(&h->large, (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT, 1, &zeroed);
+    size_t run_size = (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT;
+    block = limit_allows(run_size) ? large_alloc(&h->large, run_size, 1, &zeroed) : NULL;
     if (block == NULL)
         return NULL;
     large_tag(block, h->front.id, cls);
@@ -103,6 +105,8 @@ static void *class_alloc(heap_t *h, unsigned cls) {
 
 static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     void *block = NULL;
+    if (!limit_allows(size))
+        return NULL;
     if (size <= HK_LARGE_MAX && align <= HK_LARGE_MAX)
         block = large_alloc(h != NULL ? &h->large : &heap_pool()->large, size, align, zeroed);
     if (block != NULL)
@@ -273,6 +277,8 @@ static void free_large(void *block, const void *caller) {
         misuse_double_free("free", block, size, caller);
         return;
     }
+    if (hk_unlikely(limit_is_near()))
+        (void)large_cache_trim(cache, 0, 0);
     heap_memory_freed_much();
 }
 
@@ -438,7 +444,7 @@ static void *resize_in_place(void *block, size_t size, const found_t *found) {
     heap_t *h = heap_current();
     if (found->kind == KIND_SLAB)
         return stays(found, size) ? block : NULL;
-    if (size <= HK_MID_MAX)
+    if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
         return NULL;
     if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
         untag(h, block, map_lookup(block));

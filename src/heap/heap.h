@@ -138,7 +138,7 @@ heap_t *heap_current(void);
 /* One past the highest id in use. */
 uint32_t heap_limit(void);
 
-/* True when so many threads have a heap that what each keeps in its magazines adds up. */
+/* True when so many threads have a heap that what each keeps in its magazines adds up, or when a limit is near. */
 bool heap_is_crowded(void);
 
 /* --- Slabs behind the magazines: lists.c (caller holds h->lock) ------------------------------------------------------ */
@@ -219,6 +219,9 @@ void heap_memory_freed_much(void); /* the same when the caller knows that it is 
 
 /* Gives back all that can be given back. Returns the bytes. */
 size_t heap_trim_all(void);
+
+/* The same but for what the calling thread's own magazines hold: uses neither libc nor thread-local storage. */
+size_t heap_relieve(void);
 
 void heap_maintain_init(void);
 void heap_maintain_before_fork(void);

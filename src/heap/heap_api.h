@@ -16,6 +16,9 @@ void hk_snapshot(hak_stats_t *stats);
 /* Empties caches and gives free pages back to the kernel; returns the bytes given back. */
 size_t hk_trim_all(void);
 
+/* Limits were set: they are looked at with the next memory that is taken. */
+void hk_limit_changed(void);
+
 /* True when `ptr` lies inside a block that is not known to be free. Reads nothing that `ptr` points to. */
 bool hk_owns(const void *ptr);
 

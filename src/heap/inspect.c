@@ -6,10 +6,12 @@
 #include "core/counters.h"
 #include "core/panic.h"
 #include "core/print.h"
+#include "heap/account.h"
 #include "heap/hardened.h"
 #include "heap/heap.h"
 #include "heap/heap_api.h"
 #include "heap/life.h"
+#include "heap/limit.h"
 #include "large/huge.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
@@ -19,7 +21,7 @@
 /* --- Statistics ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sums {
-    uint64_t slab_resident, large_live, large_cached, lock_takes;
+    uint64_t large_live, lock_takes;
     uint64_t large_pops, large_pushes, large_in_magazines; /* of large classes: past the run cache's counters */
 } sums_t;
 
@@ -46,33 +48,17 @@ static void add_large_class_locked(const heap_t *h, unsigned cls, sums_t *sums) 
     sums->large_in_magazines += c.cached_blocks * ((uint64_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT);
 }
 
-static size_t list_resident(slot_t at) {
-    size_t bytes = 0, page = sys_page_size();
-    for (; at != 0; at = slab_at(at)->next) {
-        const slab_t *slab = slab_at(at);
-        const size_class_info_t *info = &hk_class_info[slab->cls];
-        bytes += slab->zeroed ? hk_align_up((size_t)slab->peak_count * info->block_size, page)
-                              : (size_t)info->slab_slots << HK_SLOT_SHIFT;
-    }
-    return bytes;
-}
-
 static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
     hk_lock(&h->lock);
     heap_drain_locked(h);
-    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         add_class_locked(h, cls, &stats->classes[cls]);
-        for (unsigned bin = 0; bin < HEAP_BINS; bin++)
-            sums->slab_resident += list_resident(h->partial[cls][bin]);
-    }
     for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++)
         add_large_class_locked(h, cls, sums);
-    sums->slab_resident += list_resident(h->full);
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);
     hk_lock(&h->large.lock);
     sums->large_live += (uint64_t)h->large.live_bytes;
-    sums->large_cached += h->large.bytes;
     hk_unlock(&h->large.lock);
 }
 
@@ -83,6 +69,8 @@ static void fill_events(hak_stats_t *stats) {
     stats->lock_waits = atomic_load_explicit(&hk_lock_wait_count, memory_order_relaxed);
     stats->errors = hk_misuse_count();
     stats->heaps_now = heap_live_count();
+    stats->limit_soft = limit_soft() == SIZE_MAX ? 0 : limit_soft();
+    stats->limit_hard = limit_hard() == SIZE_MAX ? 0 : limit_hard();
 }
 
 static void fill_classes(hak_stats_t *stats) {
@@ -94,8 +82,39 @@ static void fill_classes(hak_stats_t *stats) {
         c->live_blocks = c->alloc_count > freed ? c->alloc_count - freed : 0;
         stats->remote_frees += c->free_remote;
         stats->live += c->live_blocks * c->block_size;
-        stats->cached += c->cached_blocks * c->block_size;
     }
+}
+
+/* Blocks that are not free in their slab, or in the pool, are live or in a magazine; what of them is resident is known for
+ * both together, and shared out by their bytes. Returns what the live ones have resident. */
+static uint64_t split_used(hak_stats_t *stats, uint64_t live, uint64_t cached, uint64_t used) {
+    used = hk_min(used, live + cached);
+    uint64_t cached_part = live + cached == 0 ? 0 : (uint64_t)((double)used * (double)cached / (double)(live + cached));
+    stats->cached += cached_part;
+    return used - cached_part;
+}
+
+/* Splits what is resident. `live` is complete. */
+static void fill_resident(hak_stats_t *stats, const sums_t *sums) {
+    account_t account;
+    heap_account(&account);
+    uint64_t live = 0;
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        const hak_class_stats_t *c = &stats->classes[cls];
+        live += split_used(stats, c->live_blocks * c->block_size, c->cached_blocks * c->block_size,
+                           account.blocks_used[cls]);
+    }
+    uint64_t in_blocks = live + stats->cached;
+    live += account.huge;
+    live += split_used(stats, sums->large_live - sums->large_in_magazines, sums->large_in_magazines, account.runs_live);
+    stats->cached += account.runs_cached;
+    stats->fragmented = account.slabs > in_blocks ? account.slabs - in_blocks : 0;
+    stats->retained = account.retained;
+    stats->metadata = account.metadata;
+    stats->huge_page_waste = account.huge_page_waste;
+    live = hk_min(live, stats->live);
+    stats->untouched = stats->live - live;
+    stats->resident = live + stats->cached + stats->fragmented + stats->retained + stats->metadata;
 }
 
 void hk_snapshot(hak_stats_t *stats) {
@@ -112,21 +131,15 @@ void hk_snapshot(hak_stats_t *stats) {
         add_heap(heap_by_id(id), stats, &sums);
     fill_events(stats);
     fill_classes(stats);
-    uint64_t small = stats->live + stats->cached;
-    stats->fragmented = sums.slab_resident > small ? sums.slab_resident - small : 0;
     stats->live += sums.large_live - sums.large_in_magazines + huge_bytes();
-    stats->cached += sums.large_cached + sums.large_in_magazines;
     stats->large_allocs += sums.large_pops;
     stats->large_frees += sums.large_pushes;
     stats->large_cache_hits += sums.large_pops;
+    fill_resident(stats, &sums);
     stats->lock_takes = sums.lock_takes;
-    superslab_totals_t totals = superslab_totals();
-    stats->superslabs_now = totals.superslab_count;
-    stats->retained = (uint64_t)totals.dirty_slots << HK_SLOT_SHIFT;
-    stats->metadata = region_area_bytes();
+    stats->superslabs_now = superslab_totals().superslab_count;
     stats->mapped = region_claimed_bytes() + region_area_bytes() + huge_bytes();
     stats->peak_mapped = hk_max(stats->mapped, region_peak_bytes() + region_area_bytes() + huge_bytes());
-    stats->resident = stats->live + stats->cached + stats->fragmented + stats->retained + stats->metadata;
 }
 
 size_t hk_trim_all(void) { return heap_system_ready() ? heap_trim_all() : 0; }

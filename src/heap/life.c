@@ -8,6 +8,7 @@
 #include "core/options.h"
 #include "heap/hardened.h"
 #include "heap/heap.h"
+#include "heap/limit.h"
 #include "large/huge.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
@@ -40,7 +41,9 @@ static _Atomic uint32_t thread_heap_count; /* heaps that are not UNUSED */
 
 static uint64_t secret;
 
-bool heap_is_crowded(void) { return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) > CROWD; }
+bool heap_is_crowded(void) {
+    return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) > CROWD || limit_is_near();
+}
 
 uint32_t heap_limit(void) { return atomic_load_explicit(&id_limit, memory_order_acquire); }
 

@@ -2,6 +2,7 @@
 #include "heap/heap.h"
 
 #include "core/counters.h"
+#include "heap/limit.h"
 #include "sys/sys.h"
 
 enum {
@@ -183,6 +184,8 @@ bool heap_adopt_freed_slab(heap_t *h, slab_t *slab) {
 }
 
 static slab_t *open_locked(heap_t *h, unsigned cls) {
+    if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
+        return NULL;
     bool reused = false;
     slab_t *slab = slab_open(cls, h->front.id, &reused);
     if (slab == NULL)

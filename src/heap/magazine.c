@@ -307,15 +307,33 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     heap_memory_freed(h);
 }
 
-/* Empties every magazine; where threads are many, their arrays go too. */
-static void sweep(heap_t *h, bool drop) {
-    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
-        uint64_t state = state_load(&h->front.bins[cls]);
-        if (BIN_COUNT(state) > 0)
-            flush(h, cls, (unsigned)BIN_COUNT(state));
-        if (drop && BIN_CAPACITY(state) > 0)
-            (void)set_capacity(h, cls, 0);
-    }
+static void harvest_locked(heap_t *h, unsigned cls) {
+    bin_t *bin = &h->front.bins[cls];
+    uint64_t state = state_load(bin);
+    h->class_stats[cls].pops += BIN_POPS(state);
+    state_store(bin, (unsigned)BIN_COUNT(state), BIN_CAPACITY(state), 0);
+}
+
+/* Calls `act` for each magazine that has a capacity. */
+static void for_each_bin(heap_t *h, void (*act)(heap_t *, unsigned)) {
+    for (unsigned word = 0; word < sizeof h->bins_in_use / sizeof h->bins_in_use[0]; word++)
+        for (uint64_t bits = h->bins_in_use[word]; bits != 0; bits &= bits - 1)
+            act(h, word * 64 + hk_ctz64(bits));
+}
+
+/* Gives all that the magazine holds back. */
+static void empty(heap_t *h, unsigned cls) {
+    unsigned count = (unsigned)BIN_COUNT(state_load(&h->front.bins[cls]));
+    if (count > 0)
+        flush(h, cls, count);
+}
+
+static void drop(heap_t *h, unsigned cls) {
+    empty(h, cls);
+    heap_lock(h);
+    harvest_locked(h, cls);
+    heap_unlock(h);
+    (void)set_capacity(h, cls, 0);
 }
 
 /* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and on
@@ -334,7 +352,7 @@ static void make_room(heap_t *h, unsigned cls) {
         h->run_bytes += (size_t)count * hk_class_info[cls].block_size;
     }
     if (runs && h->run_bytes >= (crowded ? 1 : SWEEP_BYTES)) {
-        sweep(h, crowded);
+        for_each_bin(h, crowded ? drop : empty);
         h->run_bytes = 1;
     }
     h->run_countdown = h->front.countdown;
@@ -359,30 +377,6 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
         heap_tick(h);
         h->run_countdown = h->front.countdown;
     }
-}
-
-static void harvest_locked(heap_t *h, unsigned cls) {
-    bin_t *bin = &h->front.bins[cls];
-    uint64_t state = state_load(bin);
-    h->class_stats[cls].pops += BIN_POPS(state);
-    state_store(bin, (unsigned)BIN_COUNT(state), BIN_CAPACITY(state), 0);
-}
-
-/* Calls `act` for each magazine that has a capacity. */
-static void for_each_bin(heap_t *h, void (*act)(heap_t *, unsigned)) {
-    for (unsigned word = 0; word < sizeof h->bins_in_use / sizeof h->bins_in_use[0]; word++)
-        for (uint64_t bits = h->bins_in_use[word]; bits != 0; bits &= bits - 1)
-            act(h, word * 64 + hk_ctz64(bits));
-}
-
-static void drop(heap_t *h, unsigned cls) {
-    unsigned count = (unsigned)BIN_COUNT(state_load(&h->front.bins[cls]));
-    if (count > 0)
-        flush(h, cls, count);
-    heap_lock(h);
-    harvest_locked(h, cls);
-    heap_unlock(h);
-    (void)set_capacity(h, cls, 0);
 }
 
 void magazine_drop_all(heap_t *h) { for_each_bin(h, drop); }

@@ -10,7 +10,9 @@
 #include "core/options.h"
 #include "heap/hardened.h"
 #include "heap/life.h"
+#include "heap/limit.h"
 #include "heap/low_water.h"
+#include "heap/pressure.h"
 #include "heap/sparse.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
@@ -37,6 +39,8 @@ static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_HELPER);
 static low_water_t dirty_low; /* guarded by round_lock */
 
 static uint64_t purge_age_ms(void) {
+    if (hk_unlikely(limit_is_near()))
+        return 0;
     int64_t delay = hk_option(HK_OPT_PURGE_DELAY);
     return delay < 0 ? UINT64_MAX : (uint64_t)delay;
 }
@@ -72,12 +76,15 @@ static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
 
 /* True when there is something left to do. */
 static bool helper_round(void) {
-    uint64_t now = sys_now_ms(), age = purge_age_ms();
+    uint64_t now = sys_now_ms();
+    limit_follow();
+    uint64_t age = purge_age_ms();
     if (age == UINT64_MAX || !hk_try_lock(&round_lock))
         return false;
     size_t cached = tidy_all(now, age, false);
     sparse_result_t sparse = sparse_round(now, age);
-    (void)superslab_purge(low_water_note(&dirty_low, superslab_dirty_low(), now, age));
+    size_t slots = low_water_note(&dirty_low, superslab_dirty_low(), now, age);
+    (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
     hk_unlock(&round_lock);
     return superslab_dirty_bytes() + cached + sparse.waiting_bytes >= HEAP_WORTH_BYTES;
 }
@@ -141,7 +148,8 @@ static void purge_inline(void) {
 }
 
 void heap_memory_freed(const heap_t *h) {
-    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && h->freed_bytes >= HEAP_WORTH_BYTES))
+    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && h->freed_bytes >= HEAP_WORTH_BYTES) ||
+        limit_is_near())
         heap_memory_freed_much();
 }
 
@@ -149,7 +157,7 @@ void heap_memory_freed_much(void) {
     if (atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 || purge_age_ms() == UINT64_MAX ||
         sys_purge_refused() || hk_locks_are_open())
         return;
-    if (purge_age_ms() == 0)
+    if (purge_age_ms() == 0 && !limit_is_near())
         (void)superslab_purge(SIZE_MAX);
     else if (hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN)
         helper_start();
@@ -172,6 +180,7 @@ void heap_maintain_after_fork(bool in_child) {
         atomic_store_explicit(&helper_alive, 0, memory_order_relaxed);
         atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
         round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
+        pressure_after_fork_in_child();
     }
     hk_unlock(&helper_lock);
     /* In the child no helper starts by itself: a child may have to be single-threaded for a while (unshare(2)). */
@@ -228,6 +237,13 @@ void heap_tick(heap_t *h) {
     heap_drain_locked(h);
     heap_unlock(h);
     heap_memory_freed(h);
+    pressure_start();
+}
+
+size_t heap_relieve(void) {
+    (void)tidy_all(sys_now_ms(), 0, true);
+    size_t sparse = sparse_trim();
+    return sparse + superslab_purge(SIZE_MAX);
 }
 
 size_t heap_trim_all(void) {
@@ -238,7 +254,5 @@ size_t heap_trim_all(void) {
         heap_remote_post_all(h);
         magazine_drop_all(h);
     }
-    (void)tidy_all(sys_now_ms(), 0, true);
-    size_t sparse = sparse_trim();
-    return sparse + superslab_purge(SIZE_MAX);
+    return heap_relieve();
 }

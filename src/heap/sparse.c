@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "core/counters.h"
 #include "heap/heap.h"
+#include "heap/slab_walk.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
@@ -34,7 +35,7 @@ typedef struct batch {
     sys_range_t ranges[RUNS_MAX];
     taken_run_t runs[RUNS_MAX];
     size_t count;
-    heap_t *held; /* the heap whose lock is held */
+    slab_walk_t walk;
 } batch_t;
 
 /* Where the next round goes on; any caller. */
@@ -49,38 +50,6 @@ static bool has_rested(slab_t *slab, rest_clock_t clock) {
     if (slab->age == SLAB_AGE_NEW)
         slab->age = clock.now;
     return (unsigned)(clock.now + CLOCK_STEPS - slab->age) % CLOCK_STEPS >= clock.wait;
-}
-
-/* --- Locks ---------------------------------------------------------------------------------------------------------- */
-
-static void let_go(batch_t *batch) {
-    if (batch->held != NULL)
-        hk_unlock(&batch->held->lock);
-    batch->held = NULL;
-}
-
-/* Holds the lock of heap `owner`, and no other; false when somebody else has it. */
-static bool hold(batch_t *batch, uint32_t owner) {
-    if (batch->held != NULL && batch->held->front.id == owner)
-        return true;
-    let_go(batch);
-    if (owner < HK_OWNER_POOL || owner >= heap_limit() || !hk_try_lock(&heap_by_id(owner)->lock))
-        return false;
-    batch->held = heap_by_id(owner);
-    return true;
-}
-
-/* The slab that begins in the slot, with its owner's lock held; NULL when there is none or it is busy. */
-static slab_t *slab_in(batch_t *batch, slot_t slot) {
-    uint32_t entry = map_entry(slot);
-    if (entry == 0 || map_is_run(entry))
-        return NULL;
-    if ((slot & (hk_class_info[entry & HK_MAP_CLASS_MAX].slab_slots - 1u)) != 0 || !hold(batch, entry >> 8))
-        return NULL;
-    slab_t *slab = slab_at(slot);
-    /* Under the lock of its owner, a slab stays what it is. */
-    return map_entry(slot) == entry && atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN ? slab
-                                                                                                             : NULL;
 }
 
 /* --- Runs of pages ---------------------------------------------------------------------------------------------------- */
@@ -117,14 +86,15 @@ static void collect_slab_locked(batch_t *batch, slab_t *slab) {
         batch->runs[batch->count++] = (taken_run_t){slab, (uint16_t)first, (uint16_t)end};
     }
     if (slab->free_count != before)
-        settle_locked(batch->held, slab);
+        settle_locked(batch->walk.held, slab);
 }
 
 /* The blocks come back to their slab, whose owner may be another by now. */
 static void return_run(batch_t *batch, const taken_run_t *run) {
     slab_t *slab = run->slab;
     uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
-    bool held = hold(batch, owner) && atomic_load_explicit(&slab->owner, memory_order_relaxed) == owner;
+    bool held =
+        slab_walk_hold(&batch->walk, owner) && atomic_load_explicit(&slab->owner, memory_order_relaxed) == owner;
     uint8_t age = held ? slab->age : SLAB_AGE_NEW;
     for (unsigned w = run->first / 64; w * 64u < run->end; w++) {
         uint64_t bits = slab_run_bits(w, run->first, run->end);
@@ -136,11 +106,11 @@ static void return_run(batch_t *batch, const taken_run_t *run) {
     if (!held)
         return;
     slab->age = age;
-    settle_locked(batch->held, slab);
+    settle_locked(batch->walk.held, slab);
 }
 
 static size_t purge_batch(batch_t *batch) {
-    let_go(batch);
+    slab_walk_let_go(&batch->walk);
     if (batch->count == 0)
         return 0;
     hk_count_by(purge_calls, sys_purge_many(batch->ranges, batch->count));
@@ -149,7 +119,7 @@ static size_t purge_batch(batch_t *batch) {
         return_run(batch, &batch->runs[i]);
         bytes += batch->ranges[i].size;
     }
-    let_go(batch);
+    slab_walk_let_go(&batch->walk);
     batch->count = 0;
     hk_count_by(purged_bytes, bytes);
     hk_count_by(sparse_bytes, bytes);
@@ -162,7 +132,7 @@ static size_t purge_batch(batch_t *batch) {
 static uint32_t rested_slabs(batch_t *batch, slot_t first, rest_clock_t clock, size_t *free_bytes, size_t *waiting) {
     uint32_t rested = 0;
     for (slot_t slot = first; slot < first + HK_SLOTS_PER_SUPERSLAB; slot++) {
-        slab_t *slab = slab_in(batch, slot);
+        slab_t *slab = slab_walk_at(&batch->walk, slot);
         if (slab == NULL || slab->age == SLAB_AGE_PURGED || slab->free_count == 0 || slab_is_empty(slab))
             continue;
         size_t bytes = (size_t)slab->free_count * hk_class_info[slab->cls].block_size;
@@ -173,7 +143,7 @@ static uint32_t rested_slabs(batch_t *batch, slot_t first, rest_clock_t clock, s
         rested |= UINT32_C(1) << (slot - first);
         *free_bytes += bytes;
     }
-    let_go(batch);
+    slab_walk_let_go(&batch->walk);
     return rested;
 }
 
@@ -185,11 +155,11 @@ static void purge_superslab(batch_t *batch, slot_t first, rest_clock_t clock, sp
     for (; rested != 0; rested &= rested - 1) {
         if (batch->count + RUNS_OF_SLAB_MAX > RUNS_MAX)
             result->purged_bytes += purge_batch(batch);
-        slab_t *slab = slab_in(batch, first + hk_ctz64(rested));
+        slab_t *slab = slab_walk_at(&batch->walk, first + hk_ctz64(rested));
         if (slab != NULL && slab->age != SLAB_AGE_PURGED && !slab_is_empty(slab) && has_rested(slab, clock))
             collect_slab_locked(batch, slab);
     }
-    let_go(batch);
+    slab_walk_let_go(&batch->walk);
 }
 
 static sparse_result_t look_at(size_t from, size_t superslab_count, rest_clock_t clock) {

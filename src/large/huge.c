@@ -168,3 +168,11 @@ void *huge_resize(void *block, size_t size) {
 }
 
 size_t huge_bytes(void) { return atomic_load_explicit(&byte_count, memory_order_relaxed); }
+
+void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context) {
+    hk_lock(&hk_huge_lock);
+    size_t count = atomic_load_explicit(&block_count, memory_order_relaxed);
+    for (size_t i = 0; i < count; i++)
+        visit(context, blocks[i].start, blocks[i].size);
+    hk_unlock(&hk_huge_lock);
+}

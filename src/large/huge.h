@@ -32,4 +32,7 @@ bool huge_was_freed(const void *block, size_t *size);
 
 size_t huge_bytes(void);
 
+/* Calls `visit` for every huge block, with the huge lock held. */
+void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context);
+
 #endif

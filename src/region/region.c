@@ -276,6 +276,10 @@ size_t region_peak_bytes(void) {
     return atomic_load_explicit(&claimed_peak, memory_order_relaxed) << HK_SUPERSLAB_SHIFT;
 }
 
+size_t region_area_size(region_area_t area) {
+    return atomic_load_explicit(&area_committed[area], memory_order_relaxed);
+}
+
 size_t region_area_bytes(void) {
     size_t sum = 0;
     for (int area = 0; area < REGION_AREA_COUNT; area++)

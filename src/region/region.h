@@ -77,6 +77,7 @@ int region_area_cover(region_area_t area, size_t size);
 size_t region_claimed_bytes(void);
 size_t region_peak_bytes(void);
 size_t region_area_bytes(void);
+size_t region_area_size(region_area_t area); /* of one area */
 
 /* One past the highest superslab ever used. */
 size_t region_frontier(void);

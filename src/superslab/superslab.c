@@ -30,6 +30,7 @@ static uint32_t bins[SLOTS_USES][ORDER_COUNT][SLOTS + 1];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count, free_slot_count;
+static size_t purging_slot_count; /* taken out of the pool to be given back to the kernel */
 static size_t dirty_low;                /* the least dirty_slot_count since it was last asked for */
 static _Atomic size_t in_use_count;     /* written under the lock, read without */
 static _Atomic size_t used_slot_count;  /* written by anybody */
@@ -368,6 +369,13 @@ size_t superslab_dirty_bytes(void) {
     return atomic_load_explicit(&dirty_slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
 }
 
+size_t superslab_taken_bytes(void) {
+    size_t clean = __atomic_load_n(&free_slot_count, __ATOMIC_RELAXED), all = in_use() * SLOTS;
+    clean -= hk_min(clean, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
+    clean += __atomic_load_n(&purging_slot_count, __ATOMIC_RELAXED);
+    return all > clean ? (all - clean) << HK_SLOT_SHIFT : 0;
+}
+
 /* One purge round: takes dirty slots out of the pool, at most PURGE_RANGES_MAX ranges. */
 typedef struct purge_round {
     sys_range_t ranges[PURGE_RANGES_MAX];
@@ -378,6 +386,11 @@ typedef struct purge_round {
 } purge_round_t;
 
 static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
+    /* With a huge page, slots came along that nobody has used yet. */
+    if (s->huge && s->dirty_mask != 0) {
+        count_dirty(s->dirty_mask, s->free_mask);
+        s->dirty_mask = s->free_mask;
+    }
     if (s->huge && s->dirty_mask != 0 && s->free_mask != ALL_SLOTS) {
         s->huge = false;
         round->broken[round->broken_count++] = index_of(s);
@@ -393,6 +406,7 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
         round->count++;
         (void)take_mask_locked(s, mask);
         s->purging_mask |= mask;
+        purging_slot_count += length;
     }
 }
 
@@ -418,6 +432,7 @@ static size_t return_locked(const purge_round_t *round) {
     for (size_t i = 0; i < round->count; i++) {
         bytes += round->ranges[i].size;
         record(round->superslabs[i])->purging_mask &= ~round->masks[i];
+        purging_slot_count -= hk_popcount64(round->masks[i]);
         free_part_locked(round->superslabs[i], round->masks[i], false);
     }
     return bytes;
@@ -434,6 +449,7 @@ void superslab_after_fork(void) {
         if (mask != 0)
             give_mask_locked(s, mask, true);
     }
+    purging_slot_count = 0;
     hk_unlock(&hk_superslab_lock);
     atomic_store_explicit(&purging, 0, memory_order_relaxed);
 }
@@ -531,6 +547,14 @@ superslab_totals_t superslab_totals(void) {
                                  atomic_load_explicit(&dirty_slot_count, memory_order_relaxed)};
     hk_unlock(&hk_superslab_lock);
     return totals;
+}
+
+superslab_view_t superslab_view(size_t index) {
+    hk_lock(&hk_superslab_lock);
+    const superslab_t *s = record(index);
+    superslab_view_t view = {s->free_mask, s->dirty_mask, s->in_use, s->huge};
+    hk_unlock(&hk_superslab_lock);
+    return view;
 }
 
 static size_t check_one_locked(const superslab_t *s) {

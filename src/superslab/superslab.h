@@ -91,6 +91,9 @@ bool superslab_wait_purge(void);
 /* Dirty bytes waiting, without a lock. */
 size_t superslab_dirty_bytes(void);
 
+/* Bytes of slots that are taken or dirty, but not those on their way to the kernel; without a lock. */
+size_t superslab_taken_bytes(void);
+
 /* Free slots (dirty or not) and superslabs in use, for statistics. */
 typedef struct superslab_totals {
     size_t superslab_count;
@@ -99,6 +102,14 @@ typedef struct superslab_totals {
 } superslab_totals_t;
 
 superslab_totals_t superslab_totals(void);
+
+/* What superslab `index` looks like right now. */
+typedef struct superslab_view {
+    uint32_t free_mask, dirty_mask;
+    bool in_use, huge;
+} superslab_view_t;
+
+superslab_view_t superslab_view(size_t index);
 
 /* Verifies SUPERSLAB-1..3; returns the violations found, each printed. */
 size_t superslab_check(void);

@@ -144,6 +144,11 @@ int sys_advise_no_huge(void *address, size_t size) { return advise(address, size
 int sys_collapse(void *address, size_t size) { return advise(address, size, MADV_COLLAPSE); }
 int sys_populate(void *address, size_t size) { return advise(address, size, MADV_POPULATE_WRITE); }
 
+int sys_resident(const void *address, size_t size, unsigned char *pages) {
+    long got = sys_call3(SYS_mincore, (long)address, (long)size, (long)pages);
+    return sys_failed(got) ? (int)-got : 0;
+}
+
 bool sys_huge_pages_unasked(void) {
     char text[64];
     long fd = sys_open_read("/sys/kernel/mm/transparent_hugepage/enabled");

@@ -62,6 +62,9 @@ int sys_advise_no_huge(void *address, size_t size);
 int sys_collapse(void *address, size_t size);
 int sys_populate(void *address, size_t size);
 
+/* Which of the pages are resident: bit 0 of one byte a page (mincore). */
+int sys_resident(const void *address, size_t size, unsigned char *pages);
+
 /* True when the kernel gives huge pages to mappings that did not ask for them (THP "always"). */
 bool sys_huge_pages_unasked(void);
 
@@ -72,6 +75,28 @@ void sys_name_range(void *address, size_t size, const char *name);
 
 /* Soft RLIMIT_AS in bytes, SIZE_MAX when there is none. */
 size_t sys_address_space_limit(void);
+
+/* memory.high and memory.max of the process's cgroup (v2) and of all above it, the least of each; UINT64_MAX is none.
+ * `membership` is /proc/self/cgroup, `root` is where the hierarchy is mounted. */
+typedef struct sys_memory_limits {
+    uint64_t high, max;
+} sys_memory_limits_t;
+
+sys_memory_limits_t sys_cgroup_limits(const char *membership, const char *root);
+
+/* What the process has resident; 0 when it cannot be known. */
+size_t sys_resident_bytes(void);
+
+/* A file that reports events: a pressure file (PSI) or a pipe. `data` is written to it first. False when it is something
+ * else or cannot be opened. sys_watch_wait returns true when there was an event, false when none will come any more. */
+typedef struct sys_watch {
+    long fd;
+    uint64_t inode;
+    bool is_pipe;
+} sys_watch_t;
+
+bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size_t size);
+bool sys_watch_wait(const sys_watch_t *watch);
 
 /* True in a set-uid, set-gid or otherwise privileged start (AT_SECURE). */
 bool sys_is_secure(void);

@@ -81,7 +81,7 @@ static void check_sums(const char *what) {
         live_bytes += c->live_blocks * c->block_size;
     }
     CHECK(after.live >= live_bytes);
-    uint64_t sum = after.live + after.cached + after.fragmented + after.metadata + after.retained;
+    uint64_t sum = after.live - after.untouched + after.cached + after.fragmented + after.metadata + after.retained;
     CHECK_SAY(after.resident == sum, "%s: resident %llu, parts add up to %llu (%llu %llu %llu %llu %llu)", what,
               (unsigned long long)after.resident, (unsigned long long)sum, (unsigned long long)after.live,
               (unsigned long long)after.cached, (unsigned long long)after.fragmented,

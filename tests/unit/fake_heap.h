@@ -38,6 +38,7 @@ void hk_snapshot(hak_stats_t *stats) {
 }
 
 size_t hk_trim_all(void) { return fake_trim_bytes; }
+void hk_limit_changed(void) {}
 bool hk_owns(const void *ptr) { return ptr != NULL; }
 size_t hk_check_all(void) { return 2; }
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/pressure.h"
+
+#include "core/counters.h"
+#include "core/options.h"
+#include "heap/heap.h"
+#include "sys/sys.h"
+
+#include <string.h>
+
+enum {
+    STACK_BYTES = 64 * 1024,
+    WRITE_MAX = 256,
+    PAUSE_MS = 1000, /* between two notices that are followed */
+};
+
+enum { WATCH_OFF = 0, WATCH_WANTED, WATCH_RUNNING, WATCH_NEVER };
+
+static _Atomic uint32_t watch_state; /* WATCH_* */
+static _Atomic uint32_t watcher_alive;
+static _Atomic uint32_t pause_word;
+static sys_watch_t watch; /* written before the watcher starts */
+
+static const char *environment_value(const char *name) {
+    size_t length = strlen(name);
+    char *const *entry = sys_environment();
+    for (; entry != NULL && *entry != NULL; entry++)
+        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+            return *entry + length + 1;
+    return NULL;
+}
+
+static int base64_digit(char c) {
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+size_t base64_decode(const char *text, unsigned char *out, size_t size) {
+    uint32_t bits = 0;
+    unsigned have = 0;
+    size_t count = 0;
+    for (; *text != '\0' && *text != '='; text++) {
+        int digit = base64_digit(*text);
+        if (digit < 0)
+            return SIZE_MAX;
+        bits = bits << 6 | (uint32_t)digit;
+        have += 6;
+        if (have < 8)
+            continue;
+        have -= 8;
+        if (count == size)
+            return SIZE_MAX;
+        out[count++] = (unsigned char)(bits >> have);
+    }
+    return count;
+}
+
+/* Runs without libc: see sys/helper_thread.c. */
+static void watcher_run(void *unused) {
+    (void)unused;
+    while (sys_watch_wait(&watch)) {
+        hk_count(pressure_events);
+        heap_relieve();
+        sys_futex_wait(&pause_word, 0, PAUSE_MS);
+    }
+    atomic_store_explicit(&watch_state, WATCH_NEVER, memory_order_relaxed);
+}
+
+static bool open_watch(void) {
+    const char *path = environment_value("MEMORY_PRESSURE_WATCH"), *text = environment_value("MEMORY_PRESSURE_WRITE");
+    unsigned char data[WRITE_MAX];
+    size_t size = text != NULL ? base64_decode(text, data, sizeof data) : 0;
+    return path != NULL && size != SIZE_MAX && !sys_is_secure() && sys_watch_open(&watch, path, data, size);
+}
+
+void pressure_want(void) {
+    uint32_t off = WATCH_OFF;
+    (void)atomic_compare_exchange_strong_explicit(&watch_state, &off, WATCH_WANTED, memory_order_relaxed,
+                                                  memory_order_relaxed);
+}
+
+void pressure_start(void) {
+    if (hk_likely(atomic_load_explicit(&watch_state, memory_order_relaxed) != WATCH_WANTED))
+        return;
+    uint32_t wanted = WATCH_WANTED;
+    if (!atomic_compare_exchange_strong_explicit(&watch_state, &wanted, WATCH_RUNNING, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    static void *stack;
+    bool allowed = hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN && open_watch();
+    if (allowed && stack == NULL)
+        stack = sys_map(STACK_BYTES);
+    if (!allowed || stack == NULL || sys_helper_start(watcher_run, NULL, stack, STACK_BYTES, &watcher_alive) != 0)
+        atomic_store_explicit(&watch_state, WATCH_NEVER, memory_order_relaxed);
+}
+
+void pressure_after_fork_in_child(void) {
+    atomic_store_explicit(&watcher_alive, 0, memory_order_relaxed);
+    if (atomic_load_explicit(&watch_state, memory_order_relaxed) == WATCH_RUNNING)
+        atomic_store_explicit(&watch_state, WATCH_WANTED, memory_order_relaxed);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pressure.h: gives memory back when the system says that it is short.
+ *
+ * The protocol is systemd's: MEMORY_PRESSURE_WATCH names a pressure file (PSI) or a pipe, MEMORY_PRESSURE_WRITE is what to
+ * write to it first, in base64. A thread like the helper sleeps on that file; it exists only in processes that have the
+ * first variable and whose heap has been larger than 32 MiB. Sockets are not supported.
+ *
+ * Source: https://systemd.io/MEMORY_PRESSURE
+ */
+#ifndef HK_HEAP_PRESSURE_H
+#define HK_HEAP_PRESSURE_H
+
+#include "base/base.h"
+
+/* From now on the file is worth watching. Any thread, with or without locks. */
+void pressure_want(void);
+
+/* Starts the watcher if it is wanted and not there. Called without locks. */
+void pressure_start(void);
+
+void pressure_after_fork_in_child(void);
+
+/* Decodes base64; returns the bytes, SIZE_MAX when it is malformed or does not fit. */
+size_t base64_decode(const char *text, unsigned char *out, size_t size);
+
+#endif

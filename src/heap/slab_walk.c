@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/slab_walk.h"
+
+void slab_walk_let_go(slab_walk_t *walk) {
+    if (walk->held != NULL)
+        hk_unlock(&walk->held->lock);
+    walk->held = NULL;
+}
+
+bool slab_walk_hold(slab_walk_t *walk, uint32_t owner) {
+    if (walk->held != NULL && walk->held->front.id == owner)
+        return true;
+    slab_walk_let_go(walk);
+    if (owner < HK_OWNER_POOL || owner >= heap_limit())
+        return false;
+    heap_t *h = heap_by_id(owner);
+    if (walk->patient)
+        hk_lock(&h->lock);
+    else if (!hk_try_lock(&h->lock))
+        return false;
+    walk->held = h;
+    return true;
+}
+
+slab_t *slab_walk_at(slab_walk_t *walk, slot_t slot) {
+    uint32_t entry = map_entry(slot);
+    if (entry == 0 || map_is_run(entry))
+        return NULL;
+    if ((slot & (hk_class_info[entry & HK_MAP_CLASS_MAX].slab_slots - 1u)) != 0 || !slab_walk_hold(walk, entry >> 8))
+        return NULL;
+    slab_t *slab = slab_at(slot);
+    return map_entry(slot) == entry && atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN ? slab
+                                                                                                             : NULL;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kinds of memory in the statistics add up to what the kernel has resident in the heap, within 2 % (and 256 KiB), through
+ * growth, scattered frees, rest, large blocks of which only a part was touched, and a trim.
+ */
+#include "testing.h"
+
+enum { BLOCKS = 300000, LARGE = 40, SLACK_KIB = 256 };
+
+static void *blocks[BLOCKS];
+static char *large[LARGE];
+static hak_stats_t stats;
+
+/* KiB resident in mappings of the heap's window: above 2 TiB, below programs, libraries and stacks. */
+static long window_kib(void) {
+    static char line[4096];
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    CHECK(maps != NULL);
+    static char buffer[1 << 16];
+    setvbuf(maps, buffer, _IOFBF, sizeof buffer);
+    long sum = 0, kib;
+    unsigned long from, to;
+    bool inside = false;
+    while (fgets(line, sizeof line, maps) != NULL) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            inside = from >= 1ul << 41 && from < 1ul << 46;
+        else if (inside && sscanf(line, "Rss: %ld kB", &kib) == 1)
+            sum += kib;
+    }
+    fclose(maps);
+    return sum;
+}
+
+static void compare(const char *when) {
+    CHECK(test_stats(&stats) == 0);
+    long kernel = window_kib(), ours = (long)(stats.resident / 1024);
+    test_say(
+        "%s: kernel %ld KiB, statistics %ld: live %ld (%ld untouched) cached %ld fragmented %ld retained %ld metadata "
+        "%ld\n",
+        when, kernel, ours, (long)(stats.live / 1024), (long)(stats.untouched / 1024), (long)(stats.cached / 1024),
+        (long)(stats.fragmented / 1024), (long)(stats.retained / 1024), (long)(stats.metadata / 1024));
+    uint64_t sum = stats.live - stats.untouched + stats.cached + stats.fragmented + stats.retained + stats.metadata;
+    CHECK(sum == stats.resident);
+    long apart = kernel > ours ? kernel - ours : ours - kernel;
+    CHECK_SAY(apart <= kernel / 50 + SLACK_KIB, "%s: %ld KiB apart", when, apart);
+}
+
+int main(void) {
+    test_require_hakmem();
+    test_alarm(60);
+    uint64_t random = 42;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        size_t size = test_random_log_size(&random, 4000);
+        blocks[i] = malloc(size);
+        CHECK(blocks[i] != NULL);
+        memset(blocks[i], 1, size);
+    }
+    compare("grown");
+    for (unsigned i = 0; i < LARGE; i++) {
+        large[i] = (char *)malloc(TEST_MIB);
+        CHECK(large[i] != NULL);
+        memset(large[i], 1, TEST_MIB / 4);
+    }
+    compare("with large blocks");
+    CHECK(stats.untouched > LARGE * TEST_MIB / 2);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (test_random_below(&random, 10) != 0) {
+            free(blocks[i]);
+            blocks[i] = NULL;
+        }
+    for (unsigned i = 0; i < LARGE; i += 2)
+        free(large[i]);
+    compare("freed");
+    test_sleep_us(1500000);
+    compare("rested");
+    CHECK(stats.sparse_bytes > 0);
+    test_trim();
+    compare("trimmed");
+    return TEST_PASS;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * 400 threads that each once used 1 MiB and then sleep keep at most 64 KiB each, stack included, after three seconds without a
+ * call from any of them.
+ */
+#include "testing.h"
+
+enum { THREADS = 400, LIMIT_KIB = 64, OTHER_KIB = 4096 };
+
+static pthread_barrier_t filled;
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void *use_and_sleep(void *argument) {
+    uint64_t random = (uintptr_t)argument;
+    void **head = NULL;
+    for (size_t bytes = 0; bytes < TEST_MIB;) {
+        size_t size = 16 + test_random_below(&random, 1009);
+        void **block = (void **)malloc(size);
+        CHECK(block != NULL);
+        memset(block, 0, size);
+        *block = head;
+        head = block;
+        bytes += size;
+    }
+    while (head != NULL) {
+        void **next = (void **)*head;
+        free(head);
+        head = next;
+    }
+    pthread_barrier_wait(&filled);
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    return NULL;
+}
+
+int main(void) {
+    test_require_hakmem();
+    test_alarm(60);
+    static pthread_t ids[THREADS];
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 256 * TEST_KIB);
+    pthread_barrier_init(&filled, NULL, THREADS + 1);
+    pthread_mutex_lock(&gate);
+    long base = test_rss_kib();
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&ids[i], &attributes, use_and_sleep, (void *)(uintptr_t)(i + 1)) == 0);
+    pthread_barrier_wait(&filled);
+    long enough = THREADS * LIMIT_KIB + OTHER_KIB, kib = 0;
+    for (unsigned i = 0; i < 30; i++) {
+        test_sleep_us(100000);
+        kib = test_rss_kib() - base;
+        if (kib <= enough)
+            break;
+    }
+    test_say("%ld KiB a thread\n", kib / THREADS);
+    CHECK_SAY(kib <= enough, "%ld KiB for %d threads", kib, THREADS);
+    pthread_mutex_unlock(&gate);
+    for (unsigned i = 0; i < THREADS; i++)
+        test_join(ids[i]);
+    return TEST_PASS;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The helper thread is there while there is memory to give back and leaves then; an idle process has no thread of ours and is
+ * never woken up. A program that stays small never has one.
+ */
+#include "testing.h"
+
+#include <dirent.h>
+
+static unsigned thread_count(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    unsigned count = 0;
+    while (readdir(tasks) != NULL)
+        count++;
+    closedir(tasks);
+    return count - 2;
+}
+
+static void burst(size_t bytes) {
+    static void *blocks[1 << 17];
+    unsigned count = 0;
+    for (size_t done = 0; done < bytes; done += 1000, count++) {
+        blocks[count] = malloc(1000);
+        memset(blocks[count], 1, 1000);
+    }
+    while (count > 0)
+        free(blocks[--count]);
+}
+
+int main(void) {
+    test_require_hakmem();
+    test_alarm(60);
+    burst(500 * TEST_KIB);
+    CHECK(thread_count() == 1);
+    burst(100 * TEST_MIB);
+    CHECK(thread_count() == 2);
+    for (unsigned i = 0; i < 50 && thread_count() > 1; i++)
+        test_sleep_us(100000);
+    CHECK_SAY(thread_count() == 1, "%u threads after five seconds", thread_count());
+    long before = test_status_kib("voluntary_ctxt_switches:");
+    test_sleep_us(2000000);
+    long after = test_status_kib("voluntary_ctxt_switches:");
+    CHECK_SAY(after - before <= 2, "%ld switches in two seconds", after - before);
+    return TEST_PASS;
+}
