@@ -30,7 +30,7 @@ static uint32_t bins[SLOTS_USES][ORDER_COUNT][SLOTS + 1];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count, free_slot_count;
-static size_t purging_slot_count; /* taken out of the pool to be given back to the kernel */
+static size_t purging_slot_count;       /* taken out of the pool to be given back to the kernel */
 static size_t dirty_low;                /* the least dirty_slot_count since it was last asked for */
 static _Atomic size_t in_use_count;     /* written under the lock, read without */
 static _Atomic size_t used_slot_count;  /* written by anybody */
