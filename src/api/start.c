@@ -11,8 +11,6 @@
 #include "watch/crash.h"
 
 static __attribute__((constructor)) void library_loaded(void) {
-    /* A heap for this thread now, so that our fork handlers are registered before the program's: those that run while we
-     * hold our locks must not be ones that allocate. */
     if (heap_current() == NULL)
         return;
     if (hk_option(HK_OPT_CRASH_REPORT) != 0)

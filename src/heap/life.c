@@ -30,6 +30,7 @@ static _Thread_local bool thread_over __attribute__((tls_model("initial-exec")))
 static hk_lock_t init_lock = HK_LOCK_INIT(HK_RANK_INIT);
 static _Atomic uint32_t init_state; /* written under init_lock */
 static hk_lock_t hooks_lock = HK_LOCK_INIT(HK_RANK_INIT);
+static _Atomic uint32_t heap_starts;
 static _Atomic uint32_t hooks_state; /* written under hooks_lock */
 
 /* Guarded by list_lock; id_limit is also read without it. */
@@ -221,7 +222,7 @@ static void thread_ends(void *value) {
 }
 
 /* Hooks are asked for once, by a thread that has its heap: libc may allocate for them. Others wait for the thread key. */
-static void ensure_hooks(void) {
+void heap_ensure_hooks(void) {
     /* Acquire: pairs with the release below, so that the thread key is there. */
     if (hk_likely(atomic_load_explicit(&hooks_state, memory_order_acquire) != 0))
         return;
@@ -248,8 +249,11 @@ static HK_COLD heap_t *heap_start(void) {
     h->front.countdown = HEAP_TICK_BYTES;
     hk_front = &h->front;
     hk_count(heaps_total);
-    ensure_hooks();
-    (void)libc_thread_register(h);
+    /* A program of one thread needs no hooks: nobody else can hold a lock when it forks, and its heap ends with it. */
+    if (atomic_fetch_add_explicit(&heap_starts, 1, memory_order_relaxed) > 0) {
+        heap_ensure_hooks();
+        (void)libc_thread_register(h);
+    }
     return h;
 }
 

@@ -10,6 +10,10 @@
 /* Starts the allocator if need be; false when there is no address space for it. */
 bool heap_system_ready(void);
 
+/* Registers for fork and for the end of threads with libc: before a second thread has a heap, and before the helper
+ * starts. Holds no lock of an allocation. */
+void heap_ensure_hooks(void);
+
 /* After fork, in the child: empties one heap whose thread does not exist here. */
 void heap_adopt_orphan(void);
 

@@ -135,6 +135,7 @@ static bool wait_until_gone(void) {
 }
 
 static HK_COLD void helper_start(void) {
+    heap_ensure_hooks();
     if (!hk_try_lock(&helper_lock))
         return;
     /* The last helper's stack may still be in use: the next free tries again. */

@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    COLOR_SHIFT = 12,
-    COLOR_BLOCK_MAX = 512,
+    COLOR_PAGE = 4096,
+    COLOR_BLOCK_MAX = 704,
     DENSE_BLOCK_MAX = 2048, /* programs touch every page of blocks up to this size */
 };
 
@@ -52,13 +52,12 @@ static void fill_bits(slab_t *slab) {
     }
 }
 
-/* A block of the slab's own choice; of larger ones one that begins in a page, so that a slab of few blocks touches few. */
+/* The first block behind an offset that is the slot's own, whatever class comes there: a slot that is used again touches the
+ * pages that it touched before. Larger blocks begin with that offset's page, so as not to straddle two. */
 static uint16_t first_block_of(slot_t slot, const size_class_info_t *info) {
-    if (info->block_size <= COLOR_BLOCK_MAX)
-        return (uint16_t)((slot * UINT32_C(0x9e3779b1) >> 8) % info->block_count);
-    size_t pages = (size_t)info->slab_slots << (HK_SLOT_SHIFT - COLOR_SHIFT);
-    size_t page = (slot * UINT32_C(0x9e3779b1) >> 8) % pages;
-    size_t block = ((page << COLOR_SHIFT) + info->block_size - 1) / info->block_size;
+    uint32_t offset = (slot * UINT32_C(0x9e3779b1) >> 8) % (uint32_t)HK_SLOT_SIZE;
+    offset &= ~(info->block_size <= COLOR_BLOCK_MAX ? HK_CACHE_LINE - 1u : COLOR_PAGE - 1u);
+    uint32_t block = (offset + info->block_size - 1) / info->block_size;
     return (uint16_t)(block < info->block_count ? block : 0);
 }
 
@@ -281,8 +280,10 @@ unsigned slab_next_run(const slab_t *slab, unsigned from, unsigned *end) {
 }
 
 void slab_take_run(slab_t *slab, unsigned first, unsigned end) {
+    uint64_t inline_before = slab->inline_free;
     for (unsigned w = first / 64; w * 64 < end; w++)
         slab->free_bits[w] &= ~slab_run_bits(w, first, end);
+    slab->handed_out |= inline_before & ~slab->inline_free;
     slab->free_count = (uint16_t)(slab->free_count - (end - first));
 }
 
