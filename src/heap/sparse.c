@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "heap/hardened.h"
 #include "heap/heap.h"
 #include "heap/slab_walk.h"
 #include "superslab/superslab.h"
@@ -172,6 +173,9 @@ static sparse_result_t look_at(size_t from, size_t superslab_count, rest_clock_t
 }
 
 sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) {
+    /* Freed blocks of hardened heaps carry a pattern that must stay. */
+    if (hardened_is_on())
+        return (sparse_result_t){.whole = true};
     size_t all = map_count() / HK_SLOTS_PER_SUPERSLAB;
     size_t some = hk_max(SLOTS_A_ROUND_MIN / HK_SLOTS_PER_SUPERSLAB, all / ROUND_SHARE);
     size_t from = atomic_load_explicit(&cursor, memory_order_relaxed);
@@ -184,5 +188,7 @@ sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) {
 }
 
 size_t sparse_trim(void) {
+    if (hardened_is_on())
+        return 0;
     return look_at(0, map_count() / HK_SLOTS_PER_SUPERSLAB, (rest_clock_t){.now = 2, .wait = 0}).purged_bytes;
 }
