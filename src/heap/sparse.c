@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "heap/hardened.h"
 #include "heap/heap.h"
 #include "heap/slab_walk.h"
 #include "superslab/superslab.h"
@@ -181,6 +182,9 @@ static size_t look_at(size_t from, size_t count, rest_clock_t clock, uint32_t tr
 sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) { return sparse_round_within(now_ms, delay_ms, 1); }
 
 sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned part) {
+    /* Freed blocks of hardened heaps carry a pattern that must stay. */
+    if (hardened_is_on())
+        return (sparse_result_t){0};
     size_t all = map_count() / HK_SLOTS_PER_SUPERSLAB;
     size_t some = hk_max(SLOTS_A_ROUND_MIN / HK_SLOTS_PER_SUPERSLAB, all / ROUND_SHARE);
     size_t from = atomic_load_explicit(&cursor, memory_order_relaxed);
@@ -193,6 +197,8 @@ sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned
 }
 
 size_t sparse_trim(void) {
+    if (hardened_is_on())
+        return 0;
     sparse_result_t result = {0};
     size_t all = map_count() / HK_SLOTS_PER_SUPERSLAB;
     (void)look_at(0, all, (rest_clock_t){.now = 2, .wait = 0}, TRIES_TO_TRIM, &result);

@@ -89,7 +89,7 @@ static void *finds_it_held(void *unused) {
 static void open_for_a_fork(void) {
     pthread_t thread;
     hk_lock(&lock);
-    atomic_store(&hk_fork_owner, &hk_thread_self);
+    atomic_store(&hk_fork_owner, hk_thread_self());
     CHECK(hk_locks_are_open());
     CHECK(hk_try_lock(&lock));
     hk_lock(&lock);
