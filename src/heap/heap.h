@@ -24,6 +24,7 @@
 #define HK_HEAP_H
 
 #include "base/base.h"
+#include "base/relaxed.h"
 #include "core/lock.h"
 #include "large/large.h"
 #include "map/map.h"
@@ -236,11 +237,11 @@ HK_INLINE void heap_unlock(heap_t *h) { hk_unlock(&h->lock); }
 
 /* Bytes that went from magazines or other threads to the slabs, and back. Caller holds the lock. */
 HK_INLINE void heap_count_freed_locked(heap_t *h, unsigned cls, size_t blocks) {
-    h->freed_bytes += blocks * hk_class_info[cls].block_size;
+    hk_add(h->freed_bytes, blocks * hk_class_info[cls].block_size);
 }
 
 HK_INLINE void heap_count_taken_locked(heap_t *h, unsigned cls, size_t blocks) {
-    h->freed_bytes -= hk_min(h->freed_bytes, blocks * hk_class_info[cls].block_size);
+    hk_add(h->freed_bytes, -hk_min(h->freed_bytes, blocks * hk_class_info[cls].block_size));
 }
 
 HK_INLINE uint64_t block_key(const heap_front_t *front, const void *block) { return front->secret ^ (uintptr_t)block; }

@@ -51,7 +51,7 @@ static uint64_t purge_age_ms(void) {
 static void tidy_heap(heap_t *h, bool force) {
     if (!hk_try_lock(&h->lock))
         return;
-    h->freed_bytes = 0;
+    hk_write(h->freed_bytes, 0);
     if (force || h->lock_takes == h->seen_takes) {
         heap_drain_locked(h);
         if (atomic_load_explicit(&h->slot_count, memory_order_relaxed) > 0)
@@ -67,9 +67,9 @@ static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++) {
         heap_t *h = heap_by_id(id);
         tidy_heap(h, force);
-        if (__atomic_load_n(&h->large.bytes, __ATOMIC_RELAXED) > 0)
+        if (hk_read(h->large.bytes) > 0)
             (void)large_cache_trim(&h->large, now_ms, age_ms);
-        cached += __atomic_load_n(&h->large.bytes, __ATOMIC_RELAXED);
+        cached += hk_read(h->large.bytes);
     }
     return cached;
 }
@@ -149,7 +149,7 @@ static void purge_inline(void) {
 }
 
 void heap_memory_freed(const heap_t *h) {
-    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && h->freed_bytes >= HEAP_WORTH_BYTES) ||
+    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && hk_read(h->freed_bytes) >= HEAP_WORTH_BYTES) ||
         limit_is_near())
         heap_memory_freed_much();
 }

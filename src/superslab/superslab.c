@@ -2,6 +2,7 @@
 #include "superslab/superslab.h"
 
 #include "base/bits.h"
+#include "base/relaxed.h"
 #include "core/counters.h"
 #include "core/options.h"
 #include "core/print.h"
@@ -134,7 +135,7 @@ static bool take_mask_locked(superslab_t *s, uint32_t mask) {
     s->dirty_mask &= ~mask;
     count_dirty(dirty_before, s->dirty_mask);
     dirty_low = hk_min(dirty_low, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
-    free_slot_count -= hk_popcount64(mask);
+    hk_add(free_slot_count, -(size_t)hk_popcount64(mask));
     rebin_locked(s);
     return zeroed;
 }
@@ -142,7 +143,7 @@ static bool take_mask_locked(superslab_t *s, uint32_t mask) {
 static void give_mask_locked(superslab_t *s, uint32_t mask, bool dirty) {
     hk_assert((s->free_mask & mask) == 0);
     s->free_mask |= mask;
-    free_slot_count += hk_popcount64(mask);
+    hk_add(free_slot_count, hk_popcount64(mask));
     if (dirty) {
         uint32_t dirty_before = s->dirty_mask;
         s->dirty_mask |= mask;
@@ -211,7 +212,7 @@ static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_m
 
 static void close_superslab_locked(superslab_t *s) {
     unbin_locked(s);
-    free_slot_count -= hk_popcount64(s->free_mask);
+    hk_add(free_slot_count, -(size_t)hk_popcount64(s->free_mask));
     s->free_mask = 0;
     s->in_use = false;
     change_in_use(-1);
@@ -370,9 +371,9 @@ size_t superslab_dirty_bytes(void) {
 }
 
 size_t superslab_taken_bytes(void) {
-    size_t clean = __atomic_load_n(&free_slot_count, __ATOMIC_RELAXED), all = in_use() * SLOTS;
+    size_t clean = hk_read(free_slot_count), all = in_use() * SLOTS;
     clean -= hk_min(clean, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
-    clean += __atomic_load_n(&purging_slot_count, __ATOMIC_RELAXED);
+    clean += hk_read(purging_slot_count);
     return all > clean ? (all - clean) << HK_SLOT_SHIFT : 0;
 }
 
@@ -406,7 +407,7 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
         round->count++;
         (void)take_mask_locked(s, mask);
         s->purging_mask |= mask;
-        purging_slot_count += length;
+        hk_add(purging_slot_count, length);
     }
 }
 
@@ -432,7 +433,7 @@ static size_t return_locked(const purge_round_t *round) {
     for (size_t i = 0; i < round->count; i++) {
         bytes += round->ranges[i].size;
         record(round->superslabs[i])->purging_mask &= ~round->masks[i];
-        purging_slot_count -= hk_popcount64(round->masks[i]);
+        hk_add(purging_slot_count, -(size_t)hk_popcount64(round->masks[i]));
         free_part_locked(round->superslabs[i], round->masks[i], false);
     }
     return bytes;
@@ -449,7 +450,7 @@ void superslab_after_fork(void) {
         if (mask != 0)
             give_mask_locked(s, mask, true);
     }
-    purging_slot_count = 0;
+    hk_write(purging_slot_count, 0);
     hk_unlock(&hk_superslab_lock);
     atomic_store_explicit(&purging, 0, memory_order_relaxed);
 }
