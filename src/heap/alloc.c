@@ -92,7 +92,7 @@ static void untag(heap_t *h, void *block, uint32_t entry) {
     large_tag(block, HK_OWNER_NONE, 0);
     heap_t *counts = h != NULL ? h : heap_pool();
     heap_lock(counts);
-    counts->class_stats[entry & HK_MAP_CLASS_MAX].freed_remote++;
+    hk_add(counts->class_stats[entry & HK_MAP_CLASS_MAX].freed_remote, 1);
     heap_unlock(counts);
 }
 
@@ -252,7 +252,7 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
         hk_count(remote_batches);
         heap_t *pool = heap_pool();
         heap_lock(pool);
-        pool->class_stats[cls].freed_remote++;
+        hk_add(pool->class_stats[cls].freed_remote, 1);
         heap_unlock(pool);
     }
     if (hk_unlikely(!fresh))

@@ -76,13 +76,15 @@ static bool seal_is_whole(const void *block, size_t block_size, const void *call
     return true;
 }
 
-/* The first words of a free block: what class it was freed as, and the key of the default level. */
+/* The first words of a free block: of what slab and class it was freed, and the key of the default level. A head that an
+ * earlier slab in the same place left behind is not taken for one. */
 typedef struct free_head {
     uint64_t words[2];
 } free_head_t;
 
 static free_head_t free_head(const void *block, unsigned cls) {
-    return (free_head_t){{~mix(block) + (cls + 1) * UINT64_C(0x9e3779b97f4a7c15), mix(block)}};
+    uint64_t kind = (uint64_t)slab_of(block, cls)->generation << 8 | cls;
+    return (free_head_t){{~mix(block) + (kind + 1) * UINT64_C(0x9e3779b97f4a7c15), mix(block)}};
 }
 
 static void poison(void *block, unsigned cls) {

@@ -3,6 +3,7 @@
  * inspect.c: looking at the whole heap: statistics, verification, what an address is.
  */
 #include "base/bits.h"
+#include "base/relaxed.h"
 #include "core/counters.h"
 #include "core/panic.h"
 #include "core/print.h"
@@ -33,7 +34,7 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
     uint64_t pushes = count + pops + stats->flushed - stats->refilled;
     out->alloc_count += pops;
     out->free_local += pushes;
-    out->free_remote += stats->freed_remote;
+    out->free_remote += hk_read(stats->freed_remote);
     out->refill_count += stats->refills;
     out->flush_count += stats->flushes;
     out->cached_blocks += count;
@@ -251,17 +252,18 @@ static void describe_large(const void *ptr, hk_description_t *out) {
 static bool describe_outside(const void *ptr, hk_description_t *out) {
     void *start;
     size_t size;
-    uintptr_t areas = hk_window.areas[0];
-    uintptr_t end = hk_window.areas[REGION_AREA_COUNT - 1] + hk_window.area_sizes[REGION_AREA_COUNT - 1];
-    if (areas != 0 && (uintptr_t)ptr >= areas && (uintptr_t)ptr < end) {
-        out->where = HK_WHERE_METADATA;
+    /* First: in a window that the kernel chose, others may have mapped where our records could come one day. */
+    if (huge_find_try(ptr, &start, &size)) {
+        out->where = HK_WHERE_HUGE;
+        out->block = start;
+        out->block_size = size;
         return true;
     }
-    if (!huge_find_try(ptr, &start, &size))
+    uintptr_t areas = hk_window.areas[0];
+    uintptr_t end = hk_window.areas[REGION_AREA_COUNT - 1] + hk_window.area_sizes[REGION_AREA_COUNT - 1];
+    if (areas == 0 || (uintptr_t)ptr < areas || (uintptr_t)ptr >= end)
         return false;
-    out->where = HK_WHERE_HUGE;
-    out->block = start;
-    out->block_size = size;
+    out->where = HK_WHERE_METADATA;
     return true;
 }
 
@@ -286,7 +288,7 @@ bool hk_owns(const void *ptr) {
     hk_description_t found;
     void *start;
     size_t size;
-    if (!hk_describe(ptr, &found))
+    if (!hk_describe(ptr, &found) || found.where == HK_WHERE_METADATA)
         return huge_find(ptr, &start, &size); /* hk_describe does not wait for the registry */
     return found.block != NULL && !found.is_free && found.where != HK_WHERE_SLAB_TAIL;
 }

@@ -52,9 +52,9 @@ static uint64_t purge_age_ms(void) {
 
 /* The helper has been told of what was freed. */
 static void forget_freed_locked(heap_t *h) {
-    if (heap_freed_bytes(h) == 0)
+    if (hk_read(h->freed_bytes) == 0)
         return;
-    atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
+    hk_write(h->freed_bytes, 0);
     for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++)
         h->class_stats[cls].rest_blocks = 0;
 }
@@ -79,9 +79,9 @@ static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++) {
         heap_t *h = heap_by_id(id);
         tidy_heap(h, force);
-        if (__atomic_load_n(&h->large.bytes, __ATOMIC_RELAXED) > 0)
+        if (hk_read(h->large.bytes) > 0)
             (void)large_cache_trim(&h->large, now_ms, age_ms);
-        cached += __atomic_load_n(&h->large.bytes, __ATOMIC_RELAXED);
+        cached += hk_read(h->large.bytes);
     }
     return cached;
 }
@@ -163,7 +163,7 @@ static void purge_inline(void) {
 }
 
 void heap_memory_freed(const heap_t *h) {
-    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) ||
+    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && hk_read(h->freed_bytes) >= HEAP_WORTH_BYTES) ||
         limit_is_near())
         heap_memory_freed_much();
 }

@@ -73,7 +73,7 @@ bool heap_remote_add(heap_t *h, slab_t *slab, unsigned cls, unsigned index) {
     entry->key = key;
     atomic_signal_fence(memory_order_release); /* for the child of a fork: the key before the bits */
     entry->bits |= bit;
-    h->class_stats[cls].freed_remote++;
+    hk_add(h->class_stats[cls].freed_remote, 1);
     h->remote_pending_bytes += hk_class_info[cls].block_size;
     if (h->remote_pending_bytes > REMOTE_PENDING_BYTES_MAX)
         heap_remote_post_all(h);

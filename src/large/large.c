@@ -2,6 +2,7 @@
 #include "large/large.h"
 
 #include "base/bits.h"
+#include "base/relaxed.h"
 #include "core/counters.h"
 #include "core/panic.h"
 #include "region/region.h"
@@ -64,7 +65,7 @@ static uint32_t find_fit_locked(const large_cache_t *cache, size_t count, size_t
 
 static slot_t remove_locked(large_cache_t *cache, uint32_t index) {
     slot_t first = cache->entries[index].first;
-    cache->bytes -= (size_t)cache->entries[index].slot_count << HK_SLOT_SHIFT;
+    hk_add(cache->bytes, -((size_t)cache->entries[index].slot_count << HK_SLOT_SHIFT));
     cache->count--;
     for (uint32_t i = index; i < cache->count; i++)
         cache->entries[i] = cache->entries[i + 1];
@@ -126,7 +127,7 @@ static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
     while (cache->count > 0 && (cache->count == LARGE_CACHE_ENTRIES || cache->bytes + bytes > CACHE_BYTES_MAX))
         evicted[evicted_count++] = remove_locked(cache, 0);
     cache->entries[cache->count++] = (struct large_entry){first, (uint32_t)count, (uint32_t)sys_now_ms()};
-    cache->bytes += bytes;
+    hk_add(cache->bytes, bytes);
     hk_unlock(&cache->lock);
     for (uint32_t i = 0; i < evicted_count; i++)
         run_release(evicted[i]);

@@ -78,6 +78,7 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slab->cls = (uint8_t)cls;
     slab->list = SLAB_LIST_NONE;
     slab->zeroed = got.zeroed;
+    slab->generation++;
     slab->used_in_full = false;
     slab->age = got.zeroed ? SLAB_AGE_PURGED : SLAB_AGE_NEW;
     if (!place_bits(slab)) {

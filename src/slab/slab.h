@@ -61,7 +61,8 @@ typedef struct slab {
     bool zeroed;
     bool used_in_full; /* was full once: all its pages are in use */
     uint8_t age;       /* SLAB_AGE_*, or since when no block came or went: heap/sparse.c */
-    uint8_t padding[3];
+    uint8_t padding;
+    uint16_t generation;    /* counts the slabs that began in this slot */
     uint8_t run_fields[12]; /* a large_run_t in place of the record keeps its fields here: large/large.h */
 
     /* Everybody's line. */
