@@ -8,7 +8,7 @@
  *
  * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel asked
  * for what is resident; from there on every 128th part of the limit. The cgroup is read at the first such look, at
- * 32 MiB: small programs never do.
+ * 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do.
  *
  * Any thread, with or without a heap's lock.
  */

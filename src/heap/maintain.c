@@ -204,7 +204,12 @@ void heap_maintain_after_fork(bool in_child) {
         heap_memory_freed(NULL);
 }
 
-void heap_maintain_init(void) { superslab_set_floor((size_t)hk_option(HK_OPT_WARMUP)); }
+void heap_maintain_init(void) {
+    superslab_set_floor((size_t)hk_option(HK_OPT_WARMUP));
+    /* A limit of the program's own may be lower than where limits are looked for. */
+    if (hk_option(HK_OPT_LIMIT) != 0)
+        atomic_store_explicit(&hk_limit_check_at, 0, memory_order_relaxed);
+}
 
 /* --- Warm-up and exit ----------------------------------------------------------------------------------------------- */
 
