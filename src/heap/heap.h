@@ -77,7 +77,9 @@ typedef struct heap_class_stats {
     uint16_t slab_count;
     uint16_t events; /* refills and flushes since the last tick: what magazine growth follows */
     uint16_t idle_ticks;
-    uint16_t borrowed; /* blocks of larger classes handed out in place of the first ones of this class */
+    uint16_t borrowed;    /* blocks of larger classes handed out in place of the first ones of this class */
+    uint32_t rest_blocks; /* into slabs, less what was taken, since the helper looked; never below 0 */
+    uint32_t padding;
 } heap_class_stats_t;
 
 typedef struct remote_entry {
@@ -103,7 +105,7 @@ typedef struct heap {
     uint32_t idle_since_ms;
     uint32_t scan_id;              /* where this heap goes on looking for sleeping heaps */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
-    size_t freed_bytes;            /* into slabs, less what was taken, since the helper looked; never below 0 */
+    _Atomic size_t freed_bytes;    /* the sum of the classes' rest_blocks, in bytes; also read without the lock */
     size_t posted_bytes;           /* thread's own: remote frees since the helper was called for them */
     uint32_t remote_pending_bytes; /* thread's own */
     struct hardened_queue *queue;  /* thread's own: hardened.c */
@@ -235,13 +237,25 @@ HK_INLINE void heap_lock(heap_t *h) {
 
 HK_INLINE void heap_unlock(heap_t *h) { hk_unlock(&h->lock); }
 
-/* Bytes that went from magazines or other threads to the slabs, and back. Caller holds the lock. */
-HK_INLINE void heap_count_freed_locked(heap_t *h, unsigned cls, size_t blocks) {
-    hk_add(h->freed_bytes, blocks * hk_class_info[cls].block_size);
+/* Blocks that went from magazines or other threads to the slabs, and back. Caller holds the lock. */
+HK_INLINE void heap_count_freed_locked(heap_t *h, unsigned cls, uint32_t blocks) {
+    size_t bytes = atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
+    h->class_stats[cls].rest_blocks += blocks;
+    bytes += blocks * (size_t)hk_class_info[cls].block_size;
+    atomic_store_explicit(&h->freed_bytes, bytes, memory_order_relaxed);
 }
 
-HK_INLINE void heap_count_taken_locked(heap_t *h, unsigned cls, size_t blocks) {
-    hk_add(h->freed_bytes, -hk_min(h->freed_bytes, blocks * hk_class_info[cls].block_size));
+HK_INLINE void heap_count_taken_locked(heap_t *h, unsigned cls, uint32_t blocks) {
+    size_t bytes = atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
+    uint32_t rest = h->class_stats[cls].rest_blocks;
+    blocks = blocks < rest ? blocks : rest;
+    h->class_stats[cls].rest_blocks = rest - blocks;
+    bytes -= blocks * (size_t)hk_class_info[cls].block_size;
+    atomic_store_explicit(&h->freed_bytes, bytes, memory_order_relaxed);
+}
+
+HK_INLINE size_t heap_freed_bytes(const heap_t *h) {
+    return atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
 }
 
 HK_INLINE uint64_t block_key(const heap_front_t *front, const void *block) { return front->secret ^ (uintptr_t)block; }

@@ -269,7 +269,6 @@ void heap_hand_over_locked(heap_t *h) {
         for (unsigned bin = 0; bin < HEAP_BINS; bin++)
             hand_over_list_locked(h, pool, &h->partial[cls][bin]);
     hand_over_list_locked(h, pool, &h->full);
-    hk_add(pool->freed_bytes, h->freed_bytes);
     heap_unlock(pool);
     /* What was posted to this heap meanwhile goes on to the pool. */
     heap_drain_locked(h);

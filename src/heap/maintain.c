@@ -24,6 +24,8 @@ enum {
     HELPER_ROUND_MS_MIN = 10,
     HELPER_ROUNDS_IDLE_MAX = 8,
     HELPER_STOP_WAIT_MS = 1,
+    HOLES_SHARE = 4, /* when this part of the heap waits in slabs in use, it is given back */
+    HOLES_HASTE = 4, /* ... after this part of the delay */
 };
 
 /* Guarded by helper_lock, but for the words that are atomic. */
@@ -37,6 +39,7 @@ static _Atomic uint64_t next_inline_purge_ms;
 /* Only tried: held by who is in a round. */
 static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_HELPER);
 static low_water_t dirty_low; /* guarded by round_lock */
+static bool holes_are_many;   /* as the last round found: guarded by round_lock */
 
 static uint64_t purge_age_ms(void) {
     if (hk_unlikely(limit_is_near()))
@@ -47,11 +50,20 @@ static uint64_t purge_age_ms(void) {
 
 /* --- One round over everything ------------------------------------------------------------------------------------- */
 
+/* The helper has been told of what was freed. */
+static void forget_freed_locked(heap_t *h) {
+    if (heap_freed_bytes(h) == 0)
+        return;
+    atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
+    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++)
+        h->class_stats[cls].rest_blocks = 0;
+}
+
 /* Tidies a heap whose thread did not come behind its magazines since the last round. */
 static void tidy_heap(heap_t *h, bool force) {
     if (!hk_try_lock(&h->lock))
         return;
-    hk_write(h->freed_bytes, 0);
+    forget_freed_locked(h);
     if (force || h->lock_takes == h->seen_takes) {
         heap_drain_locked(h);
         if (atomic_load_explicit(&h->slot_count, memory_order_relaxed) > 0)
@@ -82,7 +94,9 @@ static bool helper_round(void) {
     if (age == UINT64_MAX || !hk_try_lock(&round_lock))
         return false;
     size_t cached = tidy_all(now, age, false);
-    sparse_result_t sparse = sparse_round(now, age);
+    sparse_result_t sparse = sparse_round_within(now, age, holes_are_many ? HOLES_HASTE : 1);
+    if (sparse.looked_at_bytes > 0)
+        holes_are_many = sparse.waiting_bytes * HOLES_SHARE >= sparse.looked_at_bytes;
     size_t slots = low_water_note(&dirty_low, superslab_dirty_low(), now, age);
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
     hk_unlock(&round_lock);
@@ -149,7 +163,7 @@ static void purge_inline(void) {
 }
 
 void heap_memory_freed(const heap_t *h) {
-    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && hk_read(h->freed_bytes) >= HEAP_WORTH_BYTES) ||
+    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) ||
         limit_is_near())
         heap_memory_freed_much();
 }
@@ -160,7 +174,8 @@ void heap_memory_freed_much(void) {
         return;
     if (purge_age_ms() == 0 && !limit_is_near())
         (void)superslab_purge(SIZE_MAX);
-    else if (hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN)
+    /* What is left lies inside slabs. */
+    if (hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN)
         helper_start();
     else
         purge_inline();

@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/slab_walk.h"
 
+#include "sys/sys.h"
+
 void slab_walk_let_go(slab_walk_t *walk) {
     if (walk->held != NULL)
         hk_unlock(&walk->held->lock);
     walk->held = NULL;
+}
+
+/* Without waiting in line: nobody has to wake us up. */
+static bool try_for_a_while(slab_walk_t *walk, heap_t *h) {
+    while (!hk_try_lock(&h->lock)) {
+        if (walk->tries == 0)
+            return false;
+        walk->tries--;
+        sys_cpu_relax();
+    }
+    return true;
 }
 
 bool slab_walk_hold(slab_walk_t *walk, uint32_t owner) {
@@ -16,7 +29,7 @@ bool slab_walk_hold(slab_walk_t *walk, uint32_t owner) {
     heap_t *h = heap_by_id(owner);
     if (walk->patient)
         hk_lock(&h->lock);
-    else if (!hk_try_lock(&h->lock))
+    else if (!try_for_a_while(walk, h))
         return false;
     walk->held = h;
     return true;

@@ -13,7 +13,8 @@
 
 typedef struct slab_walk {
     heap_t *held;
-    bool patient; /* waits for a lock instead of passing a slab whose heap is busy */
+    bool patient;   /* waits for a lock instead of passing a slab whose heap is busy */
+    uint32_t tries; /* else: how often it still may try a lock that is taken, over all slabs */
 } slab_walk_t;
 
 /* Lets go of the lock that is held, if any. */

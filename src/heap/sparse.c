@@ -10,11 +10,14 @@
 #include "sys/sys.h"
 
 enum {
-    SLOTS_A_ROUND_MIN = 16384, /* 1 GiB; a round over them takes about a millisecond */
+    SLOTS_A_ROUND_MIN = 16384, /* 1 GiB; a round over them takes two milliseconds or so */
     ROUND_SHARE = 8,           /* a large heap is seen in so many rounds */
     RUNS_MAX = 256,
     RUNS_OF_SLAB_MAX = 64, /* slabs of one slot have 16 pages, others at most 128 blocks */
-    CLOCK_STEPS = 254,     /* readings 2 .. 255 */
+    TRIES_A_ROUND = 50000, /* at locks that are taken: two milliseconds or so */
+    TRIES_A_RETURN = 2000,
+    TRIES_TO_TRIM = 1000000,
+    CLOCK_STEPS = 254, /* readings 2 .. 255 */
     STEPS_OF_DELAY = 8,
     STEP_MS_MIN = 8,
     HUGE_FREE_SHARE = 2, /* a superslab of huge pages is broken up when this part of it is free */
@@ -42,9 +45,9 @@ typedef struct batch {
 /* Where the next round goes on; any caller. */
 static _Atomic size_t cursor;
 
-static rest_clock_t clock_at(uint64_t now_ms, uint64_t delay_ms) {
+static rest_clock_t clock_at(uint64_t now_ms, uint64_t delay_ms, unsigned part) {
     uint64_t step = hk_max(delay_ms / STEPS_OF_DELAY, STEP_MS_MIN);
-    return (rest_clock_t){(uint8_t)(2 + now_ms / step % CLOCK_STEPS), (uint8_t)((delay_ms + step - 1) / step)};
+    return (rest_clock_t){(uint8_t)(2 + now_ms / step % CLOCK_STEPS), (uint8_t)((delay_ms / part + step - 1) / step)};
 }
 
 static bool has_rested(slab_t *slab, rest_clock_t clock) {
@@ -116,11 +119,14 @@ static size_t purge_batch(batch_t *batch) {
         return 0;
     hk_count_by(purge_calls, sys_purge_many(batch->ranges, batch->count));
     size_t bytes = 0;
+    uint32_t tries = batch->walk.tries;
+    batch->walk.tries = TRIES_A_RETURN;
     for (size_t i = 0; i < batch->count; i++) {
         return_run(batch, &batch->runs[i]);
         bytes += batch->ranges[i].size;
     }
     slab_walk_let_go(&batch->walk);
+    batch->walk.tries = tries;
     batch->count = 0;
     hk_count_by(purged_bytes, bytes);
     hk_count_by(sparse_bytes, bytes);
@@ -163,32 +169,38 @@ static void purge_superslab(batch_t *batch, slot_t first, rest_clock_t clock, sp
     slab_walk_let_go(&batch->walk);
 }
 
-static sparse_result_t look_at(size_t from, size_t superslab_count, rest_clock_t clock) {
-    batch_t batch = {.count = 0};
-    sparse_result_t result = {0};
-    for (size_t i = 0; i < superslab_count; i++)
-        purge_superslab(&batch, (slot_t)((from + i) * HK_SLOTS_PER_SUPERSLAB), clock, &result);
-    result.purged_bytes += purge_batch(&batch);
-    return result;
+/* Looks at superslabs from `from` on, as far as the tries reach. Returns how many. */
+static size_t look_at(size_t from, size_t count, rest_clock_t clock, uint32_t tries, sparse_result_t *result) {
+    batch_t batch = {.walk.tries = tries};
+    size_t done = 0;
+    while (done < count && batch.walk.tries > 0)
+        purge_superslab(&batch, (slot_t)((from + done++) * HK_SLOTS_PER_SUPERSLAB), clock, result);
+    result->purged_bytes += purge_batch(&batch);
+    return done;
 }
 
-sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) {
+sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) { return sparse_round_within(now_ms, delay_ms, 1); }
+
+sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned part) {
     /* Freed blocks of hardened heaps carry a pattern that must stay. */
     if (hardened_is_on())
-        return (sparse_result_t){.whole = true};
+        return (sparse_result_t){0};
     size_t all = map_count() / HK_SLOTS_PER_SUPERSLAB;
     size_t some = hk_max(SLOTS_A_ROUND_MIN / HK_SLOTS_PER_SUPERSLAB, all / ROUND_SHARE);
     size_t from = atomic_load_explicit(&cursor, memory_order_relaxed);
     from = from < all ? from : 0;
-    size_t count = hk_min(some, all - from);
-    atomic_store_explicit(&cursor, from + count, memory_order_relaxed);
-    sparse_result_t result = look_at(from, count, clock_at(now_ms, delay_ms));
-    result.whole = count == all;
+    sparse_result_t result = {0};
+    size_t done = look_at(from, hk_min(some, all - from), clock_at(now_ms, delay_ms, part), TRIES_A_ROUND, &result);
+    atomic_store_explicit(&cursor, from + done, memory_order_relaxed);
+    result.looked_at_bytes = done << HK_SUPERSLAB_SHIFT;
     return result;
 }
 
 size_t sparse_trim(void) {
     if (hardened_is_on())
         return 0;
-    return look_at(0, map_count() / HK_SLOTS_PER_SUPERSLAB, (rest_clock_t){.now = 2, .wait = 0}).purged_bytes;
+    sparse_result_t result = {0};
+    size_t all = map_count() / HK_SLOTS_PER_SUPERSLAB;
+    (void)look_at(0, all, (rest_clock_t){.now = 2, .wait = 0}, TRIES_TO_TRIM, &result);
+    return result.purged_bytes;
 }

@@ -23,11 +23,14 @@
 typedef struct sparse_result {
     size_t purged_bytes;
     size_t waiting_bytes; /* free bytes in slabs that have not rested for long enough */
-    bool whole;           /* every slab was looked at, not only a part of a large heap */
+    size_t looked_at_bytes;
 } sparse_result_t;
 
 /* Looks at some of the slabs, at all of them in about eight calls. */
 sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms);
+
+/* The same for slabs that have rested for 1 / `part` of the delay, which is the same as in other calls. */
+sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned part);
 
 /* Looks at all slabs, and takes every one for rested. Returns the bytes given back. */
 size_t sparse_trim(void);

@@ -18,8 +18,9 @@ enum {
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
     PURGE_RANGES_MAX = 64,
     PURGE_WAIT_MS = 20,
-    PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
-    HUGE_SHARE = 8,       /* a superslab asks for a huge page when it is at most this part of the heap */
+    PREFAULT_SHARE = 256,   /* slots populated ahead are at most this part of those in use */
+    HUGE_BORDERS_MAX = 600, /* each is one mapping more */
+    HUGE_SHARE = 8,         /* a superslab asks for a huge page when it is at most this part of the heap */
 };
 #define ALL_SLOTS UINT32_MAX
 
@@ -30,14 +31,16 @@ hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
 static uint32_t bins[SLOTS_USES][ORDER_COUNT][SLOTS + 1];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
-static size_t empty_count, free_slot_count;
-static size_t purging_slot_count;       /* taken out of the pool to be given back to the kernel */
-static size_t dirty_low;                /* the least dirty_slot_count since it was last asked for */
-static _Atomic size_t in_use_count;     /* written under the lock, read without */
-static _Atomic size_t used_slot_count;  /* written by anybody */
-static _Atomic uint32_t purging;        /* 1 while a purge holds slots; a futex */
-static _Atomic size_t floor_slot_count; /* option: written at start */
-static _Atomic size_t dirty_slot_count; /* written under the lock, read without */
+static size_t empty_count;
+static int huge_borders;                  /* neighbours of which one is advised to use huge pages */
+static size_t dirty_low;                  /* the least dirty_slot_count since it was last asked for */
+static _Atomic size_t free_slot_count;    /* written under the lock, read without */
+static _Atomic size_t purging_slot_count; /* ... taken out of the pool to be given back to the kernel */
+static _Atomic size_t in_use_count;       /* written under the lock, read without */
+static _Atomic size_t used_slot_count;    /* written by anybody */
+static _Atomic uint32_t purging;          /* 1 while a purge holds slots; a futex */
+static _Atomic size_t floor_slot_count;   /* option: written at start */
+static _Atomic size_t dirty_slot_count;   /* written under the lock, read without */
 
 static superslab_t *record(size_t index) { return (superslab_t *)hk_window.areas[REGION_AREA_SUPERSLABS] + index; }
 
@@ -121,6 +124,14 @@ static void queue_dirty_locked(superslab_t *s) {
     dirty_tail = index_of(s);
 }
 
+/* The lock is held: one writer at a time. */
+static void count_locked(_Atomic size_t *count, ptrdiff_t by) {
+    size_t now = atomic_load_explicit(count, memory_order_relaxed) + (size_t)by;
+    atomic_store_explicit(count, now, memory_order_relaxed);
+}
+
+static size_t count_of(const _Atomic size_t *count) { return atomic_load_explicit(count, memory_order_relaxed); }
+
 static void count_dirty(uint32_t before, uint32_t after) {
     size_t change = hk_popcount64(after) - (size_t)hk_popcount64(before);
     atomic_fetch_add_explicit(&dirty_slot_count, change, memory_order_relaxed);
@@ -135,7 +146,7 @@ static bool take_mask_locked(superslab_t *s, uint32_t mask) {
     s->dirty_mask &= ~mask;
     count_dirty(dirty_before, s->dirty_mask);
     dirty_low = hk_min(dirty_low, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
-    hk_add(free_slot_count, -(size_t)hk_popcount64(mask));
+    count_locked(&free_slot_count, -(ptrdiff_t)hk_popcount64(mask));
     rebin_locked(s);
     return zeroed;
 }
@@ -143,7 +154,7 @@ static bool take_mask_locked(superslab_t *s, uint32_t mask) {
 static void give_mask_locked(superslab_t *s, uint32_t mask, bool dirty) {
     hk_assert((s->free_mask & mask) == 0);
     s->free_mask |= mask;
-    hk_add(free_slot_count, hk_popcount64(mask));
+    count_locked(&free_slot_count, (ptrdiff_t)hk_popcount64(mask));
     if (dirty) {
         uint32_t dirty_before = s->dirty_mask;
         s->dirty_mask |= mask;
@@ -163,13 +174,40 @@ static int cover_locked(size_t superslab_limit) {
     return map_cover(slot_limit);
 }
 
-static void advise_huge_locked(superslab_t *s) {
+/* The kernel splits a mapping where advice changes: how many more such places there are when superslab `index` changes. */
+static int borders_by_change(size_t index) {
+    bool huge = record(index)->huge;
+    int borders = record(index - 1)->huge == huge ? 1 : -1;
+    bool above = (index + 1) * SLOTS < map_count() && record(index + 1)->huge;
+    return borders + (above == huge ? 1 : -1);
+}
+
+/* Changes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
+static bool set_huge_locked(superslab_t *s, bool huge) {
+    int borders = borders_by_change(index_of(s));
+    if (s->huge == huge || (borders > 0 && huge_borders >= HUGE_BORDERS_MAX))
+        return s->huge == huge;
+    huge_borders += borders;
+    s->huge = huge;
+    return true;
+}
+
+static bool wants_huge(const superslab_t *s) {
     int64_t policy = hk_option(HK_OPT_HUGE);
-    s->huge = policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && s->dense && used_slots() >= HUGE_SHARE * SLOTS);
-    if (!s->huge)
+    return policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && s->dense && used_slots() >= HUGE_SHARE * SLOTS);
+}
+
+static void advise_huge_locked(superslab_t *s) {
+    if (!wants_huge(s) || !set_huge_locked(s, true))
         return;
     if (sys_advise_huge(region_superslab_address(index_of(s)), HK_SUPERSLAB_SIZE) == 0)
         hk_count_by(huge_page_bytes, HK_SUPERSLAB_SIZE);
+}
+
+/* For slots of which a program may touch a few pages only. Huge pages may stay where the borders are too many. */
+static void advise_small_locked(superslab_t *s) {
+    if (s->huge && !wants_huge(s) && set_huge_locked(s, false))
+        (void)sys_advise_no_huge(region_superslab_address(index_of(s)), HK_SUPERSLAB_SIZE);
 }
 
 /* A record for a superslab that the pool did not know. What outlives a superslab stays: its mapping's advice, and its place
@@ -194,14 +232,11 @@ static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_m
     }
     for (size_t i = 0; i < count; i++) {
         superslab_t *s = record(first + i);
-        bool huge = s->huge;
         reset_record_locked(s);
         s->dense = use == SLOTS_DENSE;
         change_in_use(1);
-        if (huge && use != SLOTS_DENSE)
-            (void)sys_advise_no_huge(region_superslab_address(first + i), HK_SUPERSLAB_SIZE);
-        if (!huge || use != SLOTS_DENSE)
-            advise_huge_locked(s);
+        advise_small_locked(s);
+        advise_huge_locked(s);
     }
     hk_count_by(superslabs_new, count);
     superslab_t *last = record(first + count - 1);
@@ -212,7 +247,7 @@ static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_m
 
 static void close_superslab_locked(superslab_t *s) {
     unbin_locked(s);
-    hk_add(free_slot_count, -(size_t)hk_popcount64(s->free_mask));
+    count_locked(&free_slot_count, -(ptrdiff_t)hk_popcount64(s->free_mask));
     s->free_mask = 0;
     s->in_use = false;
     change_in_use(-1);
@@ -228,9 +263,9 @@ static superslab_t *convert_locked(slots_use_t use) {
     superslab_t *s = record(index);
     unbin_locked(s);
     s->dense = use == SLOTS_DENSE;
-    if (s->huge && !s->dense)
-        (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
-    if (s->huge != s->dense)
+    if (!s->dense)
+        advise_small_locked(s);
+    if (!s->huge)
         advise_huge_locked(s);
     rebin_locked(s);
     return s;
@@ -371,9 +406,9 @@ size_t superslab_dirty_bytes(void) {
 }
 
 size_t superslab_taken_bytes(void) {
-    size_t clean = hk_read(free_slot_count), all = in_use() * SLOTS;
+    size_t clean = count_of(&free_slot_count), all = in_use() * SLOTS;
     clean -= hk_min(clean, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
-    clean += hk_read(purging_slot_count);
+    clean += count_of(&purging_slot_count);
     return all > clean ? (all - clean) << HK_SLOT_SHIFT : 0;
 }
 
@@ -392,8 +427,7 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
         count_dirty(s->dirty_mask, s->free_mask);
         s->dirty_mask = s->free_mask;
     }
-    if (s->huge && s->dirty_mask != 0 && s->free_mask != ALL_SLOTS) {
-        s->huge = false;
+    if (s->huge && s->dirty_mask != 0 && s->free_mask != ALL_SLOTS && set_huge_locked(s, false)) {
         round->broken[round->broken_count++] = index_of(s);
     }
     while (s->dirty_mask != 0 && round->count < PURGE_RANGES_MAX) {
@@ -407,7 +441,7 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
         round->count++;
         (void)take_mask_locked(s, mask);
         s->purging_mask |= mask;
-        hk_add(purging_slot_count, length);
+        count_locked(&purging_slot_count, (ptrdiff_t)length);
     }
 }
 
@@ -433,7 +467,7 @@ static size_t return_locked(const purge_round_t *round) {
     for (size_t i = 0; i < round->count; i++) {
         bytes += round->ranges[i].size;
         record(round->superslabs[i])->purging_mask &= ~round->masks[i];
-        hk_add(purging_slot_count, -(size_t)hk_popcount64(round->masks[i]));
+        count_locked(&purging_slot_count, -(ptrdiff_t)hk_popcount64(round->masks[i]));
         free_part_locked(round->superslabs[i], round->masks[i], false);
     }
     return bytes;
@@ -450,7 +484,7 @@ void superslab_after_fork(void) {
         if (mask != 0)
             give_mask_locked(s, mask, true);
     }
-    hk_write(purging_slot_count, 0);
+    atomic_store_explicit(&purging_slot_count, 0, memory_order_relaxed);
     hk_unlock(&hk_superslab_lock);
     atomic_store_explicit(&purging, 0, memory_order_relaxed);
 }
@@ -507,9 +541,7 @@ bool superslab_make_small(size_t index, size_t free_bytes, unsigned share) {
     hk_lock(&hk_superslab_lock);
     bool huge = s->in_use && s->huge;
     free_bytes += (size_t)hk_popcount64(s->free_mask) << HK_SLOT_SHIFT;
-    bool right = !huge || free_bytes * share >= HK_SUPERSLAB_SIZE;
-    if (huge && right)
-        s->huge = false;
+    bool right = !huge || (free_bytes * share >= HK_SUPERSLAB_SIZE && set_huge_locked(s, false));
     hk_unlock(&hk_superslab_lock);
     if (huge && right)
         (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
@@ -544,7 +576,7 @@ void slots_prefault(slot_t first, size_t count) {
 
 superslab_totals_t superslab_totals(void) {
     hk_lock(&hk_superslab_lock);
-    superslab_totals_t totals = {in_use(), free_slot_count,
+    superslab_totals_t totals = {in_use(), count_of(&free_slot_count),
                                  atomic_load_explicit(&dirty_slot_count, memory_order_relaxed)};
     hk_unlock(&hk_superslab_lock);
     return totals;
@@ -602,9 +634,9 @@ size_t superslab_check(void) {
         bad += check_one_locked(s);
     }
     bad += check_lists_locked(binned, queued);
-    if (free_seen != free_slot_count || used_seen != in_use()) {
+    if (free_seen != count_of(&free_slot_count) || used_seen != in_use()) {
         hk_message("check: superslabs in use %zu, counted %zu; free slots %zu, counted %zu", in_use(), used_seen,
-                   free_slot_count, free_seen);
+                   count_of(&free_slot_count), free_seen);
         bad++;
     }
     hk_unlock(&hk_superslab_lock);
