@@ -105,7 +105,7 @@ typedef struct heap {
     uint32_t idle_since_ms;
     uint32_t scan_id;              /* where this heap goes on looking for sleeping heaps */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
-    size_t freed_bytes;            /* the sum of the classes' rest_blocks, in bytes; also read without the lock */
+    _Atomic size_t freed_bytes;    /* the sum of the classes' rest_blocks, in bytes; also read without the lock */
     size_t posted_bytes;           /* thread's own: remote frees since the helper was called for them */
     uint32_t remote_pending_bytes; /* thread's own */
     struct hardened_queue *queue;  /* thread's own: hardened.c */
@@ -239,15 +239,23 @@ HK_INLINE void heap_unlock(heap_t *h) { hk_unlock(&h->lock); }
 
 /* Blocks that went from magazines or other threads to the slabs, and back. Caller holds the lock. */
 HK_INLINE void heap_count_freed_locked(heap_t *h, unsigned cls, uint32_t blocks) {
+    size_t bytes = atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
     h->class_stats[cls].rest_blocks += blocks;
-    hk_add(h->freed_bytes, blocks * (size_t)hk_class_info[cls].block_size);
+    bytes += blocks * (size_t)hk_class_info[cls].block_size;
+    atomic_store_explicit(&h->freed_bytes, bytes, memory_order_relaxed);
 }
 
 HK_INLINE void heap_count_taken_locked(heap_t *h, unsigned cls, uint32_t blocks) {
+    size_t bytes = atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
     uint32_t rest = h->class_stats[cls].rest_blocks;
     blocks = blocks < rest ? blocks : rest;
     h->class_stats[cls].rest_blocks = rest - blocks;
-    hk_add(h->freed_bytes, -(blocks * (size_t)hk_class_info[cls].block_size));
+    bytes -= blocks * (size_t)hk_class_info[cls].block_size;
+    atomic_store_explicit(&h->freed_bytes, bytes, memory_order_relaxed);
+}
+
+HK_INLINE size_t heap_freed_bytes(const heap_t *h) {
+    return atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
 }
 
 HK_INLINE uint64_t block_key(const heap_front_t *front, const void *block) { return front->secret ^ (uintptr_t)block; }

@@ -52,9 +52,9 @@ static uint64_t purge_age_ms(void) {
 
 /* The helper has been told of what was freed. */
 static void forget_freed_locked(heap_t *h) {
-    if (hk_read(h->freed_bytes) == 0)
+    if (heap_freed_bytes(h) == 0)
         return;
-    hk_write(h->freed_bytes, 0);
+    atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
     for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++)
         h->class_stats[cls].rest_blocks = 0;
 }
@@ -163,7 +163,7 @@ static void purge_inline(void) {
 }
 
 void heap_memory_freed(const heap_t *h) {
-    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && hk_read(h->freed_bytes) >= HEAP_WORTH_BYTES) ||
+    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) ||
         limit_is_near())
         heap_memory_freed_much();
 }

@@ -32,15 +32,15 @@ static uint32_t bins[SLOTS_USES][ORDER_COUNT][SLOTS + 1];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count;
-static int huge_borders;                /* neighbours of which one is advised to use huge pages */
-static size_t dirty_low;                /* the least dirty_slot_count since it was last asked for */
-static size_t free_slot_count;          /* written under the lock, read without */
-static size_t purging_slot_count;       /* ... taken out of the pool to be given back to the kernel */
-static _Atomic size_t in_use_count;     /* written under the lock, read without */
-static _Atomic size_t used_slot_count;  /* written by anybody */
-static _Atomic uint32_t purging;        /* 1 while a purge holds slots; a futex */
-static _Atomic size_t floor_slot_count; /* option: written at start */
-static _Atomic size_t dirty_slot_count; /* written under the lock, read without */
+static int huge_borders;                  /* neighbours of which one is advised to use huge pages */
+static size_t dirty_low;                  /* the least dirty_slot_count since it was last asked for */
+static _Atomic size_t free_slot_count;    /* written under the lock, read without */
+static _Atomic size_t purging_slot_count; /* ... taken out of the pool to be given back to the kernel */
+static _Atomic size_t in_use_count;       /* written under the lock, read without */
+static _Atomic size_t used_slot_count;    /* written by anybody */
+static _Atomic uint32_t purging;          /* 1 while a purge holds slots; a futex */
+static _Atomic size_t floor_slot_count;   /* option: written at start */
+static _Atomic size_t dirty_slot_count;   /* written under the lock, read without */
 
 static superslab_t *record(size_t index) { return (superslab_t *)hk_window.areas[REGION_AREA_SUPERSLABS] + index; }
 
@@ -124,6 +124,14 @@ static void queue_dirty_locked(superslab_t *s) {
     dirty_tail = index_of(s);
 }
 
+/* The lock is held: one writer at a time. */
+static void count_locked(_Atomic size_t *count, ptrdiff_t by) {
+    size_t now = atomic_load_explicit(count, memory_order_relaxed) + (size_t)by;
+    atomic_store_explicit(count, now, memory_order_relaxed);
+}
+
+static size_t count_of(const _Atomic size_t *count) { return atomic_load_explicit(count, memory_order_relaxed); }
+
 static void count_dirty(uint32_t before, uint32_t after) {
     size_t change = hk_popcount64(after) - (size_t)hk_popcount64(before);
     atomic_fetch_add_explicit(&dirty_slot_count, change, memory_order_relaxed);
@@ -138,7 +146,7 @@ static bool take_mask_locked(superslab_t *s, uint32_t mask) {
     s->dirty_mask &= ~mask;
     count_dirty(dirty_before, s->dirty_mask);
     dirty_low = hk_min(dirty_low, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
-    hk_add(free_slot_count, -(size_t)hk_popcount64(mask));
+    count_locked(&free_slot_count, -(ptrdiff_t)hk_popcount64(mask));
     rebin_locked(s);
     return zeroed;
 }
@@ -146,7 +154,7 @@ static bool take_mask_locked(superslab_t *s, uint32_t mask) {
 static void give_mask_locked(superslab_t *s, uint32_t mask, bool dirty) {
     hk_assert((s->free_mask & mask) == 0);
     s->free_mask |= mask;
-    hk_add(free_slot_count, hk_popcount64(mask));
+    count_locked(&free_slot_count, (ptrdiff_t)hk_popcount64(mask));
     if (dirty) {
         uint32_t dirty_before = s->dirty_mask;
         s->dirty_mask |= mask;
@@ -239,7 +247,7 @@ static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_m
 
 static void close_superslab_locked(superslab_t *s) {
     unbin_locked(s);
-    hk_add(free_slot_count, -(size_t)hk_popcount64(s->free_mask));
+    count_locked(&free_slot_count, -(ptrdiff_t)hk_popcount64(s->free_mask));
     s->free_mask = 0;
     s->in_use = false;
     change_in_use(-1);
@@ -398,9 +406,9 @@ size_t superslab_dirty_bytes(void) {
 }
 
 size_t superslab_taken_bytes(void) {
-    size_t clean = hk_read(free_slot_count), all = in_use() * SLOTS;
+    size_t clean = count_of(&free_slot_count), all = in_use() * SLOTS;
     clean -= hk_min(clean, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
-    clean += hk_read(purging_slot_count);
+    clean += count_of(&purging_slot_count);
     return all > clean ? (all - clean) << HK_SLOT_SHIFT : 0;
 }
 
@@ -433,7 +441,7 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
         round->count++;
         (void)take_mask_locked(s, mask);
         s->purging_mask |= mask;
-        hk_add(purging_slot_count, length);
+        count_locked(&purging_slot_count, (ptrdiff_t)length);
     }
 }
 
@@ -459,7 +467,7 @@ static size_t return_locked(const purge_round_t *round) {
     for (size_t i = 0; i < round->count; i++) {
         bytes += round->ranges[i].size;
         record(round->superslabs[i])->purging_mask &= ~round->masks[i];
-        hk_add(purging_slot_count, -(size_t)hk_popcount64(round->masks[i]));
+        count_locked(&purging_slot_count, -(ptrdiff_t)hk_popcount64(round->masks[i]));
         free_part_locked(round->superslabs[i], round->masks[i], false);
     }
     return bytes;
@@ -476,7 +484,7 @@ void superslab_after_fork(void) {
         if (mask != 0)
             give_mask_locked(s, mask, true);
     }
-    hk_write(purging_slot_count, 0);
+    atomic_store_explicit(&purging_slot_count, 0, memory_order_relaxed);
     hk_unlock(&hk_superslab_lock);
     atomic_store_explicit(&purging, 0, memory_order_relaxed);
 }
@@ -568,7 +576,7 @@ void slots_prefault(slot_t first, size_t count) {
 
 superslab_totals_t superslab_totals(void) {
     hk_lock(&hk_superslab_lock);
-    superslab_totals_t totals = {in_use(), hk_read(free_slot_count),
+    superslab_totals_t totals = {in_use(), count_of(&free_slot_count),
                                  atomic_load_explicit(&dirty_slot_count, memory_order_relaxed)};
     hk_unlock(&hk_superslab_lock);
     return totals;
@@ -626,9 +634,9 @@ size_t superslab_check(void) {
         bad += check_one_locked(s);
     }
     bad += check_lists_locked(binned, queued);
-    if (free_seen != hk_read(free_slot_count) || used_seen != in_use()) {
+    if (free_seen != count_of(&free_slot_count) || used_seen != in_use()) {
         hk_message("check: superslabs in use %zu, counted %zu; free slots %zu, counted %zu", in_use(), used_seen,
-                   hk_read(free_slot_count), free_seen);
+                   count_of(&free_slot_count), free_seen);
         bad++;
     }
     hk_unlock(&hk_superslab_lock);
