@@ -19,6 +19,10 @@
 #define HK_COLD     __attribute__((noinline, cold))
 #define HK_EXPORT   __attribute__((visibility("default")))
 
+/* A function that looks at records without their lock, for a report or an answer that may be out of date when it is given:
+ * what it reads stays mapped, and every value it may find is bounded before it is used. */
+#define HK_SNAPSHOT __attribute__((no_sanitize("thread")))
+
 /* A second exported name of a function. */
 #if defined(__clang__)
 #define HK_ALIAS(of) __attribute__((alias(#of), visibility("default")))

@@ -185,7 +185,7 @@ size_t hk_check_all(void) {
 
 /* --- Is a block free? ------------------------------------------------------------------------------------------------ */
 
-static bool is_in_magazine(const heap_t *h, const void *block, unsigned cls) {
+static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsigned cls) {
     const bin_t *bin = &h->front.bins[cls];
     size_t count = BIN_COUNT(atomic_load_explicit(&bin->state, memory_order_relaxed));
     /* Arrays of magazines are never unmapped: a stale one is read in vain, not in error. */
@@ -196,7 +196,7 @@ static bool is_in_magazine(const heap_t *h, const void *block, unsigned cls) {
     return false;
 }
 
-static bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned index) {
+static HK_SNAPSHOT bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned index) {
     uint64_t key = (uint64_t)slab_slot(slab) << 6 | index / 64;
     for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++) {
         const remote_entry_t *entry = &h->remote_table[i];
@@ -211,7 +211,7 @@ static bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned ind
 }
 
 /* Looks at our own records only. */
-static bool is_block_free(const void *block, unsigned cls) {
+static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls) {
     bool in_slab = cls < HK_CLASS_COUNT;
     const slab_t *slab = in_slab ? slab_of(block, cls) : NULL;
     unsigned index = class_block_index(&hk_classes[cls], block);
@@ -228,7 +228,7 @@ bool heap_block_is_free(const void *block, unsigned cls) { return hardened_is_on
 
 /* --- What an address is --------------------------------------------------------------------------------------------------- */
 
-static void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out) {
+static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out) {
     unsigned cls = entry & HK_MAP_CLASS_MAX;
     const slab_t *slab = slab_of(ptr, cls);
     unsigned index = class_block_index(&hk_classes[cls], ptr), last = hk_class_info[cls].block_count - 1u;
@@ -240,7 +240,7 @@ static void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out
     out->is_free = is_block_free(out->block, cls);
 }
 
-static void describe_large(const void *ptr, hk_description_t *out) {
+static HK_SNAPSHOT void describe_large(const void *ptr, hk_description_t *out) {
     out->where = HK_WHERE_LARGE;
     out->block = large_start(ptr);
     out->block_size = large_size(out->block);

@@ -18,9 +18,7 @@ static slot_t *list_head(heap_t *h, const slab_t *slab) {
 
 static void link_locked(heap_t *h, slab_t *slab) {
     slab->list = slab->free_count == 0 ? SLAB_LIST_FULL : SLAB_LIST_PARTIAL;
-    if (slab->list == SLAB_LIST_FULL)
-        slab_note_full(slab);
-    else
+    if (slab->list == SLAB_LIST_PARTIAL)
         slab->bin = (uint8_t)bin_for(slab);
     slot_t *head = list_head(h, slab);
     slab->previous = 0;

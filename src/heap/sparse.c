@@ -67,15 +67,6 @@ static sys_range_t pages_of_run(const slab_t *slab, unsigned first, unsigned end
     return (sys_range_t){slab_base(slab) + from, to > from ? to - from : 0};
 }
 
-/* A slab changes lists, but has not been used in full because of that. */
-static void settle_locked(heap_t *h, slab_t *slab) {
-    bool used_in_full = slab->used_in_full;
-    slab->used_in_full = true;
-    heap_settle_locked(h, slab);
-    if (slab->list != SLAB_LIST_NONE)
-        slab->used_in_full = used_in_full;
-}
-
 static void collect_slab_locked(batch_t *batch, slab_t *slab) {
     unsigned end, before = slab->free_count;
     slab->age = SLAB_AGE_PURGED;
@@ -90,7 +81,7 @@ static void collect_slab_locked(batch_t *batch, slab_t *slab) {
         batch->runs[batch->count++] = (taken_run_t){slab, (uint16_t)first, (uint16_t)end};
     }
     if (slab->free_count != before)
-        settle_locked(batch->walk.held, slab);
+        heap_settle_locked(batch->walk.held, slab);
 }
 
 /* The blocks come back to their slab, whose owner may be another by now. */
@@ -110,7 +101,7 @@ static void return_run(batch_t *batch, const taken_run_t *run) {
     if (!held)
         return;
     slab->age = age;
-    settle_locked(batch->walk.held, slab);
+    heap_settle_locked(batch->walk.held, slab);
 }
 
 static size_t purge_batch(batch_t *batch) {

@@ -152,13 +152,13 @@ bool large_free(large_cache_t *cache, void *block) {
     return true;
 }
 
-size_t large_size(const void *block) { return (size_t)run_of(block)->slot_count << HK_SLOT_SHIFT; }
+HK_SNAPSHOT size_t large_size(const void *block) { return (size_t)run_of(block)->slot_count << HK_SLOT_SHIFT; }
 
-bool large_is_live(const void *block) {
+HK_SNAPSHOT bool large_is_live(const void *block) {
     return atomic_load_explicit(&run_of(block)->state, memory_order_relaxed) == LARGE_LIVE;
 }
 
-void *large_start(const void *address) {
+HK_SNAPSHOT void *large_start(const void *address) {
     size_t slot = map_slot(address);
     while (map_entry(slot) == HK_MAP_RUN_BODY)
         slot--;

@@ -109,13 +109,6 @@ void slab_close(slab_t *slab) {
     slots_free(first, slots, slab->peak_count > 0 || !slab->zeroed);
 }
 
-void slab_note_full(slab_t *slab) {
-    if (slab->used_in_full)
-        return;
-    slab->used_in_full = true;
-    slots_count_used(hk_class_info[slab->cls].slab_slots);
-}
-
 void slab_set_owner(slab_t *slab, uint32_t owner) {
     /* Release: who reads the new owner and pushes the slab to it finds that heap ready. */
     atomic_store_explicit(&slab->owner, owner, memory_order_release);
@@ -162,12 +155,22 @@ static unsigned take_first_word(slab_t *slab, unsigned w, void **end, unsigned w
     return got + take_bits(slab, w, slab->free_bits[w] & below, end - got, want - got);
 }
 
+/* The first time that all of its blocks are out. */
+static void note_full(slab_t *slab) {
+    if (slab->used_in_full)
+        return;
+    slab->used_in_full = true;
+    slots_count_used(hk_class_info[slab->cls].slab_slots);
+}
+
 static void note_taken(slab_t *slab, uint64_t inline_before, unsigned count) {
     slab->handed_out |= inline_before & ~slab->inline_free;
     slab->free_count = (uint16_t)(slab->free_count - count);
     unsigned out = (unsigned)slab->block_count - slab->free_count;
     if (out > slab->peak_count)
         slab->peak_count = (uint16_t)out;
+    if (slab->free_count == 0)
+        note_full(slab);
 }
 
 unsigned slab_take(slab_t *slab, void **end, unsigned want) {
@@ -211,11 +214,16 @@ uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits) {
     return doubled;
 }
 
-bool slab_block_is_free(const slab_t *slab, unsigned index) {
-    uint64_t bit = UINT64_C(1) << (index % 64);
-    uint64_t local = __atomic_load_n(&slab->free_bits[index / 64], __ATOMIC_RELAXED);
-    uint64_t remote = atomic_load_explicit(&slab->remote_bits[index / 64], memory_order_relaxed);
-    return ((local | remote) & bit) != 0;
+HK_SNAPSHOT bool slab_block_is_free(const slab_t *slab, unsigned index) {
+    /* The slab may have become another one, of fewer blocks. */
+    if (index >= slab->block_count)
+        return false;
+    const uint64_t *local = slab->free_bits;
+    const _Atomic uint64_t *remote = slab->remote_bits;
+    if (local == NULL || remote == NULL)
+        return false;
+    uint64_t bits = local[index / 64] | atomic_load_explicit(&remote[index / 64], memory_order_relaxed);
+    return (bits >> (index % 64) & 1) != 0;
 }
 
 uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push) {

@@ -99,9 +99,6 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused);
 /* Closes a slab whose blocks are all free, and gives its slots back. It is on no list. */
 void slab_close(slab_t *slab);
 
-/* Notes that the slab is full. */
-void slab_note_full(slab_t *slab);
-
 /* Makes `owner` the slab's owner. Caller holds the locks of both heaps. */
 void slab_set_owner(slab_t *slab, uint32_t owner);
 
