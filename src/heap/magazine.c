@@ -96,13 +96,6 @@ static void note_event(heap_t *h, unsigned cls) {
         hk_count(magazine_grows);
 }
 
-/* The blocks of one word of one slab, gathered before they are given back. */
-typedef struct gathered {
-    slab_t *slab;
-    unsigned word;
-    uint64_t bits;
-} gathered_t;
-
 typedef struct flush_report {
     void *doubled[DOUBLED_MAX];
     unsigned count;
@@ -114,11 +107,10 @@ static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, ui
         report->doubled[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
 }
 
-static void give_word_locked(gathered_t *g, flush_report_t *report) {
-    uint64_t doubled = slab_give(g->slab, g->word, g->bits);
-    g->bits = 0;
+static void give_word_locked(slab_t *slab, unsigned word, uint64_t bits, flush_report_t *report) {
+    uint64_t doubled = slab_give(slab, word, bits);
     if (hk_unlikely(doubled != 0))
-        note_doubled(report, g->slab, g->word, doubled);
+        note_doubled(report, slab, word, doubled);
 }
 
 /* A block of a slab that was adopted away meanwhile goes to its owner. */
@@ -136,45 +128,47 @@ static bool is_still(const slab_t *slab, unsigned cls) {
     return atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
 }
 
-/* Ends the gathering of one slab. */
-static void leave_slab_locked(heap_t *h, gathered_t *g, flush_report_t *report) {
-    if (g->bits != 0)
-        give_word_locked(g, report);
-    if (g->slab != NULL)
-        heap_settle_locked(h, g->slab);
-    g->slab = NULL;
+/* Gives back the leading blocks that lie in the slab, gathered by words. Returns how many. */
+static unsigned give_slab_locked(slab_t *slab, const size_class_t *c, void **blocks, unsigned count,
+                                 flush_report_t *report) {
+    uintptr_t base = (uintptr_t)slab_base(slab);
+    uint64_t span = c->mask, inverse = c->inverse, bits = 0;
+    unsigned word = 0, i = 0;
+    for (; i < count; i++) {
+        uint64_t offset = (uintptr_t)blocks[i] - base;
+        if (offset > span)
+            break;
+        unsigned index = (unsigned)(((unsigned __int128)offset * inverse) >> 64);
+        uint64_t bit = UINT64_C(1) << (index % 64);
+        if (index / 64 != word || hk_unlikely((bits & bit) != 0)) {
+            if (bits != 0)
+                give_word_locked(slab, word, bits, report);
+            bits = 0;
+            word = index / 64;
+        }
+        bits |= bit;
+    }
+    give_word_locked(slab, word, bits, report);
+    return i;
 }
 
 static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned count, flush_report_t *report) {
     const size_class_t c = hk_classes[cls];
-    gathered_t g = {0};
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count;) {
         slab_t *slab = slab_of(blocks[i], cls);
-        unsigned index = class_block_index(&c, blocks[i]);
-        uint64_t bit = UINT64_C(1) << (index % 64);
-        if (slab == g.slab && index / 64 == g.word && (g.bits & bit) == 0) {
-            g.bits |= bit;
+        if (i + PREFETCH_AHEAD < count)
+            __builtin_prefetch(slab_of(blocks[i + PREFETCH_AHEAD], cls), 1);
+        if (hk_likely(is_still(slab, cls) && is_own(h, slab))) {
+            i += give_slab_locked(slab, &c, blocks + i, count - i, report);
+            heap_settle_locked(h, slab);
             continue;
         }
-        if (slab != g.slab) {
-            leave_slab_locked(h, &g, report);
-            if (i + PREFETCH_AHEAD < count)
-                __builtin_prefetch(slab_of(blocks[i + PREFETCH_AHEAD], cls), 1);
-            if (hk_unlikely(!is_still(slab, cls))) {
-                if (report->count < DOUBLED_MAX)
-                    report->doubled[report->count++] = blocks[i];
-                continue;
-            }
-            if (hk_unlikely(!is_own(h, slab))) {
-                give_to_owner(slab, index, report);
-                continue;
-            }
-        } else if (g.bits != 0) {
-            give_word_locked(&g, report);
-        }
-        g = (gathered_t){slab, index / 64, bit};
+        if (is_still(slab, cls))
+            give_to_owner(slab, class_block_index(&c, blocks[i]), report);
+        else if (report->count < DOUBLED_MAX)
+            report->doubled[report->count++] = blocks[i];
+        i++;
     }
-    leave_slab_locked(h, &g, report);
 }
 
 static void report_doubled(const flush_report_t *report, unsigned cls) {
