@@ -35,8 +35,8 @@
 
 enum {
     HEAP_BINS = 4, /* partial slabs by quarters of free blocks; the fullest are used first */
-    HEAP_REMOTE_ENTRIES = 64,
-    HEAP_STRIDE = 16384,
+    HEAP_REMOTE_ENTRIES = 256,
+    HEAP_STRIDE = 20480,
     HEAP_TICK_BYTES = 4 << 20,  /* the countdown's period */
     HEAP_TICK_MID_BYTES = 1024, /* what a block above HK_TINY_MAX counts, so that ticks stay rare whatever the size */
 };

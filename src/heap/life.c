@@ -18,6 +18,7 @@
 enum { CROWD = 16 };
 
 enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
+enum { HOOKS_NONE = 0, HOOKS_DONE = 2, HOOKS_WAIT_MS = 1 };
 
 const heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
 
@@ -26,12 +27,12 @@ const heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
 _Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden"))) =
     (heap_front_t *)(uintptr_t)&hk_no_heap;
 static _Thread_local bool thread_over __attribute__((tls_model("initial-exec")));
+static _Thread_local bool in_hooks __attribute__((tls_model("initial-exec"))); /* libc may allocate for the hooks */
 
 static hk_lock_t init_lock = HK_LOCK_INIT(HK_RANK_INIT);
 static _Atomic uint32_t init_state; /* written under init_lock */
-static hk_lock_t hooks_lock = HK_LOCK_INIT(HK_RANK_INIT);
 static _Atomic uint32_t heap_starts;
-static _Atomic uint32_t hooks_state; /* written under hooks_lock */
+static _Atomic uint32_t hooks_state; /* HOOKS_*, or the process whose thread is at it: process id << 1 | 1 */
 
 /* Guarded by list_lock; id_limit is also read without it. */
 static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
@@ -144,8 +145,6 @@ static void after_fork_in_child(void) {
         orphans++;
     }
     atomic_fetch_add_explicit(&orphan_count, orphans, memory_order_relaxed);
-    /* Another thread may have been asking for the hooks; it holds nothing here any more. */
-    hooks_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_INIT);
     release_all();
     superslab_after_fork();
     heap_maintain_after_fork(true);
@@ -221,23 +220,45 @@ static void thread_ends(void *value) {
     heap_retire(h);
 }
 
-/* Hooks are asked for once, by a thread that has its heap: libc may allocate for them. Others wait for the thread key. */
-void heap_ensure_hooks(void) {
-    /* Acquire: pairs with the release below, so that the thread key is there. */
-    if (hk_likely(atomic_load_explicit(&hooks_state, memory_order_acquire) != 0))
-        return;
-    hk_lock(&hooks_lock);
-    if (atomic_load_explicit(&hooks_state, memory_order_relaxed) == 0) {
-        (void)libc_thread_hooks_init(thread_ends);
-        (void)libc_fork_hooks_init(before_fork, after_fork_in_parent, after_fork_in_child);
-        atomic_store_explicit(&hooks_state, 1, memory_order_release);
+/* Takes the hooks upon this thread; false when they are done. A process that was forked while another thread was at it, by a
+ * fork that knew no handlers of ours yet, finds that thread's mark and not its own: it begins anew. */
+static bool begin_hooks(void) {
+    uint32_t mine = sys_process_id() << 1 | 1;
+    for (;;) {
+        uint32_t state = HOOKS_NONE;
+        if (atomic_compare_exchange_strong_explicit(&hooks_state, &state, mine, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            return true;
+        /* Acquire: pairs with the release in heap_ensure_hooks, so that the thread key is there. */
+        if (atomic_load_explicit(&hooks_state, memory_order_acquire) == HOOKS_DONE)
+            return false;
+        if (state != HOOKS_DONE && state != mine)
+            (void)atomic_compare_exchange_strong_explicit(&hooks_state, &state, HOOKS_NONE, memory_order_relaxed,
+                                                          memory_order_relaxed);
+        else
+            sys_futex_wait(&hooks_state, state, HOOKS_WAIT_MS);
     }
-    hk_unlock(&hooks_lock);
+}
+
+void heap_ensure_hooks(void) {
+    if (hk_likely(atomic_load_explicit(&hooks_state, memory_order_acquire) == HOOKS_DONE) || !begin_hooks())
+        return;
+    in_hooks = true;
+    (void)libc_thread_hooks_init(thread_ends);
+    /* libc lets nobody register between the handlers of a fork and the fork itself. */
+    (void)libc_fork_hooks_init(before_fork, after_fork_in_parent, after_fork_in_child);
+    in_hooks = false;
+    atomic_store_explicit(&hooks_state, HOOKS_DONE, memory_order_release);
 }
 
 static HK_COLD heap_t *heap_start(void) {
-    if (thread_over || !ensure_init())
+    if (thread_over || in_hooks || !ensure_init())
         return NULL;
+    /* A program of one thread needs no hooks: nobody else can hold a lock when it forks, and its heap ends with it. Before
+     * a second thread takes its first lock they are there. */
+    bool second = atomic_fetch_add_explicit(&heap_starts, 1, memory_order_relaxed) > 0;
+    if (second)
+        heap_ensure_hooks();
     hk_lock(&list_lock);
     heap_t *h = take_unused_locked();
     if (h != NULL)
@@ -249,11 +270,8 @@ static HK_COLD heap_t *heap_start(void) {
     h->front.countdown = HEAP_TICK_BYTES;
     hk_front = &h->front;
     hk_count(heaps_total);
-    /* A program of one thread needs no hooks: nobody else can hold a lock when it forks, and its heap ends with it. */
-    if (atomic_fetch_add_explicit(&heap_starts, 1, memory_order_relaxed) > 0) {
-        heap_ensure_hooks();
+    if (second)
         (void)libc_thread_register(h);
-    }
     return h;
 }
 

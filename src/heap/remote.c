@@ -10,7 +10,7 @@
 #include "core/counters.h"
 #include "core/panic.h"
 
-enum { REMOTE_PENDING_BYTES_MAX = 64 * 1024 };
+enum { REMOTE_PENDING_BYTES_MAX = 256 * 1024 };
 
 /* Puts an announced slab on its owner's list. The slab is on no list, and stays announced until the owner drains it, so
  * it is pushed once. A reader that takes the list by exchange sees remote_next: release here, acquire there. */
@@ -64,8 +64,8 @@ void heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits) { (void)p
 bool heap_remote_add(heap_t *h, slab_t *slab, unsigned cls, unsigned index) {
     uint64_t key = (uint64_t)slab_slot(slab) << 6 | index / 64;
     uint64_t bit = UINT64_C(1) << (index % 64);
-    remote_entry_t *entry = &h->remote_table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
-    _Static_assert(HEAP_REMOTE_ENTRIES == 64, "the hash above keeps 6 bits");
+    remote_entry_t *entry = &h->remote_table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
+    _Static_assert(HEAP_REMOTE_ENTRIES == 256, "the hash above keeps 8 bits");
     if (entry->bits != 0 && entry->key != key)
         post_entry(entry);
     if (entry->bits & bit)

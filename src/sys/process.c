@@ -26,6 +26,8 @@ bool sys_is_secure(void) { return getauxval(AT_SECURE) != 0; }
 
 char *const *sys_environment(void) { return environ; }
 
+unsigned sys_process_id(void) { return (unsigned)sys_call1(SYS_getpid, 0); }
+
 unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
 
 uint64_t sys_now_ms(void) {

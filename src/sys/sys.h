@@ -104,6 +104,7 @@ bool sys_is_secure(void);
 /* The environment as libc has it, or NULL when libc has not set it yet. */
 char *const *sys_environment(void);
 
+unsigned sys_process_id(void);
 unsigned sys_thread_id(void);
 uint64_t sys_now_ms(void);                  /* CLOCK_MONOTONIC_COARSE */
 void sys_random(void *buffer, size_t size); /* getrandom, never blocks; falls back to the auxiliary vector's 16 bytes */

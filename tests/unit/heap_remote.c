@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-enum { TINY = 0, TINY_BLOCKS = 2 * 4096, KIB16 = 95, KIB16_BLOCKS = 16 };
+enum { TINY = 0, TINY_BLOCKS = 6 * 4096, KIB16 = 95, KIB16_BLOCKS = 28, KIB16_PENDING = 16 };
 
 static char *tiny[TINY_BLOCKS], *large[KIB16_BLOCKS];
 static heap_t *owner;
@@ -63,20 +63,20 @@ static void enough(heap_t *h) {
     size_t size = hk_class_info[KIB16].block_size;
     CHECK_EQ(size, 16384);
     heap_remote_post_all(h);
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < KIB16_PENDING; i++) {
         CHECK(add(h, large[i], KIB16));
         CHECK_EQ(h->remote_pending_bytes, (i + 1) * size);
     }
-    CHECK_EQ(places_of(KIB16).in_remote_tables, 4);
-    CHECK(add(h, large[4], KIB16));
+    CHECK_EQ(places_of(KIB16).in_remote_tables, KIB16_PENDING);
+    CHECK(add(h, large[KIB16_PENDING], KIB16));
     CHECK_EQ(h->remote_pending_bytes, 0);
     CHECK_EQ(places_of(KIB16).in_remote_tables, 0);
-    CHECK_EQ(places_of(KIB16).in_remote_bits, 5);
+    CHECK_EQ(places_of(KIB16).in_remote_bits, KIB16_PENDING + 1);
     /* A tick posts what is left. */
-    CHECK(add(h, large[5], KIB16));
+    CHECK(add(h, large[KIB16_PENDING + 1], KIB16));
     heap_tick(h);
-    CHECK_EQ(places_of(KIB16).in_remote_bits, 6);
-    CHECK_EQ(h->class_stats[KIB16].freed_remote, 6);
+    CHECK_EQ(places_of(KIB16).in_remote_bits, KIB16_PENDING + 2);
+    CHECK_EQ(h->class_stats[KIB16].freed_remote, KIB16_PENDING + 2);
 }
 
 static void *frees(void *unused) {
@@ -87,7 +87,7 @@ static void *frees(void *unused) {
     displaced(h);
     enough(h);
     /* By the front door; the thread's end posts. */
-    release(large[6]);
+    release(large[KIB16_PENDING + 2]);
     CHECK_EQ(places_of(KIB16).in_remote_tables, 1);
     return NULL;
 }
@@ -102,10 +102,10 @@ int main(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, frees, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - 7);
+    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - KIB16_PENDING - 3);
     places_t posted = places_of(TINY);
     CHECK_EQ(posted.in_remote_tables, 0);
-    CHECK_EQ(places_of(KIB16).in_remote_bits, 7);
+    CHECK_EQ(places_of(KIB16).in_remote_bits, KIB16_PENDING + 3);
     heap_lock(owner);
     heap_drain_locked(owner);
     heap_unlock(owner);
@@ -113,10 +113,12 @@ int main(void) {
     places_t home = places_of(TINY);
     CHECK_EQ(home.in_remote_bits, 0);
     CHECK_EQ(home.in_free_bits, posted.in_free_bits + posted.in_remote_bits);
-    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - 7);
+    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - KIB16_PENDING - 3);
     CHECK_EQ(places_of(KIB16).in_remote_bits, 0);
-    CHECK(heap_remote_post_one(slab_of(large[7], KIB16), index_in_slab(large[7], KIB16)));
-    CHECK(!heap_remote_post_one(slab_of(large[7], KIB16), index_in_slab(large[7], KIB16)));
+    CHECK(
+        heap_remote_post_one(slab_of(large[KIB16_PENDING + 3], KIB16), index_in_slab(large[KIB16_PENDING + 3], KIB16)));
+    CHECK(!heap_remote_post_one(slab_of(large[KIB16_PENDING + 3], KIB16),
+                                index_in_slab(large[KIB16_PENDING + 3], KIB16)));
     all_is_well();
     return CHECK_PASS;
 }
