@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -15,15 +14,8 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
-#endif
-#ifndef PR_SET_VMA
-#define PR_SET_VMA           0x53564d41
-#define PR_SET_VMA_ANON_NAME 0
 #endif
 #ifndef __NR_process_madvise
 #define __NR_process_madvise 440
@@ -89,11 +81,6 @@ int sys_move_grow(void *from, size_t from_size, void *to, size_t to_size) {
     return sys_failed(got) ? (int)-got : 0;
 }
 
-int sys_protect_none(void *address, size_t size) {
-    long got = sys_call3(SYS_mprotect, (long)address, (long)size, PROT_NONE);
-    return sys_failed(got) ? (int)-got : 0;
-}
-
 static int advise(void *address, size_t size, int advice) {
     long got = sys_call3(SYS_madvise, (long)address, (long)size, advice);
     return sys_failed(got) ? (int)-got : 0;
@@ -141,7 +128,6 @@ size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
 
 int sys_advise_huge(void *address, size_t size) { return advise(address, size, MADV_HUGEPAGE); }
 int sys_advise_no_huge(void *address, size_t size) { return advise(address, size, MADV_NOHUGEPAGE); }
-int sys_collapse(void *address, size_t size) { return advise(address, size, MADV_COLLAPSE); }
 int sys_populate(void *address, size_t size) { return advise(address, size, MADV_POPULATE_WRITE); }
 
 int sys_resident(const void *address, size_t size, unsigned char *pages) {
@@ -157,8 +143,4 @@ bool sys_huge_pages_unasked(void) {
     long length = sys_read(fd, text, sizeof text);
     sys_close(fd);
     return length > 8 && text[0] == '[';
-}
-
-void sys_name_range(void *address, size_t size, const char *name) {
-    (void)sys_call6(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)address, (long)size, (long)name, 0);
 }

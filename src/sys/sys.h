@@ -40,8 +40,6 @@ void *sys_remap(void *address, size_t old_size, size_t new_size);
  * fresh memory up to to_size. `from` is unmapped then. On failure `from` is as it was, but nothing may be mapped at `to`. */
 int sys_move_grow(void *from, size_t from_size, void *to, size_t to_size);
 
-int sys_protect_none(void *address, size_t size);
-
 /* Gives pages back at once (MADV_DONTNEED). The range reads as zeros afterwards, whatever the kernel says: what it does not
  * take (locked pages) is zeroed by hand. */
 void sys_purge(void *address, size_t size);
@@ -59,7 +57,6 @@ bool sys_purge_refused(void);
 
 int sys_advise_huge(void *address, size_t size);
 int sys_advise_no_huge(void *address, size_t size);
-int sys_collapse(void *address, size_t size);
 int sys_populate(void *address, size_t size);
 
 /* Which of the pages are resident: bit 0 of one byte a page (mincore). */
@@ -67,9 +64,6 @@ int sys_resident(const void *address, size_t size, unsigned char *pages);
 
 /* True when the kernel gives huge pages to mappings that did not ask for them (THP "always"). */
 bool sys_huge_pages_unasked(void);
-
-/* Names a range in /proc/self/maps, where the kernel can; never fails. */
-void sys_name_range(void *address, size_t size, const char *name);
 
 /* --- Process ----------------------------------------------------------------------------------------------------- */
 
