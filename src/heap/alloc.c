@@ -20,6 +20,7 @@ enum {
     CALLOC_DIRECT_MIN = 8 * 1024, /* from here on it pays to know that a block reads as zeros */
     BORROW_MAX = 8,               /* blocks a class borrows from larger ones before it gets its own slab */
     BORROW_SHARE = 4,             /* ... which are larger by this part at the most */
+    RECLAIM_TRIES = 8,            /* out of memory is the answer when so many attempts found nothing */
 };
 
 static void *fail(void) {
@@ -40,10 +41,12 @@ static void *pool_alloc(unsigned cls) {
     return block;
 }
 
-/* Out of memory: true when something came back, so that it is worth to try again. */
-static HK_COLD bool reclaim(void) {
+/* Out of memory: gives back what can be given and waits for what a purge holds; true when it is worth to try again. The
+ * first time it always is: a purge may have ended since the attempt that failed. */
+static HK_COLD bool reclaim(unsigned tries) {
     bool waited = superslab_wait_purge();
-    return heap_trim_all() > 0 || waited;
+    bool came_back = heap_trim_all() > 0;
+    return tries == 0 || ((came_back || waited) && tries < RECLAIM_TRIES);
 }
 
 static void *class_try(heap_t *h, unsigned cls) { return h != NULL ? magazine_alloc(h, cls) : pool_alloc(cls); }
@@ -100,7 +103,9 @@ static void *class_alloc(heap_t *h, unsigned cls) {
     if (h != NULL && h->front.countdown < 0)
         heap_tick(h);
     void *block = class_try(h, cls);
-    return hk_likely(block != NULL) || !reclaim() ? block : class_try(h, cls);
+    for (unsigned tries = 0; hk_unlikely(block == NULL) && reclaim(tries); tries++)
+        block = class_try(h, cls);
+    return block;
 }
 
 static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
@@ -120,7 +125,9 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
         return NULL;
     size = hk_max(size, 1);
     void *block = big_try(h, size, align, zeroed);
-    return hk_likely(block != NULL) || !reclaim() ? block : big_try(h, size, align, zeroed);
+    for (unsigned tries = 0; hk_unlikely(block == NULL) && reclaim(tries); tries++)
+        block = big_try(h, size, align, zeroed);
+    return block;
 }
 
 void *heap_malloc_slow(size_t size) {

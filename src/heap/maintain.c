@@ -263,8 +263,9 @@ void heap_tick(heap_t *h) {
 
 size_t heap_relieve(void) {
     (void)tidy_all(sys_now_ms(), 0, true);
-    size_t sparse = sparse_trim();
-    return sparse + superslab_purge(SIZE_MAX);
+    size_t sparse = sparse_trim(), slots = superslab_purge(SIZE_MAX);
+    superslab_close_empty();
+    return sparse + slots;
 }
 
 size_t heap_trim_all(void) {

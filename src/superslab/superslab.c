@@ -528,6 +528,18 @@ size_t superslab_purge(size_t slot_count) {
     return total;
 }
 
+/* The bin of empty superslabs holds those with dirty slots too, which a purge has to see first. */
+void superslab_close_empty(void) {
+    hk_lock(&hk_superslab_lock);
+    for (unsigned use = 0; use < SLOTS_USES; use++)
+        for (uint32_t i = bins[use][ORDER_COUNT - 1][SLOTS], next; i != 0; i = next) {
+            next = record(i)->next;
+            if (record(i)->dirty_mask == 0)
+                close_superslab_locked(record(i));
+        }
+    hk_unlock(&hk_superslab_lock);
+}
+
 size_t superslab_dirty_low(void) {
     hk_lock(&hk_superslab_lock);
     size_t low = dirty_low;

@@ -88,6 +88,9 @@ void superslab_after_fork(void);
 /* Waits a little while slots are on their way to the kernel and back. False when there are none. */
 bool superslab_wait_purge(void);
 
+/* Returns the empty superslabs kept for reuse to the region, where a long run may need them. */
+void superslab_close_empty(void);
+
 /* Dirty bytes waiting, without a lock. */
 size_t superslab_dirty_bytes(void);
 
