@@ -10,7 +10,13 @@ enum {
     SCAN_HEAPS = 4, /* heaps looked at before a new slab is opened */
 };
 
-static unsigned bin_for(const slab_t *slab) { return (slab->free_count * (unsigned)HEAP_BINS - 1) / slab->block_count; }
+_Static_assert(HEAP_BINS == 4, "bin_for compares with three borders");
+
+/* (free_count * 4 - 1) / block_count, for partial slabs. */
+static unsigned bin_for(const slab_t *slab) {
+    unsigned count = slab->block_count, quarters = slab->free_count * 4u - 1;
+    return (quarters >= count ? 1u : 0u) + (quarters >= 2 * count ? 1u : 0u) + (quarters >= 3 * count ? 1u : 0u);
+}
 
 static slot_t *list_head(heap_t *h, const slab_t *slab) {
     return slab->list == SLAB_LIST_FULL ? &h->full : &h->partial[slab->cls][slab->bin];
@@ -185,6 +191,7 @@ static slab_t *open_locked(heap_t *h, unsigned cls) {
     if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
     bool reused = false;
+    large_cache_yield(&h->large, (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT);
     slab_t *slab = slab_open(cls, h->front.id, &reused);
     if (slab == NULL)
         return NULL;

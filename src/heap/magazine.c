@@ -26,7 +26,7 @@ enum {
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     DOUBLED_MAX = 4, /* double frees remembered for the report of one flush */
-    PREFETCH_AHEAD = 4,
+    PREFETCH_AHEAD = 8,
 };
 
 static uint64_t state_load(const bin_t *bin) { return atomic_load_explicit(&bin->state, memory_order_relaxed); }
@@ -107,20 +107,10 @@ static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, ui
         report->doubled[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
 }
 
-static void give_word_locked(slab_t *slab, unsigned word, uint64_t bits, flush_report_t *report) {
-    uint64_t doubled = slab_give(slab, word, bits);
-    if (hk_unlikely(doubled != 0))
-        note_doubled(report, slab, word, doubled);
-}
-
 /* A block of a slab that was adopted away meanwhile goes to its owner. */
 static void give_to_owner(slab_t *slab, unsigned index, flush_report_t *report) {
     if (!heap_remote_post_one(slab, index))
         note_doubled(report, slab, index / 64, UINT64_C(1) << (index % 64));
-}
-
-static bool is_own(const heap_t *h, const slab_t *slab) {
-    return atomic_load_explicit(&slab->owner, memory_order_relaxed) == h->front.id;
 }
 
 /* False when the slab that the block was of is gone: its bit was freed twice, and the slab closed in between. */
@@ -128,12 +118,27 @@ static bool is_still(const slab_t *slab, unsigned cls) {
     return atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
 }
 
+static HK_COLD void give_elsewhere(slab_t *slab, unsigned cls, void *block, flush_report_t *report) {
+    if (is_still(slab, cls))
+        give_to_owner(slab, class_block_index(&hk_classes[cls], block), report);
+    else if (report->count < DOUBLED_MAX)
+        report->doubled[report->count++] = block;
+}
+
+static unsigned give_word_locked(slab_t *slab, unsigned word, uint64_t bits, flush_report_t *report) {
+    uint64_t doubled = slab_give_word(slab, word, bits);
+    if (hk_likely(doubled == 0))
+        return 0;
+    note_doubled(report, slab, word, doubled);
+    return hk_popcount64(doubled);
+}
+
 /* Gives back the leading blocks that lie in the slab, gathered by words. Returns how many. */
 static unsigned give_slab_locked(slab_t *slab, const size_class_t *c, void **blocks, unsigned count,
                                  flush_report_t *report) {
     uintptr_t base = (uintptr_t)slab_base(slab);
     uint64_t span = c->mask, inverse = c->inverse, bits = 0;
-    unsigned word = 0, i = 0;
+    unsigned word = 0, doubled = 0, i = 0;
     for (; i < count; i++) {
         uint64_t offset = (uintptr_t)blocks[i] - base;
         if (offset > span)
@@ -142,32 +147,38 @@ static unsigned give_slab_locked(slab_t *slab, const size_class_t *c, void **blo
         uint64_t bit = UINT64_C(1) << (index % 64);
         if (index / 64 != word || hk_unlikely((bits & bit) != 0)) {
             if (bits != 0)
-                give_word_locked(slab, word, bits, report);
+                doubled += give_word_locked(slab, word, bits, report);
             bits = 0;
             word = index / 64;
         }
         bits |= bit;
     }
-    give_word_locked(slab, word, bits, report);
+    doubled += give_word_locked(slab, word, bits, report);
+    slab_count_given(slab, i - doubled);
     return i;
+}
+
+/* Records first, then the bitmaps that they point to. */
+static void prefetch_slabs(unsigned cls, uint32_t own, void **blocks, unsigned count) {
+    if (count > PREFETCH_AHEAD)
+        __builtin_prefetch(slab_of(blocks[PREFETCH_AHEAD], cls), 1);
+    if (count > PREFETCH_AHEAD / 2 && map_lookup(blocks[PREFETCH_AHEAD / 2]) == own)
+        __builtin_prefetch(slab_of(blocks[PREFETCH_AHEAD / 2], cls)->free_bits, 1);
 }
 
 static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned count, flush_report_t *report) {
     const size_class_t c = hk_classes[cls];
+    const uint32_t own = h->front.tag | cls;
     for (unsigned i = 0; i < count;) {
         slab_t *slab = slab_of(blocks[i], cls);
-        if (i + PREFETCH_AHEAD < count)
-            __builtin_prefetch(slab_of(blocks[i + PREFETCH_AHEAD], cls), 1);
-        if (hk_likely(is_still(slab, cls) && is_own(h, slab))) {
+        prefetch_slabs(cls, own, blocks + i, count - i);
+        /* As the lock is held, what the map says of the heap's own slabs stays true. */
+        if (hk_likely(map_lookup(blocks[i]) == own)) {
             i += give_slab_locked(slab, &c, blocks + i, count - i, report);
             heap_settle_locked(h, slab);
-            continue;
+        } else {
+            give_elsewhere(slab, cls, blocks[i++], report);
         }
-        if (is_still(slab, cls))
-            give_to_owner(slab, class_block_index(&c, blocks[i]), report);
-        else if (report->count < DOUBLED_MAX)
-            report->doubled[report->count++] = blocks[i];
-        i++;
     }
 }
 

@@ -23,6 +23,7 @@ enum {
     HELPER_ROUND_MS_MAX = 125,
     HELPER_ROUND_MS_MIN = 10,
     HELPER_ROUNDS_IDLE_MAX = 8,
+    HELPER_RETRY_MS = 1000, /* after the system refused a helper */
     HELPER_STOP_WAIT_MS = 1,
     HOLES_SHARE = 4, /* when this part of the heap waits in slabs in use, it is given back */
     HOLES_HASTE = 4, /* ... after this part of the delay */
@@ -35,6 +36,7 @@ static _Atomic uint32_t helper_running; /* 1 from start until the helper has dec
 static _Atomic uint32_t helper_alive;   /* cleared by the kernel when the thread is gone */
 static _Atomic uint32_t helper_stop;    /* set to make it leave; a futex it sleeps on */
 static _Atomic uint64_t next_inline_purge_ms;
+static _Atomic uint64_t helper_refused_ms; /* when the system last refused a helper; 0: never */
 
 /* Only tried: held by who is in a round. */
 static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_HELPER);
@@ -134,22 +136,32 @@ static bool wait_until_gone(void) {
     return false;
 }
 
-static HK_COLD void helper_start(void) {
+static void launch_locked(void) {
+    if (helper_stack == NULL)
+        helper_stack = sys_map(HELPER_STACK_BYTES);
+    atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
+    atomic_store_explicit(&helper_running, 1, memory_order_relaxed);
+    if (helper_stack != NULL &&
+        sys_helper_start(helper_run, NULL, helper_stack, HELPER_STACK_BYTES, &helper_alive) == 0)
+        return;
+    atomic_store_explicit(&helper_refused_ms, sys_now_ms(), memory_order_relaxed);
+    atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
+}
+
+/* False when the system refuses a helper: out of threads, or a tool that knows no such thread. */
+static HK_COLD bool helper_start(void) {
+    uint64_t refused = atomic_load_explicit(&helper_refused_ms, memory_order_relaxed);
+    if (hk_unlikely(refused != 0) && sys_now_ms() - refused < HELPER_RETRY_MS)
+        return false;
     heap_ensure_hooks();
     if (!hk_try_lock(&helper_lock))
-        return;
+        return true;
     /* The last helper's stack may still be in use: the next free tries again. */
     if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 &&
-        atomic_load_explicit(&helper_alive, memory_order_acquire) == 0) {
-        if (helper_stack == NULL)
-            helper_stack = sys_map(HELPER_STACK_BYTES);
-        atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
-        atomic_store_explicit(&helper_running, 1, memory_order_relaxed);
-        if (helper_stack == NULL ||
-            sys_helper_start(helper_run, NULL, helper_stack, HELPER_STACK_BYTES, &helper_alive) != 0)
-            atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
-    }
+        atomic_load_explicit(&helper_alive, memory_order_acquire) == 0)
+        launch_locked();
     hk_unlock(&helper_lock);
+    return true;
 }
 
 /* Without a helper, memory is given back by whoever frees some, not more often than a helper would. */
@@ -175,9 +187,7 @@ void heap_memory_freed_much(void) {
     if (purge_age_ms() == 0 && !limit_is_near())
         (void)superslab_purge(SIZE_MAX);
     /* What is left lies inside slabs. */
-    if (hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN)
-        helper_start();
-    else
+    if (HK_TSAN || hk_option(HK_OPT_BACKGROUND) == 0 || !helper_start())
         purge_inline();
 }
 

@@ -35,8 +35,8 @@ void large_tag(void *block, uint32_t owner, unsigned cls) {
     map_set((slot_t)map_slot(block), 1, owner == HK_OWNER_NONE ? HK_MAP_RUN_HEAD : map_tag(owner) | cls);
 }
 
-/* Returns the slots of a run that is in no cache any more. */
-static void run_release(slot_t first) {
+/* Returns the slots of a run that is in no cache any more; `reuse`: somebody is waiting for them. */
+static void run_release(slot_t first, bool reuse) {
     large_run_t *run = run_at(first);
     size_t count = run->slot_count;
     bool dirty = true;
@@ -46,7 +46,10 @@ static void run_release(slot_t first) {
     }
     map_set(first, (unsigned)count, 0);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
-    slots_free(first, count, dirty);
+    if (reuse && dirty)
+        slots_free_for_reuse(first, count);
+    else
+        slots_free(first, count, dirty);
 }
 
 /* The smallest cached run that fits, as an index, or LARGE_CACHE_ENTRIES. */
@@ -90,7 +93,27 @@ static void count_live(large_cache_t *cache, int64_t bytes) {
     hk_unlock(&cache->lock);
 }
 
+static slot_t take_oldest(large_cache_t *cache) {
+    slot_t first = 0;
+    hk_lock(&cache->lock);
+    if (cache->count > 0)
+        first = remove_locked(cache, 0);
+    hk_unlock(&cache->lock);
+    return first;
+}
+
+void large_cache_yield(large_cache_t *cache, size_t bytes) {
+    while (superslab_dirty_bytes() < bytes) {
+        slot_t first = take_oldest(cache);
+        if (first == 0)
+            return;
+        run_release(first, true);
+    }
+}
+
 static void *alloc_fresh(large_cache_t *cache, size_t count, size_t align_slots, bool *zeroed) {
+    if (count <= HK_SLOTS_PER_SUPERSLAB)
+        large_cache_yield(cache, count << HK_SLOT_SHIFT);
     slots_t got = slots_alloc(count, align_slots, SLOTS_SPARSE);
     if (got.first == 0)
         return NULL;
@@ -130,7 +153,7 @@ static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
     hk_add(cache->bytes, bytes);
     hk_unlock(&cache->lock);
     for (uint32_t i = 0; i < evicted_count; i++)
-        run_release(evicted[i]);
+        run_release(evicted[i], false);
 }
 
 bool large_free(large_cache_t *cache, void *block) {
@@ -147,7 +170,7 @@ bool large_free(large_cache_t *cache, void *block) {
         cache_run(cache, first, count);
     } else {
         count_live(cache, -(int64_t)(count << HK_SLOT_SHIFT));
-        run_release(first);
+        run_release(first, false);
     }
     return true;
 }
@@ -257,6 +280,6 @@ size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms) 
     size_t bytes = before - cache->bytes;
     hk_unlock(&cache->lock);
     for (uint32_t i = 0; i < count; i++)
-        run_release(out[i]);
+        run_release(out[i], false);
     return bytes;
 }

@@ -69,6 +69,10 @@ void *large_start(const void *address);
  * possible: the caller then allocates, copies and frees. `size` is above HK_MID_MAX. */
 void *large_resize(large_cache_t *cache, void *block, size_t size);
 
+/* Memory is about to grow: cached runs, the oldest first, return to the pool until `bytes` of what is resident are free
+ * there. A run that is missed later takes the new memory instead. Takes the cache's lock and those below. */
+void large_cache_yield(large_cache_t *cache, size_t bytes);
+
 /* Returns runs cached for at least `age_ms`. Returns their bytes. */
 size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms);
 

@@ -7,9 +7,9 @@ enum {
     SLAB_BLOCKS_MIN = 8,   /* fewer blocks a slab are not worth its records */
     SLAB_WASTE_SHARE = 32, /* the tail of a slab is at most this part of it */
     SLAB_ORDER_MAX = 5,    /* 32 slots, a superslab */
-    MAGAZINE_BLOCKS_MAX = 1024,
+    MAGAZINE_BLOCKS_MAX = 4096,
     MAGAZINE_BLOCKS_FIRST = 16,
-    MAGAZINE_BYTES_TINY = 128 * 1024,
+    MAGAZINE_BYTES_TINY = 256 * 1024,
     MAGAZINE_BYTES_MID = 512 * 1024,
     MAGAZINE_BYTES_LARGE = 2 * 1024 * 1024,
     MAGAZINE_BYTES_FIRST = 4096,

@@ -201,16 +201,8 @@ void *slab_take_one(slab_t *slab, block_past_t *past) {
 }
 
 uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits) {
-    uint64_t doubled = slab->free_bits[word] & bits;
-    bits ^= doubled;
-    slab->free_bits[word] |= bits;
-    slab->free_count = (uint16_t)(slab->free_count + hk_popcount64(bits));
-    unsigned words = slab_word_count(slab), first = slab->first_block / 64u;
-    unsigned passed = word >= first ? word - first : word + words - first;
-    if (passed < slab->word_hint)
-        slab->word_hint = (uint16_t)passed;
-    if (slab->age == SLAB_AGE_PURGED)
-        slab->age = SLAB_AGE_NEW;
+    uint64_t doubled = slab_give_word(slab, word, bits);
+    slab_count_given(slab, hk_popcount64(bits ^ doubled));
     return doubled;
 }
 

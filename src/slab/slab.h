@@ -118,6 +118,24 @@ void *slab_take_one(slab_t *slab, block_past_t *past);
 /* Marks the blocks `bits` of word `word` free. Returns those that were free already: double frees. */
 uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits);
 
+/* The same in two steps, for many words: `slab_give_word` for each, then `slab_count_given` with the sum of the blocks that
+ * were not free before. */
+HK_INLINE uint64_t slab_give_word(slab_t *slab, unsigned word, uint64_t bits) {
+    uint64_t before = slab->free_bits[word];
+    slab->free_bits[word] = before | bits;
+    unsigned first = slab->first_block / 64u;
+    unsigned passed = word >= first ? word - first : word + slab_word_count(slab) - first;
+    if (passed < slab->word_hint)
+        slab->word_hint = (uint16_t)passed;
+    return before & bits;
+}
+
+HK_INLINE void slab_count_given(slab_t *slab, unsigned blocks) {
+    slab->free_count = (uint16_t)(slab->free_count + blocks);
+    if (slab->age == SLAB_AGE_PURGED)
+        slab->age = SLAB_AGE_NEW;
+}
+
 /* Runs of free blocks, for who gives their pages back. `slab_next_run` finds the first run at or above block `from`: it
  * returns its first block (block_count when there is none) and puts one past its last into `*end`. `slab_take_run` takes
  * it out of free_bits; its blocks come back by slab_give or slab_post, word by word: `slab_run_bits`. */

@@ -387,11 +387,8 @@ static void purge_long_run(slot_t first, size_t count) {
     hk_count_by(purged_bytes, whole << HK_SLOT_SHIFT);
 }
 
-void slots_free(slot_t first, size_t count, bool dirty) {
+static void free_run(slot_t first, size_t count, bool dirty, bool whole_purged) {
     size_t done = 0, index, length;
-    bool whole_purged = count > SLOTS;
-    if (whole_purged && dirty)
-        purge_long_run(first, count);
     hk_lock(&hk_superslab_lock);
     while (done < count) {
         uint32_t mask = part_mask(first + (slot_t)done, count - done, &index, &length);
@@ -400,6 +397,15 @@ void slots_free(slot_t first, size_t count, bool dirty) {
     }
     hk_unlock(&hk_superslab_lock);
 }
+
+void slots_free(slot_t first, size_t count, bool dirty) {
+    bool whole_purged = count > SLOTS;
+    if (whole_purged && dirty)
+        purge_long_run(first, count);
+    free_run(first, count, dirty, whole_purged);
+}
+
+void slots_free_for_reuse(slot_t first, size_t count) { free_run(first, count, true, false); }
 
 size_t superslab_dirty_bytes(void) {
     return atomic_load_explicit(&dirty_slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;

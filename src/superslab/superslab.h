@@ -62,6 +62,9 @@ bool slots_alloc_at(slot_t first, size_t count, bool *zeroed);
 /* Gives slots back; `dirty` when their pages may be resident. */
 void slots_free(slot_t first, size_t count, bool dirty);
 
+/* The same for dirty slots that are about to be used again: they stay resident, however many. */
+void slots_free_for_reuse(slot_t first, size_t count);
+
 /* Gives the pages of about `slot_count` dirty slots back to the kernel, those first that have waited longest; clean empty
  * superslabs beyond a few go back to the region. Returns the bytes given back. */
 size_t superslab_purge(size_t slot_count);

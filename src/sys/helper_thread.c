@@ -10,6 +10,7 @@
 #include "sys/sys.h"
 #include "sys/raw_call.h"
 
+#include <errno.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -59,6 +60,29 @@ bool sys_helper_outlived_credentials(void) {
 static __attribute__((used)) void helper_main(helper_start_t *start) {
     (void)sys_call2(SYS_prctl, PR_SET_NAME, (long)"hakmem");
     start->run(start->argument);
+}
+
+/* Valgrind ends a program that makes a thread it does not know. It answers a sequence of instructions that does nothing on
+ * a processor (valgrind.h, request RUNNING_ON_VALGRIND). */
+static bool runs_under_valgrind(void) {
+    volatile uint64_t request[6] = {0x1001};
+    uint64_t answer = 0;
+#if defined(__x86_64__)
+    __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\txchgq %%rbx, %%rbx"
+                     : "+d"(answer)
+                     : "a"(request)
+                     : "cc", "memory");
+#else
+    register uint64_t x3 __asm__("x3") = answer;
+    register volatile uint64_t *x4 __asm__("x4") = request;
+    __asm__ volatile("ror x12, x12, #3\n\tror x12, x12, #13\n\tror x12, x12, #51\n\tror x12, x12, #61\n\t"
+                     "orr x10, x10, x10"
+                     : "+r"(x3)
+                     : "r"(x4)
+                     : "cc", "memory");
+    answer = x3;
+#endif
+    return answer != 0;
 }
 
 #if defined(__x86_64__)
@@ -112,6 +136,8 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
 
 int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, _Atomic uint32_t *alive) {
     /* The start record lives on the new stack, which outlives this call. */
+    if (runs_under_valgrind())
+        return ENOSYS;
     char *tls = (char *)stack + stack_size - TLS_BYTES / 2;
     helper_start_t *start = (helper_start_t *)((char *)stack + stack_size - TLS_BYTES - 64);
     start->run = run;

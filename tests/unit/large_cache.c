@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Large blocks: found by any address in them, freed once, cached for the next of about their size, and given back by
- * count, by bytes and by an injected clock.
+ * count, by bytes and by an injected clock; growth takes from the cache first.
  */
 #include "core/counters.h"
 #include "large/large.h"
@@ -27,6 +27,13 @@ static size_t hits(void) { return atomic_load(&hk_counters.large_cache_hits); }
 static size_t slots_held(void) {
     superslab_totals_t totals = superslab_totals();
     return totals.superslab_count * HK_SLOTS_PER_SUPERSLAB - totals.free_slots;
+}
+
+/* Resident slots in the pool, so that growth needs nothing from the cache. */
+static void fill_pool(void) {
+    slots_t got = slots_alloc(HK_SLOTS_PER_SUPERSLAB, 1, SLOTS_SPARSE);
+    CHECK(got.first != 0);
+    slots_free(got.first, HK_SLOTS_PER_SUPERSLAB, true);
 }
 
 static void addresses(void) {
@@ -69,6 +76,7 @@ static void cached(void) {
     CHECK(!zeroed);
     CHECK_EQ(large_size(block), HK_MIB);
     CHECK(large_free(&cache, block));
+    fill_pool();
     char *small = take(HK_MIB / 2), *larger = take(HK_MIB + 1);
     CHECK(small != block && larger != block);
     CHECK_EQ(hits(), before + 2);
@@ -119,6 +127,29 @@ static void by_age(void) {
     CHECK_EQ(cache.count, 0);
 }
 
+/* Growth takes from the cache, the oldest run first and no more than it needs; what it took stays resident. */
+static void yields(void) {
+    (void)superslab_purge(SIZE_MAX);
+    char *a = take(HK_MIB), *b = take(5 * HK_MIB), *c = take(HK_MIB);
+    memset(b, 1, 5 * HK_MIB);
+    CHECK(large_free(&cache, a) && large_free(&cache, b) && large_free(&cache, c));
+    large_cache_yield(&cache, 0);
+    CHECK_EQ(cache.count, 3);
+    large_cache_yield(&cache, HK_SLOT_SIZE);
+    CHECK_EQ(cache.count, 2);
+    CHECK_EQ(superslab_dirty_bytes(), HK_MIB);
+    large_cache_yield(&cache, HK_MIB + HK_SLOT_SIZE);
+    CHECK_EQ(cache.count, 1);
+    CHECK_EQ(superslab_dirty_bytes(), 6 * HK_MIB);
+    CHECK_EQ(*(volatile char *)b, 1);
+    CHECK(take(HK_MIB) == c);
+    large_cache_yield(&cache, 64 * HK_MIB);
+    CHECK_EQ(cache.count, 0);
+    CHECK(large_free(&cache, c));
+    (void)large_cache_trim(&cache, sys_now_ms() + 1000, 0);
+    (void)superslab_purge(SIZE_MAX);
+}
+
 int main(void) {
     start_slab();
     large_cache_init(&cache);
@@ -127,6 +158,7 @@ int main(void) {
     cached();
     bounds();
     by_age();
+    yields();
     CHECK_EQ(slots_held(), 0);
     CHECK_EQ(superslab_check(), 0);
     return CHECK_PASS;
