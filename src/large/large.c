@@ -4,14 +4,16 @@
 #include "base/bits.h"
 #include "base/relaxed.h"
 #include "core/counters.h"
+#include "core/options.h"
 #include "core/panic.h"
 #include "region/region.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
 enum {
-    FIT_SHARE = 8,      /* a cached run may be larger than asked by this part */
-    HEADROOM_SHARE = 8, /* a run that grows by moving gets this part more */
+    FIT_SHARE = 8,        /* a cached run may be larger than asked by this part */
+    HEADROOM_SHARE = 8,   /* a run that grows by moving gets this part more */
+    DENSE_SUPERSLABS = 4, /* a run of so many that a program grows and fills gets huge pages */
 };
 #define CACHE_BYTES_MAX (32 * HK_MIB)
 #define MOVE_PAGES_MIN  HK_MIB
@@ -231,7 +233,22 @@ static void release_moved(slot_t first, size_t count) {
         slots_free(first, count, false);
 }
 
-static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count) {
+/* Whether a program that grows the run fills it: a superslab's worth at three quarters of it is resident. */
+static bool is_filled(slot_t first) {
+    unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
+    size_t count = run_at(first)->slot_count;
+    if (count < DENSE_SUPERSLABS * HK_SLOTS_PER_SUPERSLAB || hk_option(HK_OPT_HUGE) == HK_HUGE_OFF)
+        return false;
+    char *from = map_slot_address(first + (slot_t)(count * 3 / 4 - HK_SLOTS_PER_SUPERSLAB));
+    if (sys_resident(from, HK_SUPERSLAB_SIZE, pages) != 0)
+        return false;
+    size_t page_count = HK_SUPERSLAB_SIZE / sys_page_size(), resident = 0;
+    for (size_t i = 0; i < page_count; i++)
+        resident += pages[i] & 1;
+    return resident * 8 >= page_count * 7;
+}
+
+static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bool filled) {
     large_run_t *run = run_at(first);
     size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
     size_t roomy = hk_min(count + count / HEADROOM_SHARE, HK_LARGE_MAX >> HK_SLOT_SHIFT);
@@ -246,6 +263,8 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count) {
         return NULL;
     }
     run_of(to)->moved = true;
+    if (filled)
+        (void)sys_advise_huge(to, large_size(to));
     count_live(cache, -(int64_t)old_size);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
     run->moved = false;
@@ -259,15 +278,22 @@ void *large_resize(large_cache_t *cache, void *block, size_t size) {
     if (count == have)
         return block;
     if (count < have) {
-        shrink(cache, first, count);
+        /* What growth took ahead stays for the next steps. */
+        if (have - count > have / HEADROOM_SHARE)
+            shrink(cache, first, count);
         return block;
     }
     if (size > HK_LARGE_MAX)
         return NULL;
-    /* A moved run stays one mapping, so that it can move again. */
-    if (!run_at(first)->moved && grow_in_place(cache, first, count))
+    bool can_move = have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN, can_stay = !run_at(first)->moved;
+    /* A moved run has a mapping of its own: it can ask for huge pages, and move again as long as it stays one. */
+    bool filled = can_move && is_filled(first);
+    void *moved = filled || (can_move && !can_stay) ? grow_by_moving(cache, first, count, filled) : NULL;
+    if (moved != NULL)
+        return moved;
+    if (can_stay && grow_in_place(cache, first, count))
         return block;
-    return have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN ? grow_by_moving(cache, first, count) : NULL;
+    return can_move && can_stay ? grow_by_moving(cache, first, count, false) : NULL;
 }
 
 size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms) {
