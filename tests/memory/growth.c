@@ -40,7 +40,7 @@ static bool system_has_huge_pages(void) {
 
 /* A buffer that is filled as it grows moves once in ten steps or so, and gets huge pages: few page faults. */
 static void fill_growing(void) {
-    enum { LIMIT = 64 * 1024 * 1024, STEPS_A_MOVE = 6, FAULTS_MAX = 9000 /* of 16,384 pages */ };
+    enum { LIMIT = 64 * 1024 * 1024, STEPS_A_MOVE = 6, FAULTS_MAX = 12000 /* of 16,384 pages */ };
     size_t size = 64, moves = 0, steps = 0;
     char *buffer = (char *)malloc(size);
     struct rusage before, after;
