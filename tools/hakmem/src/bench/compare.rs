@@ -25,7 +25,7 @@ pub fn text(a: &Results, b: &Results) -> String {
         let mean = stats::geometric_mean(&of_rows).unwrap_or(f64::NAN);
         text.push_str(&format!("  {name}: {mean:.3} over {} rows\n", of_rows.len()));
     }
-    text + &different_machines(a, b)
+    text + &only_in("A", a, b) + &only_in("B", b, a) + &different_machines(a, b)
 }
 
 fn compare_line(line: &Line, allocator: &str, before: &[f64], after: &[f64]) -> Option<(f64, Vec<String>)> {
@@ -57,6 +57,18 @@ fn compare_line(line: &Line, allocator: &str, before: &[f64], after: &[f64]) -> 
     Some((ratio, cells.to_vec()))
 }
 
+/// Rows and allocators that the other run does not have.
+fn only_in(name: &str, here: &Results, there: &Results) -> String {
+    let rows = here.rows.iter().map(|r| &r.name).filter(|n| !there.rows.iter().any(|r| r.name == **n));
+    let allocators =
+        here.allocators.iter().map(|a| &a.name).filter(|n| !there.allocators.iter().any(|a| a.name == **n));
+    let names: Vec<&str> = rows.chain(allocators).map(String::as_str).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("\nonly in {name}: {}\n", names.join(", "))
+}
+
 fn different_machines(a: &Results, b: &Results) -> String {
     let differs = |key: &&String| a.machine.get(*key) != b.machine.get(*key) && !key.starts_with("load");
     let keys: Vec<&str> = a.machine.keys().filter(differs).map(String::as_str).collect();
@@ -79,6 +91,14 @@ mod tests {
         let text = text(&sample_results(), &sample_results());
         assert!(text.contains("noise") && !text.contains("worse"), "{text}");
         assert!(text.contains("jemalloc: 1.000 over 1 rows"));
+    }
+
+    #[test]
+    fn what_only_one_run_has_is_named() {
+        let mut more = sample_results();
+        more.rows[0].name = "other".into();
+        let text = text(&sample_results(), &more);
+        assert!(text.contains("only in A: r\n") && text.contains("only in B: other\n"), "{text}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ use std::time::Duration;
 use suite::Plan;
 
 const QUICK_BUDGET: Duration = Duration::from_secs(270);
-const FULL_BUDGET: Duration = Duration::from_secs(3500);
+const FULL_BUDGET: Duration = Duration::from_secs(3300);
 
 pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     if let [a, b] = &arguments.compare[..] {
@@ -77,13 +77,15 @@ fn write_from_folder(places: &Places, arguments: &BenchArgs) -> Result<bool> {
 }
 
 fn list(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
-    for allocator in peers::choose(places, arguments, |_| true)? {
-        let state = allocator.missing.map_or(allocator.version, |reason| format!("missing: {reason}"));
-        println!("allocator {}: {state} {}", allocator.name, allocator.note);
+    let plan = plan(places, arguments)?;
+    for a in &plan.allocators {
+        let state = a.missing.as_ref().map_or(a.version.clone(), |reason| format!("missing: {reason}"));
+        println!("allocator {}: {state} {}", a.name, a.note);
     }
-    for row in rows::all() {
-        println!("row {}: {} {}", row.group, row.name, if row.quick { "(quick)" } else { "" });
+    for row in &plan.rows {
+        println!("row {}: {}; {:.0} s", row.group, row.name, plan.row_seconds(row));
     }
+    println!("{}", plan.summary());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -102,16 +104,18 @@ fn chosen_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {
     } else if arguments.quick && arguments.threads.is_empty() {
         chosen.retain(|r| r.quick);
     }
+    let says = |row: &Row, word: &String| {
+        let word = word.to_lowercase();
+        row.name.to_lowercase().contains(&word) || row.group.contains(&word)
+    };
+    if let Some(word) = arguments.rows.iter().find(|w| !chosen.iter().any(|r| says(r, w))) {
+        bail!("no row matches '{word}'; `hakmem bench --list` shows them all");
+    }
     if !arguments.rows.is_empty() {
-        chosen.retain(|r| {
-            arguments
-                .rows
-                .iter()
-                .any(|w| r.name.to_lowercase().contains(&w.to_lowercase()) || r.group.contains(w.as_str()))
-        });
+        chosen.retain(|r| arguments.rows.iter().any(|w| says(r, w)));
     }
     if chosen.is_empty() {
-        bail!("no row matches; `hakmem bench --list` shows them all");
+        bail!("no row is left; `hakmem bench --list` shows them all");
     }
     Ok(chosen)
 }
@@ -127,10 +131,13 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
         () if !arguments.rows.is_empty() => "part",
         () => "full",
     };
+    let allocators = peers::choose(places, arguments, |name| !short || in_quick(name))?;
+    let mut rows = if own { vec![program::row(&arguments.program)] } else { chosen_rows(arguments)? };
+    rows.retain(|r| allocators.iter().any(|a| r.takes_part(a)));
     Ok(Plan {
         name: name.into(),
-        rows: if own { vec![program::row(&arguments.program)] } else { chosen_rows(arguments)? },
-        allocators: peers::choose(places, arguments, |name| !short || in_quick(name))?,
+        rows,
+        allocators,
         rounds: arguments.rounds,
         budget: (!own).then_some(if short { QUICK_BUDGET } else { FULL_BUDGET }),
     })
@@ -139,20 +146,36 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
 fn measure(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
     let plan = plan(places, arguments)?;
     let scratch = Scratch::new()?;
-    let results = suite::run(plan, &Runner { places, scratch: &scratch });
+    let runner = Runner { places, scratch: &scratch };
     if !arguments.program.is_empty() {
-        print!("{}\n{}", program::text(&results), table::remarks(&results));
-        if let Some(folder) = &arguments.out {
-            save(&results, folder)?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        return measure_program(plan, &runner, arguments);
     }
-    print_tables(&results);
+    eprintln!("{}", plan.summary());
     if arguments.gate {
+        let results = suite::run(plan, &runner, |_| ());
+        print_tables(&results);
         return judge(places, arguments, &results);
     }
-    save(&results, &arguments.out.clone().unwrap_or_else(|| store::new_folder(&places.root, &results)))?;
+    let mut folder = arguments.out.clone();
+    let results = suite::run(plan, &runner, |so_far| {
+        let folder = folder.get_or_insert_with(|| store::new_folder(&places.root, so_far));
+        if let Err(error) = store::save(so_far, folder) {
+            eprintln!("hakmem: {error:#}");
+        }
+    });
+    print_tables(&results);
+    save(&results, &folder.unwrap_or_else(|| store::new_folder(&places.root, &results)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn measure_program(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result<ExitCode> {
+    let results = suite::run(plan, runner, |_| ());
+    print!("{}\n{}", program::text(&results), table::remarks(&results));
+    if let Some(folder) = &arguments.out {
+        save(&results, folder)?;
+    }
+    let ran = results.samples.iter().any(|s| s.failure.is_none());
+    Ok(if ran { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn save(results: &Results, folder: &Path) -> Result<()> {
