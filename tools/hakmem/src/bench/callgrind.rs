@@ -29,7 +29,7 @@ fn run(runner: &Runner, workload: &str, row: &Row, allocator: &Allocator, iterat
     command.arg(format!("--callgrind-out-file={}", out.display()));
     command.arg(runner.places.workloads().join(workload));
     command.args(row.arguments.iter().map(|a| a.replace("{iterations}", &iterations.to_string())));
-    command.env("LD_PRELOAD", preload.join(":")).envs(allocator.environment.iter().cloned());
+    command.env("LD_PRELOAD", preload.join(":")).envs(allocator.environment.iter().chain(&row.environment).cloned());
     let output = command.output().context("valgrind cannot be started")?;
     if output.status.code() == Some(TIMED_OUT) {
         bail!("hung: not done after {} s", row.timeout_s);

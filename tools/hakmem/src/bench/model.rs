@@ -87,7 +87,7 @@ pub struct Row {
     /// Memory that the runner touches and gives back before each round.
     pub warm_mib: usize,
     pub timeout_s: u64,
-    /// What one run takes with a usual allocator, for the plan of the time.
+    /// What one run takes, averaged over the allocators, for the plan of the time.
     #[serde(default)]
     pub takes_s: f64,
     /// A row about our own options: no peer takes part.

@@ -24,6 +24,7 @@ pub fn run(places: &Places, glibc: Allocator) -> Result<bool> {
         rows: rows::all().into_iter().filter(|r| r.name == "batch fifo 10k").map(shorter).collect(),
         allocators: vec![glibc, shim("slow"), shim("leak"), shim("crash"), shim("hang"), shim("absent"), lying],
         rounds: 5,
+        sampled: true,
         budget: None,
     };
     let scratch = Scratch::new()?;

@@ -19,8 +19,8 @@ const REPEAT_SHARE: f64 = 0.15;
 /// Of a row's expected time: what it may take at most before it goes on with fewer rounds.
 const ROW_MARGIN: f64 = 1.5;
 /// Beside the program's own time: starting it, and reading what it says.
-const OVERHEAD_S: f64 = 0.03;
-const WARMING_S_PER_GIB: f64 = 0.5;
+const OVERHEAD_S: f64 = 0.005;
+const WARMING_S_PER_GIB: f64 = 0.4;
 
 /// Stands for no limit where a sum is needed.
 const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -30,6 +30,8 @@ pub struct Plan {
     pub rows: Vec<Row>,
     pub allocators: Vec<Allocator>,
     pub rounds: u32,
+    /// With a round that looks at memory while the programs run.
+    pub sampled: bool,
     /// Time the whole run may take; a row that no longer fits gets fewer rounds, or is skipped with that reason.
     pub budget: Option<Duration>,
 }
@@ -72,9 +74,18 @@ pub fn run(plan: Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> R
 impl Plan {
     /// Seconds that a row is expected to take, all rounds of all allocators and the warming of memory between them.
     pub fn row_seconds(&self, row: &Row) -> f64 {
-        let rounds = rounds(row, self.rounds).count() as f64;
+        let rounds = self.rounds_of(row).count() as f64;
         let runs = self.allocators.iter().filter(|a| a.missing.is_none() && row.takes_part(a)).count() as f64;
         rounds * (runs * (row.takes_s + OVERHEAD_S) + row.warm_mib as f64 / 1024.0 * WARMING_S_PER_GIB)
+    }
+
+    /// Round 0 samples memory. Instructions need one round only; long rows are sampled as they run, or not at all.
+    fn rounds_of(&self, row: &Row) -> std::ops::RangeInclusive<u32> {
+        match (&row.target, row.most_rounds) {
+            (Target::Callgrind(_), _) => 1..=1,
+            (_, Some(most)) => 1..=self.rounds.min(most),
+            (_, None) => u32::from(!self.sampled)..=self.rounds,
+        }
     }
 
     pub fn seconds(&self) -> f64 {
@@ -90,15 +101,6 @@ impl Plan {
             self.rounds,
             (self.seconds() / 60.0).ceil()
         )
-    }
-}
-
-/// Round 0 samples memory. Instructions need one round only; long rows are sampled as they run, or not at all.
-fn rounds(row: &Row, wanted: u32) -> std::ops::RangeInclusive<u32> {
-    match (&row.target, row.most_rounds) {
-        (Target::Callgrind(_), _) => 1..=1,
-        (_, Some(most)) => 1..=wanted.min(most),
-        (_, None) => 0..=wanted,
     }
 }
 
@@ -156,7 +158,7 @@ impl<'a> RowRun<'a> {
     /// An allocator that failed is not asked again.
     fn run(&mut self, results: &mut Results) {
         let mut active = self.who_takes_part(results);
-        for round in rounds(self.row, self.plan.rounds) {
+        for round in self.plan.rounds_of(self.row) {
             if round > FEWEST_ROUNDS && self.deadline.is_some_and(|d| Instant::now() > d) {
                 results.skipped.push((self.row.name.clone(), format!("only {} rounds: out of time", round - 1)));
                 return;
@@ -245,7 +247,7 @@ mod tests {
 
     fn plan(rows: Vec<Row>, rounds: u32, allocators: usize) -> Plan {
         let allocators = (0..allocators).map(|i| Allocator { name: format!("a{i}"), ..Allocator::default() }).collect();
-        Plan { name: "test".into(), rows, allocators, rounds, budget: None }
+        Plan { name: "test".into(), rows, allocators, rounds, sampled: true, budget: None }
     }
 
     #[test]
