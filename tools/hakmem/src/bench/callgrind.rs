@@ -36,8 +36,7 @@ fn run(runner: &Runner, workload: &str, row: &Row, allocator: &Allocator, iterat
     }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let last = said.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("it said nothing").to_string();
-        bail!("callgrind: {last}");
+        bail!("callgrind: {}{}", output.status, super::run::last_words(&said));
     }
     check_proof(&String::from_utf8_lossy(&output.stderr), allocator)?;
     total(&std::fs::read_to_string(&out).context("callgrind wrote nothing")?).context("callgrind gave no total")

@@ -139,11 +139,11 @@ impl Runner<'_> {
             anyhow::bail!("hung: not done after {timeout_s} s");
         }
         let said = self.read("stderr");
-        let last = said.lines().rfind(|l| !l.starts_with("allocator-proof") && !l.trim().is_empty()).unwrap_or("");
+        let last = last_words(&said);
         if of("signal") > 0 {
-            anyhow::bail!("crashed by signal {}: {last}", of("signal"));
+            anyhow::bail!("crashed by signal {}{last}", of("signal"));
         }
-        anyhow::ensure!(of("exit") == 0, "ended with status {}: {last}", of("exit"));
+        anyhow::ensure!(of("exit") == 0, "ended with status {}{last}", of("exit"));
         Ok(())
     }
 
@@ -152,7 +152,8 @@ impl Runner<'_> {
         let library = allocator.preload.first().context("no library to prove")?;
         let first = proofs.first().context("no proof of the allocator: is the program linked statically?")?;
         for proof in &proofs {
-            proof.check(library).map_err(anyhow::Error::msg)?;
+            let said = || loader_words(&self.read("stderr"));
+            proof.check(library).map_err(|e| anyhow::Error::msg(e + &said()))?;
         }
         Ok(first.shown())
     }
@@ -187,6 +188,18 @@ impl Runner<'_> {
         drop(writer);
         watch(child, &mut File::from(reader), Duration::from_secs(timeout_s), sampled)
     }
+}
+
+/// ": " and the last line that a failed program wrote, if it wrote one.
+pub fn last_words(said: &str) -> String {
+    let last = said.lines().rfind(|l| !l.starts_with("allocator-proof") && !l.trim().is_empty());
+    last.map_or(String::new(), |l| format!(": {l}"))
+}
+
+/// What the dynamic loader says of a library that it cannot preload.
+fn loader_words(said: &str) -> String {
+    let words = said.lines().find(|l| l.contains("cannot be preloaded"));
+    words.map_or(String::new(), |l| format!(": {l}"))
 }
 
 /// Looking at a program's memory costs it time, so a round of its own is for that, unless the row times nothing.
@@ -338,6 +351,13 @@ mod tests {
             unsafe { libc::kill(pid.parse().unwrap(), libc::SIGKILL) };
         }
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn last_words_are_reported() {
+        assert_eq!(last_words("a\nwhy\n\nallocator-proof: malloc=x\n"), ": why");
+        assert_eq!(last_words("allocator-proof: malloc=x\n"), "");
+        assert_eq!(loader_words("ld.so: object 'x' cannot be preloaded\n"), ": ld.so: object 'x' cannot be preloaded");
     }
 
     #[test]
