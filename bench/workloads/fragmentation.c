@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
     size_t base_kib;
-    uint64_t elapsed_ns;
+    uint64_t begin_ns, elapsed_ns;
     double second, last, worst, sum, transition;
 } figures;
 
@@ -68,7 +68,7 @@ static size_t drop(heap *h, size_t at) {
 }
 
 static double ratio_now(const heap *h, const figures *f) {
-    return (double)(bench_rss_kib() - f->base_kib) * 1024 / (double)h->live;
+    return (double)bench_sample_rss(f->begin_ns, f->base_kib) * 1024 / (double)h->live;
 }
 
 static void fill_from_nothing(heap *h, figures *f) {
@@ -135,10 +135,11 @@ int main(int argc, char **argv) {
     if (phases < 2)
         bench_fail("fragmentation needs at least 2 phases");
     bench_begin();
+    bench_print_quietly();
     h.capacity = h.target / 20;
     h.block = bench_map(h.capacity * sizeof *h.block);
     h.size = bench_map(h.capacity * sizeof *h.size);
-    figures f = {.base_kib = bench_rss_kib()};
+    figures f = {.base_kib = bench_rss_kib(), .begin_ns = bench_now_ns()};
     for (size_t phase = 0; phase < phases; phase++) {
         run_phase(&h, &f, MIXES[phase % (sizeof MIXES / sizeof *MIXES)]);
         note(&f, phase, ratio_now(&h, &f));

@@ -6,7 +6,15 @@
 // One operation is one block replaced.
 #include "common.h"
 
-enum { KEEP_ONE_IN = 32, SMALLEST = 32, LARGEST = 512, MEAN = (SMALLEST + LARGEST) / 2, SAMPLES = 8, REST_MS = 3000 };
+enum {
+    KEEP_ONE_IN = 32,
+    SMALLEST = 32,
+    LARGEST = 512,
+    MEAN = (SMALLEST + LARGEST) / 2,
+    SAMPLES = 8,
+    REST_MS = 3000,
+    SAMPLE_MS = 250
+};
 
 typedef struct {
     void **block;
@@ -50,8 +58,13 @@ static uint64_t serve(server *s, size_t until_kept) {
     return bench_now_ns() - begin;
 }
 
-static double ratio(size_t base_kib, size_t bytes) {
-    return (double)(bench_rss_kib() - base_kib) * 1024 / (double)bytes;
+typedef struct {
+    uint64_t begin_ns;
+    size_t base_kib;
+} origin;
+
+static double ratio(const origin *from, size_t bytes) {
+    return (double)bench_sample_rss(from->begin_ns, from->base_kib) * 1024 / (double)bytes;
 }
 
 int main(int argc, char **argv) {
@@ -59,29 +72,33 @@ int main(int argc, char **argv) {
     server s = {.slots = bench_arg(argc, argv, 2, 16) * MIB / MEAN};
     s.rng = bench_rng_make(bench_arg(argc, argv, 3, 42));
     bench_begin();
+    bench_print_quietly();
     s.block = bench_map(s.slots * sizeof *s.block);
     s.size = bench_map(s.slots * sizeof *s.size);
-    size_t base = bench_rss_kib();
+    origin from = {bench_now_ns(), bench_rss_kib()};
     for (size_t i = 0; i < s.slots; i++)
         put(&s, i);
     uint64_t elapsed = 0;
     double sum = 0, worst = 0;
     for (size_t i = 1; i <= SAMPLES; i++) {
         elapsed += serve(&s, target * i / SAMPLES);
-        double now = ratio(base, s.kept_bytes + s.set_bytes);
+        double now = ratio(&from, s.kept_bytes + s.set_bytes);
         sum += now;
         worst = now > worst ? now : worst;
     }
     for (size_t i = 0; i < s.slots; i++)
         free(s.block[i]);
-    double freed = ratio(base, s.kept_bytes);
-    bench_sleep_ms(REST_MS);
+    double freed = ratio(&from, s.kept_bytes), rested = freed;
+    for (unsigned slept = 0; slept < REST_MS; slept += SAMPLE_MS) {
+        bench_sleep_ms(SAMPLE_MS);
+        rested = ratio(&from, s.kept_bytes);
+    }
     bench_open_result();
     bench_speed_fields((double)s.operations, elapsed);
     bench_field("ratio_running", sum / SAMPLES);
     bench_field("ratio_worst", worst);
     bench_field("ratio_freed", freed);
-    bench_field("ratio_rested", ratio(base, s.kept_bytes));
+    bench_field("ratio_rested", rested);
     bench_close_result();
     return 0;
 }
