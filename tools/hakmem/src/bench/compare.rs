@@ -2,7 +2,7 @@
 //! `--compare A B`: two result folders, row by row, and which differences are real.
 
 use super::figures::{short, Line};
-use super::model::Results;
+use super::model::{Results, Row};
 use super::stats::{self, Verdict};
 use super::table::align;
 
@@ -10,7 +10,7 @@ pub fn text(a: &Results, b: &Results) -> String {
     let mut rows =
         vec![["row", "unit", "allocator", "A", "B", "B/A cost", "95 %", "verdict"].map(String::from).to_vec()];
     let mut ratios: std::collections::BTreeMap<&str, Vec<f64>> = Default::default();
-    for line in Line::all(a) {
+    for line in Line::all(a).into_iter().filter(|l| same_load(l.row, b)) {
         for allocator in &a.allocators {
             let values = |r: &Results| r.values(&line.row.name, line.metric, &allocator.name);
             let (before, after) = (values(a), values(b));
@@ -25,7 +25,24 @@ pub fn text(a: &Results, b: &Results) -> String {
         let mean = stats::geometric_mean(&of_rows).unwrap_or(f64::NAN);
         text.push_str(&format!("  {name}: {mean:.3} over {} rows\n", of_rows.len()));
     }
-    text + &only_in("A", a, b) + &only_in("B", b, a) + &different_machines(a, b)
+    text + &other_loads(a, b) + &only_in("A", a, b) + &only_in("B", b, a) + &different_machines(a, b)
+}
+
+fn same_load(row: &Row, there: &Results) -> bool {
+    there.rows.iter().any(|r| r.name == row.name && r.arguments == row.arguments && r.environment == row.environment)
+}
+
+/// Rows that changed under their name, which is nothing to compare.
+fn other_loads(a: &Results, b: &Results) -> String {
+    let changed = a.rows.iter().filter(|r| b.rows.iter().any(|o| o.name == r.name) && !same_load(r, b));
+    listed("not compared, other arguments", changed.map(|r| r.name.as_str()).collect())
+}
+
+fn listed(what: &str, names: Vec<&str>) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("\n{what}: {}\n", names.join("; "))
 }
 
 fn compare_line(line: &Line, allocator: &str, before: &[f64], after: &[f64]) -> Option<(f64, Vec<String>)> {
@@ -62,11 +79,7 @@ fn only_in(name: &str, here: &Results, there: &Results) -> String {
     let rows = here.rows.iter().map(|r| &r.name).filter(|n| !there.rows.iter().any(|r| r.name == **n));
     let allocators =
         here.allocators.iter().map(|a| &a.name).filter(|n| !there.allocators.iter().any(|a| a.name == **n));
-    let names: Vec<&str> = rows.chain(allocators).map(String::as_str).collect();
-    if names.is_empty() {
-        return String::new();
-    }
-    format!("\nonly in {name}: {}\n", names.join(", "))
+    listed(&format!("only in {name}"), rows.chain(allocators).map(String::as_str).collect())
 }
 
 fn different_machines(a: &Results, b: &Results) -> String {
@@ -99,6 +112,14 @@ mod tests {
         more.rows[0].name = "other".into();
         let text = text(&sample_results(), &more);
         assert!(text.contains("only in A: r\n") && text.contains("only in B: other\n"), "{text}");
+    }
+
+    #[test]
+    fn rows_with_other_arguments_are_not_compared() {
+        let mut other = sample_results();
+        other.rows[0].arguments = vec!["2".into()];
+        let text = text(&sample_results(), &other);
+        assert!(text.contains("other arguments: r\n") && !text.contains("jemalloc:"), "{text}");
     }
 
     #[test]

@@ -60,6 +60,7 @@ impl<'a> Line<'a> {
     pub fn cells(&self, results: &Results) -> Vec<Cell> {
         let costs: Vec<Vec<f64>> = results.allocators.iter().map(|a| self.costs(results, &a.name)).collect();
         let medians: Vec<Option<f64>> = costs.iter().map(|c| stats::median(c)).collect();
+        let rivals = medians.iter().flatten().count() > 1;
         let best = (0..costs.len())
             .filter(|i| medians[*i].is_some())
             .min_by(|a, b| medians[*a].partial_cmp(&medians[*b]).unwrap_or(std::cmp::Ordering::Equal));
@@ -67,9 +68,10 @@ impl<'a> Line<'a> {
             allocator: allocator.name.clone(),
             summary: Summary::of(&results.values(&self.row.name, self.metric, &allocator.name)),
             ratio: best.and_then(|b| Some(medians[i]? / medians[b]?)).filter(|r| r.is_finite()),
-            best: best.is_some_and(|b| {
-                medians[i].is_some() && (i == b || stats::compare(&costs[i], &costs[b]) == Verdict::Noise)
-            }),
+            best: rivals
+                && best.is_some_and(|b| {
+                    medians[i].is_some() && (i == b || stats::compare(&costs[i], &costs[b]) == Verdict::Noise)
+                }),
             failure: medians[i].is_none().then(|| results.failure(&self.row.name, &allocator.name)).flatten(),
             busy: self.metric.kind.depends_on_load() && results.mostly_busy(&self.row.name, &allocator.name),
         };

@@ -28,7 +28,7 @@ pub fn run(places: &Places, glibc: Allocator) -> Result<bool> {
         budget: None,
     };
     let scratch = Scratch::new()?;
-    let results = suite::run(plan, &Runner { places, scratch: &scratch }, |_| ());
+    let results = suite::run(&plan, &Runner { places, scratch: &scratch }, |_| ());
     let checks = check(&results);
     for (what, seen) in &checks {
         println!("{} {what}", if *seen { "ok  " } else { "FAIL" });

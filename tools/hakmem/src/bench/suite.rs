@@ -37,7 +37,7 @@ pub struct Plan {
 }
 
 /// `finished` sees the results after every row, so that an interrupted run is not lost.
-pub fn run(plan: Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> Results {
+pub fn run(plan: &Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> Results {
     let machine = machine::fingerprint();
     let mut results = Results {
         suite: plan.name.clone(),
@@ -49,7 +49,7 @@ pub fn run(plan: Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> R
         ..Results::default()
     };
     let begin = Instant::now();
-    let bar = progress_bar(&plan);
+    let bar = progress_bar(plan);
     let mut patience = plan.budget.unwrap_or(UNLIMITED).div_f64(1.0 / REPEAT_SHARE);
     for (index, row) in plan.rows.iter().enumerate() {
         let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
@@ -57,8 +57,8 @@ pub fn run(plan: Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> R
         if let Some(reason) = reason {
             results.skipped.push((row.name.clone(), reason));
         } else {
-            let deadline = left.map(|l| Instant::now() + row_share(l, &plan, index));
-            let mut turn = RowRun { row, plan: &plan, runner, bar: &bar, deadline, patience };
+            let deadline = left.map(|l| Instant::now() + row_share(l, plan, index));
+            let mut turn = RowRun { row, plan, runner, bar: &bar, deadline, patience };
             turn.run(&mut results);
             patience = turn.patience;
         }
