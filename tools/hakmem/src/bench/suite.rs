@@ -50,13 +50,14 @@ pub fn run(plan: &Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> 
     };
     let begin = Instant::now();
     let bar = progress_bar(plan);
-    let mut patience = plan.budget.unwrap_or(UNLIMITED).div_f64(1.0 / REPEAT_SHARE);
+    let mut patience = Duration::ZERO;
     for (index, row) in plan.rows.iter().enumerate() {
         let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
         let reason = cannot_run(row).or_else(|| left.is_some_and(|l| l.is_zero()).then(|| "out of time".to_string()));
         if let Some(reason) = reason {
             results.skipped.push((row.name.clone(), reason));
         } else {
+            patience += plan.patience(row);
             let deadline = left.map(|l| Instant::now() + row_share(l, plan, index));
             let mut turn = RowRun { row, plan, runner, bar: &bar, deadline, patience };
             turn.run(&mut results);
@@ -90,6 +91,13 @@ impl Plan {
 
     pub fn seconds(&self) -> f64 {
         self.rows.iter().map(|r| self.row_seconds(r)).sum()
+    }
+
+    /// Time for repeating what was disturbed: each row's share, so that the first ones do not use it up.
+    fn patience(&self, row: &Row) -> Duration {
+        let Some(budget) = self.budget else { return UNLIMITED };
+        let most = budget.as_secs_f64() * REPEAT_SHARE / self.seconds().max(1.0);
+        Duration::from_secs_f64(self.row_seconds(row) * most.min(1.0))
     }
 
     pub fn summary(&self) -> String {
@@ -257,6 +265,7 @@ mod tests {
         (rows[0].takes_s, rows[1].takes_s) = (1.0 - OVERHEAD_S, 3.0 - OVERHEAD_S);
         let plan = plan(rows, 5, 2);
         assert_eq!(plan.seconds().round(), 48.0);
+        assert_eq!(plan.patience(&plan.rows[0]), UNLIMITED);
         let share = row_share(Duration::from_secs(80), &plan, 0).as_secs_f64();
         assert!((share - 80.0 * 0.25 * ROW_MARGIN).abs() < 1e-6, "{share}");
         assert_eq!(row_share(Duration::from_secs(60), &plan, 1), Duration::from_secs(60));
