@@ -68,7 +68,7 @@ build_rpmalloc() {
         -I"$dir" -shared "$dir/rpmalloc.c" -o "$out/librpmalloc.so" -lpthread -ldl
 }
 
-rpmalloc_version() { sed -n '1s/:.*//;1p' "$src/rpmalloc-sys/rpmalloc/CHANGELOG"; }
+rpmalloc_version() { sed -n '1s/:.*//;1p' "$src/rpmalloc-sys/rpmalloc/CHANGELOG" | tr -d '\r'; }
 
 # The list of files is the crate's own; its two bridge files serve Rust only, tcmalloc.cc takes their place.
 tcmalloc_files() {

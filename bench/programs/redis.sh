@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A Redis job of the benchmark suite: set, get and lpush against a server that runs under the allocator of
 # HAKMEM_BENCH_PRELOAD, through a socket in HAKMEM_BENCH_SCRATCH. Reports requests per second, the server's peak, and its
-# resident memory two seconds after everything was deleted.
+# resident memory 1.5 s after everything was deleted.
 set -u
 socket=$HAKMEM_BENCH_SCRATCH/redis.sock
 rm -f "$socket"
@@ -30,7 +30,7 @@ rates=$(redis-benchmark -s "$socket" -t set,get,lpush -n 150000 -r 100000 -d 200
 [ -n "$rates" ] || { echo "redis-benchmark failed" >&2; exit 1; }
 peak=$(status_kib VmHWM)
 redis-cli -s "$socket" flushall >/dev/null
-sleep 2
+sleep 1.5
 after=$(status_kib VmRSS)
 redis-cli -s "$socket" shutdown nosave >/dev/null 2>&1
 wait $server 2>/dev/null

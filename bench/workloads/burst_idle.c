@@ -87,8 +87,7 @@ static size_t live_bytes(const block *blocks, size_t count) {
 }
 
 int main(int argc, char **argv) {
-    static char buffer[1 << 16];
-    setvbuf(stdout, buffer, _IOFBF, sizeof buffer); // printing must not wake the allocator
+    bench_print_quietly(); // it must not wake the allocator
     size_t target = bench_arg(argc, argv, 1, 200) * MIB;
     int scattered = strcmp(bench_word(argc, argv, 2, "all"), "scattered") == 0;
     size_t seconds = bench_arg(argc, argv, 3, 5);

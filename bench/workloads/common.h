@@ -123,6 +123,19 @@ static inline size_t bench_smaps_kib(const char *key) {
 
 static inline size_t bench_rss_kib(void) { return bench_smaps_kib("\nRss:"); }
 
+// Lets stdout print without a buffer from malloc: for workloads that print while they are measured.
+static inline void bench_print_quietly(void) {
+    static char buffer[1 << 16];
+    setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+}
+
+// Resident KiB above `base`, also printed as a point of the series "series: t_ms rss_kib".
+static inline size_t bench_sample_rss(uint64_t begin_ns, size_t base) {
+    size_t rss = bench_rss_kib(), kib = rss > base ? rss - base : 0;
+    printf("series: %.0f %zu\n", (double)(bench_now_ns() - begin_ns) / 1e6, kib);
+    return kib;
+}
+
 // ---- arguments ----
 
 static inline size_t bench_arg(int argc, char **argv, int index, size_t fallback) {

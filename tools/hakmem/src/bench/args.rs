@@ -54,11 +54,11 @@ pub struct BenchArgs {
     #[arg(long, requires = "gate")]
     pub update_baseline: bool,
 
-    /// Check the suite itself with a slowed, a leaking and a crashing allocator
+    /// Check the suite itself with allocators that are slowed, leak, crash or hang
     #[arg(long)]
     pub self_test: bool,
 
-    /// List rows and allocators and stop
+    /// List allocators, rows and the time that these flags would take, and stop
     #[arg(long)]
     pub list: bool,
 

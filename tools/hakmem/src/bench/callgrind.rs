@@ -10,6 +10,8 @@ use std::process::Command;
 
 const SHORT: u64 = 20_000;
 const LONG: u64 = 120_000;
+/// What timeout(1) ends with.
+const TIMED_OUT: i32 = 124;
 
 /// `{iterations}` in the row's arguments is the count.
 pub fn count(runner: &Runner, workload: &str, row: &Row, allocator: &Allocator) -> Result<BTreeMap<String, f64>> {
@@ -27,12 +29,14 @@ fn run(runner: &Runner, workload: &str, row: &Row, allocator: &Allocator, iterat
     command.arg(format!("--callgrind-out-file={}", out.display()));
     command.arg(runner.places.workloads().join(workload));
     command.args(row.arguments.iter().map(|a| a.replace("{iterations}", &iterations.to_string())));
-    command.env("LD_PRELOAD", preload.join(":")).envs(allocator.environment.iter().cloned());
+    command.env("LD_PRELOAD", preload.join(":")).envs(allocator.environment.iter().chain(&row.environment).cloned());
     let output = command.output().context("valgrind cannot be started")?;
+    if output.status.code() == Some(TIMED_OUT) {
+        bail!("hung: not done after {} s", row.timeout_s);
+    }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let last = said.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("it said nothing").to_string();
-        bail!("callgrind: {last}");
+        bail!("callgrind: {}{}", output.status, super::run::last_words(&said));
     }
     check_proof(&String::from_utf8_lossy(&output.stderr), allocator)?;
     total(&std::fs::read_to_string(&out).context("callgrind wrote nothing")?).context("callgrind gave no total")

@@ -142,21 +142,18 @@ fn overview(results: &Results) -> Option<Chart> {
     Some(Chart { name: "overview".into(), title: title.into(), svg: svg.finish() })
 }
 
-/// One chart for each row whose program prints its own series.
+/// One chart for each row that is about memory over time, and for each real program.
 fn memory_over_time(results: &Results) -> Vec<Chart> {
-    let rows = results
-        .rows
-        .iter()
-        .filter(|r| r.group == "memory over time" && r.name.contains("idle") && r.name.contains("burst"));
+    let rows = results.rows.iter().filter(|r| ["memory over time", "real programs"].contains(&r.group.as_str()));
     let chart = |row: &super::model::Row| {
         let curve = |name: &str| {
             let mut of_row =
                 results.samples.iter().filter(|s| s.row == row.name && s.allocator == name && s.failure.is_none());
-            let sample = of_row.find(|s| s.round == 1 && !s.series.is_empty())?;
+            let sample = of_row.find(|s| s.round <= 1 && s.series.len() > 1)?;
             Some((name.to_string(), sample.series.iter().map(|(ms, kib)| (ms / 1e3, kib / 1024.0)).collect()))
         };
         let curves: Vec<(String, Vec<(f64, f64)>)> = results.allocators.iter().filter_map(|a| curve(&a.name)).collect();
-        let title = format!("{}: resident memory, MiB over seconds after freeing", row.name);
+        let title = format!("{}: resident memory, MiB over seconds", row.name);
         let name = super::curves::file_name(&format!("rss {}", row.name));
         (!curves.is_empty()).then(|| Chart { name, svg: super::curves::plot(results, &title, &curves, false), title })
     };

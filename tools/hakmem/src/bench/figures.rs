@@ -19,12 +19,26 @@ pub struct Cell {
     /// The best, or not to be told from it.
     pub best: bool,
     pub failure: Option<String>,
+    /// Most of its runs shared the machine with other work.
+    pub busy: bool,
 }
 
 impl<'a> Line<'a> {
     pub fn all(results: &'a Results) -> Vec<Line<'a>> {
         let of_row = |row: &'a Row| row.metrics.iter().map(move |metric| Line { row, metric });
-        results.rows.iter().flat_map(of_row).filter(|l| l.has_values(results)).collect()
+        results
+            .rows
+            .iter()
+            .flat_map(of_row)
+            .filter(|l| l.has_values(results) || l.stands_for_lost_row(results))
+            .collect()
+    }
+
+    /// A row that nobody could run keeps one line, so that it is seen.
+    fn stands_for_lost_row(&self, results: &Results) -> bool {
+        let of_row = |metric: &'a Metric| Line { row: self.row, metric };
+        self.row.metrics.first().is_some_and(|m| std::ptr::eq(m, self.metric))
+            && !self.row.metrics.iter().any(|m| of_row(m).has_values(results))
     }
 
     fn has_values(&self, results: &Results) -> bool {
@@ -46,6 +60,7 @@ impl<'a> Line<'a> {
     pub fn cells(&self, results: &Results) -> Vec<Cell> {
         let costs: Vec<Vec<f64>> = results.allocators.iter().map(|a| self.costs(results, &a.name)).collect();
         let medians: Vec<Option<f64>> = costs.iter().map(|c| stats::median(c)).collect();
+        let rivals = medians.iter().flatten().count() > 1;
         let best = (0..costs.len())
             .filter(|i| medians[*i].is_some())
             .min_by(|a, b| medians[*a].partial_cmp(&medians[*b]).unwrap_or(std::cmp::Ordering::Equal));
@@ -53,10 +68,12 @@ impl<'a> Line<'a> {
             allocator: allocator.name.clone(),
             summary: Summary::of(&results.values(&self.row.name, self.metric, &allocator.name)),
             ratio: best.and_then(|b| Some(medians[i]? / medians[b]?)).filter(|r| r.is_finite()),
-            best: best.is_some_and(|b| {
-                medians[i].is_some() && (i == b || stats::compare(&costs[i], &costs[b]) == Verdict::Noise)
-            }),
+            best: rivals
+                && best.is_some_and(|b| {
+                    medians[i].is_some() && (i == b || stats::compare(&costs[i], &costs[b]) == Verdict::Noise)
+                }),
             failure: medians[i].is_none().then(|| results.failure(&self.row.name, &allocator.name)).flatten(),
+            busy: self.metric.kind.depends_on_load() && results.mostly_busy(&self.row.name, &allocator.name),
         };
         results.allocators.iter().enumerate().map(cell).collect()
     }
@@ -125,6 +142,8 @@ mod tests {
             gate: true,
             warm_mib: 0,
             timeout_s: 1,
+            takes_s: 0.0,
+            only_ours: false,
             most_rounds: None,
             thread_argument: None,
         };

@@ -50,6 +50,14 @@ pub fn save(path: &Path, results: &Results) -> Result<()> {
     std::fs::write(path, serde_json::to_string_pretty(&baseline)? + "\n").context("cannot write bench/baseline.json")
 }
 
+/// Of two measurements the better one: noise makes a row slower, hardly ever faster.
+pub fn better_of(mut a: BTreeMap<String, f64>, b: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    for (row, ratio) in b {
+        a.entry(row).and_modify(|r| *r = r.min(ratio)).or_insert(ratio);
+    }
+    a
+}
+
 /// The table, and the rows that fell behind.
 pub fn judge(baseline: &Baseline, now: &BTreeMap<String, f64>) -> (String, Vec<String>) {
     let mut rows = vec![["row", "on record", "now", "verdict"].map(String::from).to_vec()];
@@ -87,6 +95,14 @@ mod tests {
     fn beyond_ten_percent_fails() {
         let now = ratios(&sample_results());
         assert_eq!(judge(&baseline(now["r"] / 1.11), &now).1, vec!["r".to_string()]);
+    }
+
+    #[test]
+    fn the_better_of_two_measurements_counts() {
+        let of = |ratio: f64| BTreeMap::from([("r".to_string(), ratio)]);
+        assert_eq!(better_of(of(1.2), of(1.0)), of(1.0));
+        assert_eq!(better_of(of(1.0), of(1.2)), of(1.0));
+        assert_eq!(better_of(BTreeMap::new(), of(1.2)), of(1.2));
     }
 
     #[test]

@@ -30,13 +30,14 @@ use args::BenchArgs;
 use model::{Kind, Results, Row, FAST_PEERS, OURS};
 use places::Places;
 use run::{Runner, Scratch};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use suite::Plan;
 
-const QUICK_BUDGET: Duration = Duration::from_secs(270);
-const FULL_BUDGET: Duration = Duration::from_secs(3500);
+const QUICK_BUDGET: Duration = Duration::from_secs(280);
+const FULL_BUDGET: Duration = Duration::from_secs(3300);
 
 pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     if let [a, b] = &arguments.compare[..] {
@@ -77,13 +78,15 @@ fn write_from_folder(places: &Places, arguments: &BenchArgs) -> Result<bool> {
 }
 
 fn list(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
-    for allocator in peers::choose(places, arguments, |_| true)? {
-        let state = allocator.missing.map_or(allocator.version, |reason| format!("missing: {reason}"));
-        println!("allocator {}: {state} {}", allocator.name, allocator.note);
+    let plan = plan(places, arguments)?;
+    for a in &plan.allocators {
+        let state = a.missing.as_ref().map_or(a.version.clone(), |reason| format!("missing: {reason}"));
+        println!("allocator {}: {state} {}", a.name, a.note);
     }
-    for row in rows::all() {
-        println!("row {}: {} {}", row.group, row.name, if row.quick { "(quick)" } else { "" });
+    for row in &plan.rows {
+        println!("row {}: {}; {:.0} s", row.group, row.name, plan.row_seconds(row));
     }
+    println!("{}", plan.summary());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -102,16 +105,18 @@ fn chosen_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {
     } else if arguments.quick && arguments.threads.is_empty() {
         chosen.retain(|r| r.quick);
     }
+    let says = |row: &Row, word: &String| {
+        let word = word.to_lowercase();
+        row.name.to_lowercase().contains(&word) || row.group.contains(&word)
+    };
+    if let Some(word) = arguments.rows.iter().find(|w| !chosen.iter().any(|r| says(r, w))) {
+        bail!("no row matches '{word}'; `hakmem bench --list` shows them all");
+    }
     if !arguments.rows.is_empty() {
-        chosen.retain(|r| {
-            arguments
-                .rows
-                .iter()
-                .any(|w| r.name.to_lowercase().contains(&w.to_lowercase()) || r.group.contains(w.as_str()))
-        });
+        chosen.retain(|r| arguments.rows.iter().any(|w| says(r, w)));
     }
     if chosen.is_empty() {
-        bail!("no row matches; `hakmem bench --list` shows them all");
+        bail!("no row is left; `hakmem bench --list` shows them all");
     }
     Ok(chosen)
 }
@@ -127,11 +132,15 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
         () if !arguments.rows.is_empty() => "part",
         () => "full",
     };
+    let allocators = peers::choose(places, arguments, |name| !short || in_quick(name))?;
+    let mut rows = if own { vec![program::row(&arguments.program)] } else { chosen_rows(arguments)? };
+    rows.retain(|r| allocators.iter().any(|a| r.takes_part(a)));
     Ok(Plan {
         name: name.into(),
-        rows: if own { vec![program::row(&arguments.program)] } else { chosen_rows(arguments)? },
-        allocators: peers::choose(places, arguments, |name| !short || in_quick(name))?,
+        rows,
+        allocators,
         rounds: arguments.rounds,
+        sampled: !short,
         budget: (!own).then_some(if short { QUICK_BUDGET } else { FULL_BUDGET }),
     })
 }
@@ -139,20 +148,34 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
 fn measure(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
     let plan = plan(places, arguments)?;
     let scratch = Scratch::new()?;
-    let results = suite::run(plan, &Runner { places, scratch: &scratch });
+    let runner = Runner { places, scratch: &scratch };
     if !arguments.program.is_empty() {
-        print!("{}\n{}", program::text(&results), table::remarks(&results));
-        if let Some(folder) = &arguments.out {
-            save(&results, folder)?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        return measure_program(plan, &runner, arguments);
     }
-    print_tables(&results);
+    eprintln!("{}", plan.summary());
     if arguments.gate {
-        return judge(places, arguments, &results);
+        return gate(plan, &runner, arguments);
     }
-    save(&results, &arguments.out.clone().unwrap_or_else(|| store::new_folder(&places.root, &results)))?;
+    let mut folder = arguments.out.clone();
+    let results = suite::run(&plan, &runner, |so_far| {
+        let folder = folder.get_or_insert_with(|| store::new_folder(&places.root, so_far));
+        if let Err(error) = store::save(so_far, folder) {
+            eprintln!("hakmem: {error:#}");
+        }
+    });
+    print_tables(&results);
+    save(&results, &folder.unwrap_or_else(|| store::new_folder(&places.root, &results)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn measure_program(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result<ExitCode> {
+    let results = suite::run(&plan, runner, |_| ());
+    print!("{}\n{}", program::text(&results), table::remarks(&results));
+    if let Some(folder) = &arguments.out {
+        save(&results, folder)?;
+    }
+    let ran = results.samples.iter().any(|s| s.failure.is_none());
+    Ok(if ran { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn save(results: &Results, folder: &Path) -> Result<()> {
@@ -162,24 +185,42 @@ fn save(results: &Results, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn judge(places: &Places, arguments: &BenchArgs, results: &Results) -> Result<ExitCode> {
-    let path = places.baseline();
-    if arguments.update_baseline {
-        gate::save(&path, results)?;
-        println!("recorded {} ratios in bench/baseline.json", gate::ratios(results).len());
+fn gate(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result<ExitCode> {
+    let path = runner.places.baseline();
+    let recorded = (!arguments.update_baseline).then(|| gate::load(&path)).transpose()?;
+    let results = suite::run(&plan, runner, |_| ());
+    print_tables(&results);
+    let Some(recorded) = recorded else {
+        gate::save(&path, &results)?;
+        println!("recorded {} ratios in bench/baseline.json", gate::ratios(&results).len());
         return Ok(ExitCode::SUCCESS);
-    }
-    let recorded = match arguments.rows.is_empty() {
-        true => gate::load(&path)?,
-        false => gate::load(&path)?.of_rows(results),
     };
-    let (table, behind) = gate::judge(&recorded, &gate::ratios(results));
+    let recorded = if arguments.rows.is_empty() { recorded } else { recorded.of_rows(&results) };
+    let ratios = look_again_at_those_behind(&recorded, gate::ratios(&results), plan, runner);
+    let (table, behind) = gate::judge(&recorded, &ratios);
     println!("\n{OURS}'s cost over the mean of the fast peers\n{table}");
     if behind.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    println!("more than 10 % behind the record, or not measured: {}", behind.join(", "));
+    println!("more than 10 % behind the record, or not measured: {}", behind.join("; "));
     Ok(ExitCode::FAILURE)
+}
+
+/// A row has to fall behind twice.
+fn look_again_at_those_behind(
+    recorded: &gate::Baseline,
+    ratios: BTreeMap<String, f64>,
+    mut plan: Plan,
+    runner: &Runner,
+) -> BTreeMap<String, f64> {
+    let (_, behind) = gate::judge(recorded, &ratios);
+    plan.rows.retain(|r| behind.contains(&r.name));
+    if plan.rows.is_empty() {
+        return ratios;
+    }
+    eprintln!("measuring once more: {}", behind.join("; "));
+    let again = suite::run(&plan, runner, |_| ());
+    gate::better_of(ratios, gate::ratios(&again))
 }
 
 fn print_tables(results: &Results) {
@@ -194,5 +235,28 @@ fn print_tables(results: &Results) {
     let standing = table::standing(results, &table::SPEED);
     if !standing.is_empty() {
         print!("\n{OURS} beside the best peer of each row, worst first\n{standing}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Allocator;
+
+    fn planned(short: bool, names: &[&str]) -> f64 {
+        let allocators = names.iter().map(|n| Allocator { name: (*n).into(), ..Allocator::default() }).collect();
+        let rows = rows::all().into_iter().filter(|r| r.quick || !short).collect();
+        Plan { name: "test".into(), rows, allocators, rounds: 5, sampled: !short, budget: None }.seconds()
+    }
+
+    /// What the repeats of disturbed runs may take comes on top, and still has to fit. What rows take is the average over
+    /// all allocators; the quick suite leaves the slow ones out.
+    #[test]
+    fn the_suites_fit_their_time() {
+        let fast: Vec<&str> = [OURS, "glibc"].into_iter().chain(FAST_PEERS).collect();
+        let slow = ["hardened", "tcmalloc-norseq", "tbbmalloc", "scudo"];
+        let all: Vec<&str> = fast.iter().copied().chain(slow).collect();
+        assert!(planned(false, &all) < 0.92 * FULL_BUDGET.as_secs_f64(), "{}", planned(false, &all));
+        assert!(planned(true, &fast) < QUICK_BUDGET.as_secs_f64() * 1.25, "{}", planned(true, &fast));
     }
 }

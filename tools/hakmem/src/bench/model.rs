@@ -44,6 +44,12 @@ pub enum Kind {
     Instructions,
 }
 
+impl Kind {
+    pub fn depends_on_load(self) -> bool {
+        matches!(self, Kind::Speed | Kind::Latency)
+    }
+}
+
 /// One figure of a row: a field of its samples, how to show it, and which way is good.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Metric {
@@ -81,6 +87,12 @@ pub struct Row {
     /// Memory that the runner touches and gives back before each round.
     pub warm_mib: usize,
     pub timeout_s: u64,
+    /// What one run takes, averaged over the allocators, for the plan of the time.
+    #[serde(default)]
+    pub takes_s: f64,
+    /// A row about our own options: no peer takes part.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_ours: bool,
     /// Rows that mostly sleep, and whose memory repeats to within a per cent, run no more rounds than this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_rounds: Option<u32>,
@@ -141,6 +153,12 @@ impl Metric {
     }
 }
 
+impl Row {
+    pub fn takes_part(&self, allocator: &Allocator) -> bool {
+        !self.only_ours || allocator.name == OURS
+    }
+}
+
 impl Results {
     /// Values of one figure, in the unit shown, of the runs that counted.
     pub fn values(&self, row: &str, metric: &Metric, allocator: &str) -> Vec<f64> {
@@ -160,6 +178,13 @@ impl Results {
             let mut of_row = self.samples.iter().filter(|s| s.row == row && s.allocator == allocator);
             of_row.find_map(|s| s.failure.clone())
         })
+    }
+
+    /// Most of these runs shared the machine with other work.
+    pub fn mostly_busy(&self, row: &str, allocator: &str) -> bool {
+        let timed = self.samples.iter().filter(|s| s.row == row && s.allocator == allocator && s.round > 0);
+        let (busy, all) = timed.fold((0, 0), |(b, n), s| (b + u32::from(s.busy), n + 1));
+        busy * 2 > all
     }
 
     pub fn busy_share(&self) -> f64 {

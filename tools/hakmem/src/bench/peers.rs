@@ -21,7 +21,7 @@ pub fn parse_manifest(text: &str, folder: &Path) -> Result<Vec<Allocator>> {
         };
         peers.push(Allocator {
             name: name.into(),
-            version: version.into(),
+            version: version.trim().into(),
             note: note.into(),
             missing: libraries.is_empty().then(|| note.to_string()),
             environment: environment

@@ -6,13 +6,16 @@ use super::model::{Better, Kind, Metric, Results, Row, Target};
 use super::stats::{self, Verdict};
 use super::table::align;
 
+/// The group of a row that names a program of the user's.
+pub const GROUP: &str = "your program";
+
 const TIMEOUT_S: u64 = 3600;
 
 pub fn row(command: &[String]) -> Row {
     let lower = |field: &str, unit: &str, divisor: f64, kind| Metric::new(field, unit, divisor, Better::Lower, kind);
     Row {
         name: command[0].rsplit('/').next().unwrap_or("program").to_string(),
-        group: "your program".into(),
+        group: GROUP.into(),
         target: Target::System(command[0].clone()),
         arguments: command[1..].to_vec(),
         environment: Vec::new(),
@@ -29,6 +32,8 @@ pub fn row(command: &[String]) -> Row {
         gate: false,
         warm_mib: 512,
         timeout_s: TIMEOUT_S,
+        takes_s: 0.0,
+        only_ours: false,
         most_rounds: None,
         thread_argument: None,
     }

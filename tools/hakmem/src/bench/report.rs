@@ -59,7 +59,8 @@ fn write_scaling(results: &Results, path: &Path) -> Result<()> {
 fn page(results: &Results, charts: &[Chart]) -> String {
     let mut html = format!("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>hakmem benchmarks {}</title><style>{STYLE}</style>\n", escape(&results.date));
     html += &format!("<h1>Memory allocators side by side</h1><p>{} suite of {}, {} timed rounds, {:.0} minutes. Every figure is the median of the rounds, \
-                      in small print the lowest and the highest; green is the best of the row and whatever cannot be told from it.</p>\n",
+                      in small print the lowest and the highest; green is the best of the row and whatever cannot be told from it; \
+                      ~ marks figures most of whose runs shared the machine with other work.</p>\n",
         escape(&results.suite), escape(&results.date), results.rounds, results.seconds / 60.0);
     html += &facts(results);
     for chart in charts {
@@ -120,9 +121,10 @@ fn html_table(results: &Results, lines: &[Line]) -> String {
         for cell in line.cells(results) {
             html += &match (&cell.summary, &cell.failure) {
                 (Some(s), _) => format!(
-                    "<td{}>{}<br><small>{}-{}</small>",
+                    "<td{}>{}{}<br><small>{}-{}</small>",
                     if cell.best { " class=best" } else { "" },
                     short(s.median),
+                    if cell.busy { "~" } else { "" },
                     short(s.low),
                     short(s.high)
                 ),

@@ -5,8 +5,11 @@ use super::model::{Better, Kind, Metric, Row, Target};
 
 /// Timed rows need to be long enough for a clock, and short enough for five rounds of a dozen allocators.
 const USUAL_TIMEOUT_S: u64 = 60;
-/// Rounds of rows that take seconds, mostly asleep.
+/// Rounds of rows that take seconds, mostly asleep or filling memory.
 const LONG_ROW_ROUNDS: u32 = 3;
+/// What most rows take, for the plan of the time; rows that take longer say so.
+const USUAL_TIME_S: f64 = 0.17;
+const CROSSING: &str = "blocks that change threads";
 
 fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
     Row {
@@ -20,6 +23,8 @@ fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
         gate: false,
         warm_mib: 256,
         timeout_s: USUAL_TIMEOUT_S,
+        takes_s: USUAL_TIME_S,
+        only_ours: false,
         most_rounds: None,
         thread_argument: None,
     }
@@ -79,8 +84,18 @@ impl Row {
         self
     }
 
-    fn sleeping(mut self) -> Self {
+    fn long(mut self) -> Self {
         self.most_rounds = Some(LONG_ROW_ROUNDS);
+        self
+    }
+
+    fn takes(mut self, seconds: f64) -> Self {
+        self.takes_s = seconds;
+        self
+    }
+
+    fn only_ours(mut self) -> Self {
+        self.only_ours = true;
         self
     }
 
@@ -105,6 +120,7 @@ pub fn all() -> Vec<Row> {
         latency(),
         memory(),
         programs(),
+        options(),
         instructions(),
     ];
     groups.into_iter().flatten().collect()
@@ -117,7 +133,7 @@ fn small() -> Vec<Row> {
         random("random_mixed 10M ws 256", "10000000 256 42").gated(),
         random("random_mixed 10M ws 4096", "10000000 4096 42").gated(),
         random("random_mixed 10M ws 65536", "10000000 65536 42"),
-        random("random_mixed 10M ws 1000000", "10000000 1000000 42").warm(1024),
+        random("random_mixed 10M ws 1000000", "10000000 1000000 42").warm(1024).takes(0.9),
     ]
 }
 
@@ -129,9 +145,9 @@ fn pairs() -> Vec<Row> {
         pair("pair 256 B", "256 30000000"),
         pair("pair 1 KiB", "1024 30000000").gated(),
         pair("pair 4 KiB", "4096 10000000"),
-        pair("pair 32 KiB", "32768 5000000").gated(),
-        pair("pair 128 KiB", "131072 1000000"),
-        pair("pair 1 MiB", "1048576 300000").gated(),
+        pair("pair 32 KiB", "32768 3000000").gated().takes(0.4),
+        pair("pair 128 KiB", "131072 300000"),
+        pair("pair 1 MiB", "1048576 300000").gated().takes(0.35),
     ]
 }
 
@@ -141,8 +157,8 @@ fn batches() -> Vec<Row> {
         batch("batch lifo 10k", "lifo 10000 16 256 500 42"),
         batch("batch fifo 10k", "fifo 10000 16 256 500 42").gated(),
         batch("batch random 10k", "random 10000 16 256 500 42"),
-        batch("batch fifo 500k", "fifo 500000 16 256 6 42").warm(512),
-        batch("batch random 500k", "random 500000 16 256 6 42").warm(512),
+        batch("batch fifo 500k", "fifo 500000 16 256 6 42").warm(512).takes(0.35),
+        batch("batch random 500k", "random 500000 16 256 6 42").warm(512).takes(0.35),
         batch("batch fifo 4-32 KiB", "fifo 2000 4096 32768 50 42").warm(512),
     ]
 }
@@ -153,10 +169,11 @@ fn containers() -> Vec<Row> {
     };
     vec![
         churn("strings in C", "strings_c", "20000 5000000 42"),
-        churn("strings in C++", "strings_cpp", "10000 40 42"),
+        churn("strings in C++", "strings_cpp", "10000 40 42").takes(0.35),
         churn("tree in C", "tree_c", "18 200").gated(),
-        churn("tree in C++", "tree_cpp", "100000 700000 42"),
-        churn("containers in C++", "containers_cpp", "700 42").gated(),
+        churn("tree in C++", "tree_cpp", "100000 700000 42").takes(0.35),
+        churn("containers in C", "containers_c", "1500 42"),
+        churn("containers in C++", "containers_cpp", "700 42").gated().takes(0.35),
     ]
 }
 
@@ -164,13 +181,13 @@ fn large() -> Vec<Row> {
     let load =
         |name: &str, program: &str, arguments: &str| workload(name, "large blocks", program, arguments).us().warm(512);
     vec![
-        load("realloc doubling to 64 MiB", "realloc_growth", "double 65536 10").gated(),
+        load("realloc doubling to 64 MiB", "realloc_growth", "double 65536 8").gated(),
         load("realloc by 1 % to 64 MiB", "realloc_growth", "percent 65536 4"),
         load("calloc 64 KiB, dirty", "large_calloc", "dirty 64 50000"),
         load("calloc 1 MiB, fresh", "large_calloc", "fresh 1024 5000").gated(),
         load("calloc 1 MiB, dirty", "large_calloc", "dirty 1024 2000"),
-        load("calloc 64 MiB, fresh", "large_calloc", "fresh 65536 200"),
-        load("malloc_large 5-25 MiB", "malloc_large", "20 1000 42"),
+        load("calloc 64 MiB, fresh", "large_calloc", "fresh 65536 120"),
+        load("malloc_large 5-25 MiB", "malloc_large", "20 400 42"),
     ]
 }
 
@@ -183,39 +200,31 @@ fn threads() -> Vec<Row> {
         mid("mid_large_mt 1 thread, 200k", "1 200000 2048 42"),
         mid("mid_large_mt 2 threads, 200k", "2 200000 2048 42").gated(),
         mid("mid_large_mt 4 threads, 200k", "4 200000 2048 42"),
-        mid("mid_large_mt 2 threads, 2M", "2 2000000 2048 42"),
-        larson("larson 2-32 KiB, 4 threads", "2 2048 32768 10000 1 12345 4").warm(1536),
-        larson("larson small, 1 thread", "1 8 1000 100 10000 42 1"),
-        larson("larson small, 2 threads", "1 8 1000 100 10000 42 2").gated(),
-        larson("larson small, 4 threads", "1 8 1000 100 10000 42 4"),
+        mid("mid_large_mt 2 threads, 1M", "2 1000000 2048 42").takes(0.4),
+        larson("larson 2-32 KiB, 4 threads", "1 2048 32768 10000 1 12345 4").warm(1536).takes(1.15),
+        larson("larson small, 2 threads", "1 8 1000 100 10000 42 2").gated().takes(1.0),
+        larson("larson small, 4 threads", "1 8 1000 100 10000 42 4").takes(1.0),
         workload("thread churn", "threads", "thread_churn", "10000 4 100").us().threads_at(1),
     ]
 }
 
 fn remote() -> Vec<Row> {
-    let pass = |name: &str, arguments: &str| {
-        workload(name, "blocks that change threads", "producer_consumer", arguments).mops()
-    };
+    let pass = |name: &str, arguments: &str| workload(name, CROSSING, "producer_consumer", arguments).mops();
     let share = |name: &str, program: &str, arguments: &str| {
         workload(name, "false sharing", program, arguments).wall().threads_at(0)
     };
     vec![
-        pass("producer/consumer 1x1", "1 1 5000000 16 256 42").gated(),
+        pass("producer/consumer 1x1", "1 1 5000000 16 256 42").gated().takes(0.35),
         pass("producer/consumer 2x2", "2 2 2500000 16 256 42"),
         pass("producer/consumer 4x4", "4 4 1000000 16 256 42"),
         pass("producer/consumer 1x3", "1 3 3000000 16 256 42"),
         pass("producer/consumer 3x1", "3 1 1000000 16 256 42"),
         pass("producer/consumer 1x1, 1-16 KiB", "1 1 500000 1024 16384 42"),
-        workload("xmalloc_test, 2 threads", "blocks that change threads", "xmalloc_test", "2 1 42")
-            .mops()
-            .threads_at(0),
-        workload("xmalloc_test, 4 threads", "blocks that change threads", "xmalloc_test", "4 1 42")
-            .mops()
-            .threads_at(0),
-        share("cache_scratch, 1 thread", "cache_scratch", "1 1000 8 200000"),
-        share("cache_scratch, 2 threads", "cache_scratch", "2 1000 8 200000"),
-        share("cache_thrash, 1 thread", "cache_thrash", "1 1000 8 200000"),
-        share("cache_thrash, 2 threads", "cache_thrash", "2 1000 8 200000"),
+        workload("xmalloc_test, 2 threads", CROSSING, "xmalloc_test", "2 1 42").mops().threads_at(0).takes(1.0),
+        share("cache_scratch, 1 thread", "cache_scratch", "1 1000 8 100000"),
+        share("cache_scratch, 2 threads", "cache_scratch", "2 1000 8 100000").takes(0.35),
+        share("cache_thrash, 1 thread", "cache_thrash", "1 1000 8 100000"),
+        share("cache_thrash, 2 threads", "cache_thrash", "2 1000 8 100000"),
     ]
 }
 
@@ -226,16 +235,16 @@ fn classic() -> Vec<Row> {
         load("sh6bench, 1 thread", "sh6bench", "1 5000 42").threads_at(0),
         load("sh6bench, 2 threads", "sh6bench", "2 5000 42").threads_at(0),
         load("sh8bench, 2 threads", "sh8bench", "2 6000 42").threads_at(0),
-        load("alloc_test, 1 thread", "alloc_test", "1 8000000 100000 42").threads_at(0).gated(),
-        load("alloc_test, 2 threads", "alloc_test", "2 5000000 100000 42").threads_at(0),
+        load("alloc_test, 1 thread", "alloc_test", "1 8000000 100000 42").threads_at(0).gated().takes(0.35),
+        load("alloc_test, 2 threads", "alloc_test", "2 5000000 100000 42").threads_at(0).takes(0.35),
         load("glibc_simple 128 B", "glibc_simple", "128 6000"),
         load("glibc_thread, 2 threads", "glibc_thread", "2 20000000 42").threads_at(0),
         load("rptest, 2 threads", "rptest", "2 600 5000 16 8000 42").threads_at(0),
         load("rptest, 4 threads", "rptest", "4 300 5000 16 8000 42").threads_at(0),
         load("mstress, 2 threads", "mstress", "2 50000 60 42").threads_at(0),
         load("mstress, 4 threads", "mstress", "4 50000 30 42").threads_at(0),
-        load("phase change", "phase_change", "60 200000 42"),
-        load("burst cycles at 10 Hz", "burst_cycles", "32 10 10 42"),
+        load("phase change", "phase_change", "60 200000 42").takes(0.35),
+        load("burst cycles at 10 Hz", "burst_cycles", "32 5 10 42").takes(0.5),
     ]
 }
 
@@ -247,8 +256,8 @@ fn scaling() -> Vec<Row> {
         live("live blocks 10^3", "1000 5000000 42", 64),
         live("live blocks 10^4", "10000 5000000 42", 64),
         live("live blocks 10^5", "100000 3000000 42", 128),
-        live("live blocks 10^6", "1000000 2000000 42", 512),
-        live("live blocks 10^7", "10000000 1000000 42", 3072),
+        live("live blocks 10^6", "1000000 2000000 42", 512).takes(0.6),
+        live("live blocks 10^7", "10000000 1000000 42", 3072).takes(2.2).long(),
     ]
 }
 
@@ -269,7 +278,8 @@ fn latency() -> Vec<Row> {
         }
         row.peak()
     };
-    let start = workload("start-up of a tiny program", "latency", "startup", "200").us();
+    let start = workload("start-up of a tiny program", "latency", "startup", "120");
+    let start = start.metric("ns_per_op", "us", 1e3, Better::Lower, Kind::Speed);
     vec![
         times("latency, mixed sizes, 20,000 live", "1000000 20000 warm 42").quick(),
         times("latency from the first call", "300000 20000 cold 42"),
@@ -281,27 +291,37 @@ fn memory() -> Vec<Row> {
     let load = |name: &str, program: &str, arguments: &str, warm: usize| {
         workload(name, "memory over time", program, arguments).warm(warm)
     };
+    let fragmentation = |name: &str, arguments: &str| {
+        load(name, "fragmentation", arguments, 768)
+            .ns()
+            .memory("ratio_mean", "x live, mean", 1.0)
+            .memory("ratio_max", "x live, worst", 1.0)
+            .memory("ratio_transition", "x live, worst in between", 1.0)
+            .long()
+    };
     let burst = |name: &str, arguments: &str, warm: usize, field: &str, when: &str| {
-        load(name, "burst_idle", arguments, warm).memory(field, when, 1024.0).peak().sleeping()
+        load(name, "burst_idle", arguments, warm).memory(field, when, 1024.0).peak().long().takes(2.4)
     };
     vec![
         burst("burst, all freed, idle", "200 all 2 42", 512, "rss_2s_kib", "MiB after 2 s").quick(),
-        burst("burst of 1 GiB, all freed, idle", "1024 all 2 42", 1536, "rss_2s_kib", "MiB after 2 s"),
-        burst("burst, 90 % freed, idle", "200 scattered 3 42", 512, "rss_3s_kib", "MiB after 3 s").memory(
-            "over_floor",
-            "x page floor",
-            1.0,
-        ),
-        load("1,000 idle threads", "idle_threads", "1000 1024 3", 1536)
+        burst("burst, 90 % freed, idle", "200 scattered 3 42", 512, "rss_3s_kib", "MiB after 3 s")
+            .memory("over_floor", "x page floor", 1.0)
+            .takes(3.4),
+        load("1,000 idle threads", "idle_threads", "1000 1024 2", 1536)
             .memory("kib_per_thread", "KiB/thread", 1.0)
             .peak()
-            .sleeping(),
-        load("fragmentation over phases", "fragmentation", "96 9 42", 768)
+            .long()
+            .takes(2.6),
+        fragmentation("fragmentation over phases", "96 9 42").takes(1.45),
+        fragmentation("fragmentation, phases of a second", "96 4 42 100").takes(5.0),
+        load("survivors", "survivors", "128 16 42", 512)
             .ns()
-            .memory("ratio_max", "x live, worst", 1.0)
-            .sleeping(),
-        load("survivors", "survivors", "12 42", 512).ns().memory("ratio_rested", "x live", 1.0).sleeping(),
-        load("dense heap 512 MiB", "dense_heap", "512 42", 1024).ns().memory("faults", "faults", 1.0),
+            .memory("ratio_running", "x live, running", 1.0)
+            .memory("ratio_freed", "x survivors, at once", 1.0)
+            .memory("ratio_rested", "x survivors, after 3 s", 1.0)
+            .long()
+            .takes(4.5),
+        load("dense heap 512 MiB", "dense_heap", "512 42", 1024).ns().memory("faults", "faults", 1.0).takes(0.6),
     ]
 }
 
@@ -311,20 +331,53 @@ fn programs() -> Vec<Row> {
     };
     let redis = row("Redis", "real programs", Target::Script("redis.sh".into()), "").warm(512);
     vec![
-        system("Python job", "python3", "{programs}/job.py").with("PYTHONMALLOC", "malloc").quick(),
-        system("SQLite", "sqlite3", "-batch -init {programs}/job.sql :memory: .quit"),
+        system("Python job", "python3", "{programs}/job.py").with("PYTHONMALLOC", "malloc").quick().takes(0.8),
+        system("SQLite", "sqlite3", "-batch -init {programs}/job.sql :memory: .quit").takes(0.35),
         system(
             "g++ compiles",
             "g++",
             "-O2 -std=c++17 -c {root}/bench/workloads/containers_cpp.cpp -o {scratch}/unit.o",
-        ),
-        system("Lua job", "lua5.4", "{programs}/job.lua").quick(),
-        system("Node job", "node", "{programs}/job.js"),
+        )
+        .takes(0.7),
+        system("Lua job", "lua5.4", "{programs}/job.lua"),
+        system("Node job", "node", "{programs}/job.js").takes(0.35),
         system("Rust job", "{root}/target/release/bench-job", ""),
         redis
             .metric("ops_per_s", "kops/s", 1e3, Better::Higher, Kind::Speed)
             .memory("server_peak_kib", "MiB", 1024.0)
-            .memory("server_rss_after_kib", "MiB after", 1024.0),
+            .memory("server_rss_after_kib", "MiB after", 1024.0)
+            .takes(2.0),
+    ]
+}
+
+/// What our own options cost or save; no peer has them.
+fn options() -> Vec<Row> {
+    let with = |name: &str, program: &str, arguments: &str, option: &str, value: &str| {
+        workload(name, "hakmem's options", program, arguments).ns().with(option, value).only_ours()
+    };
+    let level = |value: &str| {
+        let name = format!("random_mixed 10M ws 4096, HAKMEM_SAFE={value}");
+        with(&name, "random_mixed", "10000000 4096 42", "HAKMEM_SAFE", value)
+    };
+    let adapt = |value: &str| {
+        let name = format!("phase change, HAKMEM_ADAPT={value}");
+        with(&name, "phase_change", "60 200000 42", "HAKMEM_ADAPT", value)
+    };
+    let supply = |option: &str, value: &str| {
+        let name = format!("dense heap 512 MiB, {option}={value}");
+        with(&name, "dense_heap", "512 42", option, value).warm(1024).memory("faults", "faults", 1.0).takes(0.6)
+    };
+    vec![
+        level("0"),
+        level("1"),
+        level("2"),
+        level("3"),
+        adapt("on"),
+        adapt("off"),
+        supply("HAKMEM_HUGE", "off"),
+        supply("HAKMEM_HUGE", "force"),
+        supply("HAKMEM_PREFAULT", "off"),
+        supply("HAKMEM_PREFAULT", "populate"),
     ]
 }
 
@@ -332,6 +385,9 @@ fn instructions() -> Vec<Row> {
     let count = |name: &str, program: &str, arguments: &str| {
         let mut row = row(name, "instructions", Target::Callgrind(program.into()), arguments);
         row.warm_mib = 0;
+        row.takes_s = 0.7;
+        // Valgrind does not know how our helper thread is started.
+        let row = row.with("HAKMEM_BACKGROUND", "off");
         row.metric("instructions", "instr.", 1.0, Better::Lower, Kind::Instructions)
     };
     vec![
@@ -339,6 +395,10 @@ fn instructions() -> Vec<Row> {
         count("instructions: pair 1 KiB", "fixed_pairs", "1024 {iterations}"),
         count("instructions: pair 32 KiB", "fixed_pairs", "32768 {iterations}"),
         count("instructions: random_mixed ws 256", "random_mixed", "{iterations} 256 42"),
+        count("instructions: random_mixed ws 4096", "random_mixed", "{iterations} 4096 42"),
+        count("instructions: mid_large_mt", "mid_large_mt", "1 {iterations} 256 42"),
+        count("instructions: live blocks 10^4", "live_scaling", "10000 {iterations} 42"),
+        count("instructions: strings in C", "strings_c", "2000 {iterations} 42"),
     ]
 }
 
@@ -351,7 +411,9 @@ pub fn at_thread_counts(rows: Vec<Row>, counts: &[u32]) -> Vec<Row> {
         if seen.contains(&plain) {
             continue;
         }
-        scaled.extend(counts.iter().map(|count| at_count(&row, &plain, at, *count)));
+        // A block cannot change threads with one.
+        let possible = counts.iter().filter(|count| row.group != CROSSING || **count > 1);
+        scaled.extend(possible.map(|count| at_count(&row, &plain, at, *count)));
         seen.push(plain);
     }
     scaled
@@ -386,6 +448,12 @@ mod tests {
     }
 
     #[test]
+    fn long_rows_say_so() {
+        let sleeps = |r: &Row| r.group == "memory over time" && r.most_rounds.is_some();
+        assert!(all().iter().filter(|r| sleeps(r)).all(|r| r.takes_s > 1.0));
+    }
+
+    #[test]
     fn gated_rows_are_quick_rows() {
         assert!(all().iter().filter(|r| r.gate).all(|r| r.quick));
         assert!(all().iter().filter(|r| r.gate).count() >= 10);
@@ -398,6 +466,7 @@ mod tests {
         assert_eq!(eight.arguments[0], "8");
         let names: HashSet<&str> = rows.iter().map(|r| r.name.as_str()).collect();
         assert_eq!(names.len(), rows.len());
+        assert!(!names.contains("xmalloc_test @ 1 threads") && names.contains("xmalloc_test @ 8 threads"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Runner<'_> {
         let (program, arguments) = self.command_line(row)?;
         let preloaded = !matches!(row.target, Target::Script(_));
         let environment = self.environment(row, allocator, preloaded);
-        let seen = self.launch(&program, &arguments, &environment, row.timeout_s, sample.round == 0)?;
+        let seen = self.launch(&program, &arguments, &environment, row.timeout_s, is_sampled(row, sample.round))?;
         sample.fields = seen.fields;
         sample.series = seen.series;
         self.judge_end(&sample.fields, seen.timed_out, row.timeout_s)?;
@@ -107,7 +107,8 @@ impl Runner<'_> {
                 let script = programs.join(name).to_string_lossy().into_owned();
                 ("/bin/sh".into(), std::iter::once(script).chain(arguments).collect())
             }
-            Target::System(name) => (fill(name).into(), arguments),
+            Target::System(name) if row.group == super::program::GROUP => (name.into(), arguments),
+            Target::System(name) => (binary_of(&fill(name)), arguments),
         })
     }
 
@@ -138,11 +139,11 @@ impl Runner<'_> {
             anyhow::bail!("hung: not done after {timeout_s} s");
         }
         let said = self.read("stderr");
-        let last = said.lines().rfind(|l| !l.starts_with("allocator-proof") && !l.trim().is_empty()).unwrap_or("");
+        let last = last_words(&said);
         if of("signal") > 0 {
-            anyhow::bail!("crashed by signal {}: {last}", of("signal"));
+            anyhow::bail!("crashed by signal {}{last}", of("signal"));
         }
-        anyhow::ensure!(of("exit") == 0, "ended with status {}: {last}", of("exit"));
+        anyhow::ensure!(of("exit") == 0, "ended with status {}{last}", of("exit"));
         Ok(())
     }
 
@@ -151,7 +152,8 @@ impl Runner<'_> {
         let library = allocator.preload.first().context("no library to prove")?;
         let first = proofs.first().context("no proof of the allocator: is the program linked statically?")?;
         for proof in &proofs {
-            proof.check(library).map_err(anyhow::Error::msg)?;
+            let said = || loader_words(&self.read("stderr"));
+            proof.check(library).map_err(|e| anyhow::Error::msg(e + &said()))?;
         }
         Ok(first.shown())
     }
@@ -175,6 +177,7 @@ impl Runner<'_> {
         unsafe {
             command.pre_exec(move || {
                 libc::setpgid(0, 0);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL); // who interrupts the tool means all of it
                 if libc::dup2(report, REPORT_FD) < 0 {
                     return Err(std::io::Error::last_os_error());
                 }
@@ -185,6 +188,34 @@ impl Runner<'_> {
         drop(writer);
         watch(child, &mut File::from(reader), Duration::from_secs(timeout_s), sampled)
     }
+}
+
+/// ": " and the last line that a failed program wrote, if it wrote one.
+pub fn last_words(said: &str) -> String {
+    let last = said.lines().rfind(|l| !l.starts_with("allocator-proof") && !l.trim().is_empty());
+    last.map_or(String::new(), |l| format!(": {l}"))
+}
+
+/// What the dynamic loader says of a library that it cannot preload.
+fn loader_words(said: &str) -> String {
+    let words = said.lines().find(|l| l.contains("cannot be preloaded"));
+    words.map_or(String::new(), |l| format!(": {l}"))
+}
+
+/// Looking at a program's memory costs it time, so a round of its own is for that, unless the row times nothing.
+fn is_sampled(row: &Row, round: u32) -> bool {
+    round == 0 || !row.metrics.iter().any(|m| m.kind.depends_on_load())
+}
+
+/// The program itself, not a script in front of it that chooses between versions: the script would be measured too.
+fn binary_of(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_binary = |file: &PathBuf| {
+        let mut magic = [0; 4];
+        File::open(file).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
+    };
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
+    files.find(is_binary).unwrap_or_else(|| name.into())
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
@@ -238,9 +269,15 @@ fn kill_group(child: &Child) {
 
 fn look(text: &str, begin: Instant, seen: &mut Seen) {
     let Some(pid) = text.lines().find_map(|l| l.strip_prefix("pid=")) else { return };
-    let Ok(rollup) = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { return };
+    let rollups: Vec<String> = with_children(pid)
+        .iter()
+        .filter_map(|p| std::fs::read_to_string(format!("/proc/{p}/smaps_rollup")).ok())
+        .collect();
     for (key, name) in [("Rss:", "rss"), ("Pss:", "pss"), ("LazyFree:", "lazyfree"), ("AnonHugePages:", "huge")] {
-        let Some(kib) = smaps_value(&rollup, key) else { continue };
+        let Some(kib) = rollups.iter().map(|r| smaps_value(r, key)).sum::<Option<f64>>() else { continue };
+        if rollups.is_empty() {
+            return;
+        }
         let most = seen.fields.entry(format!("sampled_{name}_max_kib")).or_insert(0.0);
         *most = most.max(kib);
         if name == "rss" {
@@ -248,6 +285,19 @@ fn look(text: &str, begin: Instant, seen: &mut Seen) {
             seen.fields.insert("sampled_rss_last_kib".into(), kib);
         }
     }
+}
+
+/// A process and all that descend from it: a compiler's driver and a script only start the program that matters.
+fn with_children(pid: &str) -> Vec<String> {
+    let mut all = vec![pid.to_string()];
+    let mut next = 0;
+    while next < all.len() {
+        let of = &all[next];
+        let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+        all.extend(children.split_whitespace().map(String::from));
+        next += 1;
+    }
+    all
 }
 
 fn smaps_value(rollup: &str, key: &str) -> Option<f64> {
@@ -285,6 +335,36 @@ mod tests {
         assert_eq!(seen.fields["cpu_s"], 2.0);
         assert_eq!(seen.fields["peak_kib"], 10.0);
         assert!(read_report("pid=7\n", &mut Seen::default()).is_err());
+    }
+
+    #[test]
+    fn children_are_found() {
+        let mut child = Command::new("sh").args(["-c", "sleep 5; true"]).spawn().unwrap();
+        let family = || with_children(&child.id().to_string());
+        let begin = Instant::now();
+        while family().len() < 2 && begin.elapsed() < Duration::from_secs(4) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(family().len(), 2);
+        for pid in family().iter().skip(1) {
+            // SAFETY: the sleep that the shell above has started.
+            unsafe { libc::kill(pid.parse().unwrap(), libc::SIGKILL) };
+        }
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn last_words_are_reported() {
+        assert_eq!(last_words("a\nwhy\n\nallocator-proof: malloc=x\n"), ": why");
+        assert_eq!(last_words("allocator-proof: malloc=x\n"), "");
+        assert_eq!(loader_words("ld.so: object 'x' cannot be preloaded\n"), ": ld.so: object 'x' cannot be preloaded");
+    }
+
+    #[test]
+    fn a_binary_is_preferred_to_a_script() {
+        assert!(binary_of("cargo-that-is-nowhere").to_string_lossy() == "cargo-that-is-nowhere");
+        assert!(binary_of("env").is_absolute());
+        assert_eq!(binary_of("/bin/sh"), PathBuf::from("/bin/sh"));
     }
 
     #[test]

@@ -26,7 +26,9 @@ pub fn align(rows: &[Vec<String>]) -> String {
 
 fn cell_text(cell: &Cell) -> String {
     match (&cell.summary, &cell.failure) {
-        (Some(s), _) => format!("{}{}", short(s.median), if cell.best { "*" } else { "" }),
+        (Some(s), _) => {
+            format!("{}{}{}", short(s.median), if cell.busy { "~" } else { "" }, if cell.best { "*" } else { "" })
+        }
         (None, Some(reason)) if reason.starts_with("crashed") => "crash".into(),
         (None, Some(reason)) if reason.starts_with("hung") => "hung".into(),
         (None, Some(_)) => "fail".into(),
@@ -103,7 +105,8 @@ pub fn remarks(results: &Results) -> String {
     let busy = results.busy_share() * 100.0;
     if busy >= 1.0 {
         text.push_str(&format!(
-            "the machine was busy with other work in {busy:.0} % of the timed runs, after repeats\n"
+            "the machine was busy with other work in {busy:.0} % of the timed runs, after repeats; \
+             ~ marks figures most of whose runs were such\n"
         ));
     }
     text
