@@ -15,7 +15,7 @@
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
 
-enum { CROWD = 16 };
+enum { CROWD_A_CPU = 8, CROWD_MIN = 8, CROWD_MAX = 32, CPUS_LOOK_MS = 1000 };
 
 enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
 enum { HOOKS_NONE = 0, HOOKS_DONE = 2, HOOKS_WAIT_MS = 1 };
@@ -41,10 +41,29 @@ static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
 static _Atomic uint32_t thread_heap_count; /* heaps that are not UNUSED */
 
+static _Atomic uint32_t crowd = CROWD_MIN; /* written by who looks at the processors */
+static _Atomic uint64_t cpus_look_at_ms;
+
 static uint64_t secret;
 
+uint32_t heap_crowd_of(uint64_t cpus) {
+    return cpus >= CROWD_MAX / CROWD_A_CPU ? CROWD_MAX : (uint32_t)hk_max(CROWD_MIN, (size_t)cpus * CROWD_A_CPU);
+}
+
 bool heap_is_crowded(void) {
-    return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) > CROWD || limit_is_near();
+    return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) >
+               atomic_load_explicit(&crowd, memory_order_relaxed) ||
+           limit_is_near();
+}
+
+/* Quota and affinity may change while the program runs: looked at when threads start, now and then. */
+static void look_at_cpus(void) {
+    uint64_t now = sys_now_ms(), next = atomic_load_explicit(&cpus_look_at_ms, memory_order_relaxed);
+    if (now < next || !atomic_compare_exchange_strong_explicit(&cpus_look_at_ms, &next, now + CPUS_LOOK_MS,
+                                                               memory_order_relaxed, memory_order_relaxed))
+        return;
+    uint64_t cpus = hk_min(sys_affinity_cpus(), sys_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup"));
+    atomic_store_explicit(&crowd, heap_crowd_of(cpus), memory_order_relaxed);
 }
 
 uint32_t heap_limit(void) { return atomic_load_explicit(&id_limit, memory_order_acquire); }
@@ -266,7 +285,8 @@ static HK_COLD heap_t *heap_start(void) {
     hk_unlock(&list_lock);
     if (h == NULL)
         return NULL;
-    atomic_fetch_add_explicit(&thread_heap_count, 1, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&thread_heap_count, 1, memory_order_relaxed) >= CROWD_MIN)
+        look_at_cpus();
     h->front.countdown = HEAP_TICK_BYTES;
     hk_front = &h->front;
     hk_count(heaps_total);

@@ -23,6 +23,9 @@ void heap_warm_up(size_t bytes);
 /* Last checks of the calling thread's heap when the process exits. */
 void heap_at_exit(void);
 
+/* With more heaps than this each keeps less in its magazines: a few for each processor that the process may keep busy. */
+uint32_t heap_crowd_of(uint64_t cpus);
+
 /* Heaps with a live thread. */
 size_t heap_live_count(void);
 

@@ -19,7 +19,7 @@ enum { WATCH_OFF = 0, WATCH_WANTED, WATCH_RUNNING, WATCH_NEVER };
 static _Atomic uint32_t watch_state; /* WATCH_* */
 static _Atomic uint32_t watcher_alive;
 static _Atomic uint32_t pause_word;
-static sys_watch_t watch; /* written before the watcher starts */
+static sys_watch_t watch; /* written before the watcher starts, and by it when it leaves */
 
 static const char *environment_value(const char *name) {
     size_t length = strlen(name);
@@ -68,12 +68,14 @@ static void watcher_run(void *unused) {
         heap_relieve();
         sys_futex_wait(&pause_word, 0, PAUSE_MS);
     }
+    sys_watch_close(&watch);
     atomic_store_explicit(&watch_state, WATCH_NEVER, memory_order_relaxed);
 }
 
 static bool open_watch(void) {
     const char *path = environment_value("MEMORY_PRESSURE_WATCH"), *text = environment_value("MEMORY_PRESSURE_WRITE");
     unsigned char data[WRITE_MAX];
+    sys_watch_close(&watch); /* after a fork: the parent's */
     size_t size = text != NULL ? base64_decode(text, data, sizeof data) : 0;
     return path != NULL && size != SIZE_MAX && !sys_is_secure() && sys_watch_open(&watch, path, data, size);
 }

@@ -2,9 +2,10 @@
  *
  * pressure.h: gives memory back when the system says that it is short.
  *
- * The protocol is systemd's: MEMORY_PRESSURE_WATCH names a pressure file (PSI) or a pipe, MEMORY_PRESSURE_WRITE is what to
- * write to it first, in base64. A thread like the helper sleeps on that file; it exists only in processes that have the
- * first variable and whose heap has been larger than 32 MiB. Sockets are not supported.
+ * The protocol is systemd's: MEMORY_PRESSURE_WATCH names a pressure file (PSI), a pipe or a stream socket,
+ * MEMORY_PRESSURE_WRITE is what to write to it first, in base64. /dev/null, which is none of these, says that nothing is to
+ * be watched. A thread like the helper sleeps on that file; it exists only in processes that have the first variable and
+ * whose heap has been larger than 32 MiB.
  *
  * Source: https://systemd.io/MEMORY_PRESSURE
  */

@@ -1,81 +1,180 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * cgroup.c: the control groups of the process, v2 and v1, read without libc.
+ *
+ * A line of /proc/self/cgroup is "id:controllers:path"; that of v2 has no controllers. A limit holds for every group below
+ * too, so the way goes from the process's group up to the root of what is mounted: in a container the path may be the
+ * host's, of which only the root is there.
+ */
+#include "base/bits.h"
+#include "sys/raw_call.h"
 #include "sys/sys.h"
 
 #include <string.h>
 
-enum { PATH_MAX_BYTES = 512, TEXT_MAX = 64 };
+enum {
+    PATH_MAX_BYTES = 512,
+    MEMBERSHIP_MAX = 4096, /* v1 has a dozen lines, of 100 bytes each in a container */
+    TEXT_MAX = 64,
+    CPU_WORDS = 64, /* 4,096 processors */
+};
 
-static uint64_t parse_bytes(const char *text, long length) {
+/* v1 says so, rounded down to pages, where v2 says "max". */
+#define V1_NO_LIMIT (UINT64_C(1) << 62)
+
+/* A group's directory; cut at `length` it is the one above, down to `top`, the root. */
+typedef struct group {
+    char directory[PATH_MAX_BYTES];
+    size_t top, length;
+} group_t;
+
+/* --- Text --------------------------------------------------------------------------------------------------------- */
+
+/* The number at `*text`, behind which it moves; UINT64_MAX when there is none ("max", "-1"). */
+static uint64_t parse_number(const char **text, const char *end) {
+    while (*text < end && **text == ' ')
+        (*text)++;
+    const char *first = *text;
     uint64_t value = 0;
-    long i = 0;
-    for (; i < length && text[i] >= '0' && text[i] <= '9'; i++)
-        value = value * 10 + (uint64_t)(text[i] - '0');
-    return i == 0 ? UINT64_MAX : value; /* "max" */
+    for (; *text < end && **text >= '0' && **text <= '9'; (*text)++)
+        value = value * 10 + (uint64_t)(**text - '0');
+    return *text == first ? UINT64_MAX : value;
 }
 
-/* The number in `directory`/`name`; UINT64_MAX when there is none. `directory` has room for the name. */
-static uint64_t read_limit(char *directory, size_t length, const char *name) {
-    if (length + strlen(name) + 1 > PATH_MAX_BYTES)
-        return UINT64_MAX;
-    memcpy(directory + length, name, strlen(name) + 1);
-    long fd = sys_open_read(directory);
-    directory[length] = '\0';
-    if (fd < 0)
-        return UINT64_MAX;
-    char text[TEXT_MAX];
-    long got = sys_read(fd, text, sizeof text);
-    sys_close(fd);
-    return parse_bytes(text, got);
+static bool has_word(const char *list, size_t length, const char *word) {
+    size_t size = strlen(word);
+    for (size_t at = 0; size > 0 && at + size <= length; at++) {
+        bool begins = at == 0 || list[at - 1] == ',', ends = at + size == length || list[at + size] == ',';
+        if (begins && ends && memcmp(list + at, word, size) == 0)
+            return true;
+    }
+    return size == 0 && length == 0;
 }
 
-/* Length of the process's path in the text of /proc/self/cgroup, its start in `*path`: the line "0::/path". */
-static size_t find_path(const char *text, size_t length, const char **path) {
-    for (size_t at = 0; at + 3 < length; at++) {
-        if ((at != 0 && text[at - 1] != '\n') || memcmp(text + at, "0::", 3) != 0)
+/* Length of the path in the line of `controller` ("" is v2), its start in `*path`; 0 when there is none. */
+static size_t find_path(const char *text, size_t length, const char *controller, const char **path) {
+    for (const char *line = text, *end = text + length, *next; line < end; line = next + 1) {
+        next = memchr(line, '\n', (size_t)(end - line));
+        next = next != NULL ? next : end;
+        const char *list = memchr(line, ':', (size_t)(next - line));
+        const char *colon = list == NULL ? NULL : memchr(list + 1, ':', (size_t)(next - list - 1));
+        if (colon == NULL || !has_word(list + 1, (size_t)(colon - list - 1), controller))
             continue;
-        size_t end = at + 3;
-        while (end < length && text[end] != '\n')
-            end++;
-        *path = text + at + 3;
-        return end - at - 3;
+        *path = colon + 1;
+        return (size_t)(next - colon - 1);
     }
     return 0;
 }
 
+/* --- Groups --------------------------------------------------------------------------------------------------------- */
+
+static size_t read_file(const char *path, char *text, size_t size) {
+    long fd = sys_open_read(path);
+    if (fd < 0)
+        return 0;
+    long got = sys_read(fd, text, size);
+    sys_close(fd);
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* The group of the process in the hierarchy of `controller`, which is mounted at `root``mount`. */
+static bool find_group(group_t *group, const char *membership, const char *root, const char *mount,
+                       const char *controller) {
+    char text[MEMBERSHIP_MAX];
+    const char *path = NULL;
+    size_t length = find_path(text, read_file(membership, text, sizeof text), controller, &path);
+    size_t of_root = strlen(root), of_mount = strlen(mount);
+    group->top = of_root + of_mount;
+    group->length = group->top + length;
+    if (length == 0 || group->length >= sizeof group->directory)
+        return false;
+    memcpy(group->directory, root, of_root);
+    memcpy(group->directory + of_root, mount, of_mount);
+    memcpy(group->directory + group->top, path, length);
+    while (group->length > group->top && group->directory[group->length - 1] == '/')
+        group->length--;
+    return true;
+}
+
+/* Moves to the group above; false behind the root. */
+static bool group_up(group_t *group) {
+    if (group->length == group->top)
+        return false;
+    do
+        group->length--;
+    while (group->length > group->top && group->directory[group->length] != '/');
+    return true;
+}
+
+/* The text of a file of the group; its length. */
+static size_t read_of(group_t *group, const char *name, char text[TEXT_MAX]) {
+    if (group->length + strlen(name) + 1 > sizeof group->directory)
+        return 0;
+    char path[PATH_MAX_BYTES];
+    memcpy(path, group->directory, group->length);
+    memcpy(path + group->length, name, strlen(name) + 1);
+    return read_file(path, text, TEXT_MAX);
+}
+
+static uint64_t number_of(group_t *group, const char *name) {
+    char text[TEXT_MAX];
+    const char *at = text;
+    return parse_number(&at, text + read_of(group, name, text));
+}
+
+/* --- Memory --------------------------------------------------------------------------------------------------------- */
+
 sys_memory_limits_t sys_cgroup_limits(const char *membership, const char *root) {
     sys_memory_limits_t limits = {UINT64_MAX, UINT64_MAX};
-    char text[PATH_MAX_BYTES], directory[PATH_MAX_BYTES];
-    long fd = sys_open_read(membership);
-    if (fd < 0)
-        return limits;
-    long got = sys_read(fd, text, sizeof text);
-    sys_close(fd);
-    const char *path = NULL;
-    size_t length = got > 0 ? find_path(text, (size_t)got, &path) : 0, top = strlen(root);
-    if (length == 0 || top + length >= sizeof directory)
-        return limits;
-    memcpy(directory, root, top);
-    memcpy(directory + top, path, length);
-    /* The limits of every group above count too. */
-    for (size_t end = top + length; end > top; end--) {
-        if (directory[end - 1] == '/' || (end != top + length && directory[end] != '/'))
-            continue;
-        directory[end] = '\0';
-        uint64_t high = read_limit(directory, end, "/memory.high"), max = read_limit(directory, end, "/memory.max");
-        limits.high = high < limits.high ? high : limits.high;
-        limits.max = max < limits.max ? max : limits.max;
+    group_t group;
+    for (bool more = find_group(&group, membership, root, "", ""); more; more = group_up(&group)) {
+        limits.high = hk_min(limits.high, number_of(&group, "/memory.high"));
+        limits.max = hk_min(limits.max, number_of(&group, "/memory.max"));
+    }
+    for (bool more = find_group(&group, membership, root, "/memory", "memory"); more; more = group_up(&group)) {
+        uint64_t max = number_of(&group, "/memory.limit_in_bytes");
+        limits.max = hk_min(limits.max, max < V1_NO_LIMIT ? max : UINT64_MAX);
     }
     return limits;
 }
 
 size_t sys_resident_bytes(void) {
     char text[TEXT_MAX];
-    long fd = sys_open_read("/proc/self/statm");
-    if (fd < 0)
-        return 0;
-    long got = sys_read(fd, text, sizeof text), at = 0;
-    sys_close(fd);
-    while (at < got && text[at] != ' ')
-        at++;
-    return at + 1 < got ? (size_t)parse_bytes(text + at + 1, got - at - 1) * sys_page_size() : 0;
+    const char *at = text, *end = text + read_file("/proc/self/statm", text, sizeof text);
+    (void)parse_number(&at, end);
+    uint64_t pages = parse_number(&at, end);
+    return pages == UINT64_MAX ? 0 : (size_t)pages * sys_page_size();
+}
+
+/* --- Processors ----------------------------------------------------------------------------------------------------- */
+
+/* Whole processors that a quota of `quota` microseconds in each `period` comes to. */
+static uint64_t cpus_of(uint64_t quota, uint64_t period) {
+    return quota == UINT64_MAX || period == UINT64_MAX || period == 0 ? UINT64_MAX : (quota + period - 1) / period;
+}
+
+static uint64_t quota_v2(group_t *group) {
+    char text[TEXT_MAX];
+    const char *at = text, *end = text + read_of(group, "/cpu.max", text);
+    uint64_t quota = parse_number(&at, end);
+    return cpus_of(quota, parse_number(&at, end));
+}
+
+uint64_t sys_cgroup_cpus(const char *membership, const char *root) {
+    uint64_t cpus = UINT64_MAX;
+    group_t group;
+    for (bool more = find_group(&group, membership, root, "", ""); more; more = group_up(&group))
+        cpus = hk_min(cpus, quota_v2(&group));
+    for (bool more = find_group(&group, membership, root, "/cpu", "cpu"); more; more = group_up(&group))
+        cpus = hk_min(cpus, cpus_of(number_of(&group, "/cpu.cfs_quota_us"), number_of(&group, "/cpu.cfs_period_us")));
+    return cpus;
+}
+
+uint64_t sys_affinity_cpus(void) {
+    uint64_t mask[CPU_WORDS] = {0};
+    long got = sys_call3(SYS_sched_getaffinity, (long)sys_process_id(), sizeof mask, (long)mask);
+    uint64_t count = 0;
+    for (unsigned word = 0; !sys_failed(got) && word < CPU_WORDS; word++)
+        count += hk_popcount64(mask[word]);
+    return count > 0 ? count : UINT64_MAX;
 }

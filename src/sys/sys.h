@@ -70,27 +70,35 @@ bool sys_huge_pages_unasked(void);
 /* Soft RLIMIT_AS in bytes, SIZE_MAX when there is none. */
 size_t sys_address_space_limit(void);
 
-/* memory.high and memory.max of the process's cgroup (v2) and of all above it, the least of each; UINT64_MAX is none.
- * `membership` is /proc/self/cgroup, `root` is where the hierarchy is mounted. */
+/* The memory limits of the process's cgroup and of all above it, the least of each; UINT64_MAX is none. Those of v2 are
+ * memory.high and memory.max, that of v1 (memory.limit_in_bytes) counts as a maximum.
+ * `membership` is /proc/self/cgroup, `root` is where the hierarchies are mounted. */
 typedef struct sys_memory_limits {
     uint64_t high, max;
 } sys_memory_limits_t;
 
 sys_memory_limits_t sys_cgroup_limits(const char *membership, const char *root);
 
+/* How many processors the process may keep busy: by the quota of its cgroup (cpu.max, or v1's cpu.cfs_quota_us; whole ones,
+ * rounded up), and by the affinity of its main thread: others may be bound to a processor each. UINT64_MAX is no limit. */
+uint64_t sys_cgroup_cpus(const char *membership, const char *root);
+uint64_t sys_affinity_cpus(void);
+
 /* What the process has resident; 0 when it cannot be known. */
 size_t sys_resident_bytes(void);
 
-/* A file that reports events: a pressure file (PSI) or a pipe. `data` is written to it first. False when it is something
- * else or cannot be opened. sys_watch_wait returns true when there was an event, false when none will come any more. */
+/* What reports events: a pressure file (PSI), a pipe, or a stream socket (AF_UNIX) to connect to. `data` is written to it
+ * first. False when it is something else or cannot be opened. sys_watch_wait returns true when there was an event, false when
+ * none will come any more. sys_watch_close leaves a descriptor alone that the program has made another file of. */
 typedef struct sys_watch {
     long fd;
-    uint64_t inode;
-    bool is_pipe;
+    uint64_t inode, device; /* inode 0: not open */
+    bool is_stream;         /* events are bytes to be read */
 } sys_watch_t;
 
 bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size_t size);
 bool sys_watch_wait(const sys_watch_t *watch);
+void sys_watch_close(sys_watch_t *watch);
 
 /* True in a set-uid, set-gid or otherwise privileged start (AT_SECURE). */
 bool sys_is_secure(void);

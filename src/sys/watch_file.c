@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <linux/stat.h>
 #include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 
 /* What the descriptor refers to: statx(2) is the same on every architecture. */
@@ -13,37 +16,83 @@ static bool identify(long fd, struct statx *what) {
     return !sys_failed(sys_call6(SYS_statx, fd, (long)"", AT_EMPTY_PATH, STATX_TYPE | STATX_INO, (long)what, 0));
 }
 
+static uint64_t device_of(const struct statx *what) {
+    return (uint64_t)what->stx_dev_major << 32 | what->stx_dev_minor;
+}
+
+/* A connection to the stream socket at `path`, or a negated errno value. */
+static long connect_to(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return -ENAMETOOLONG;
+    memcpy(address.sun_path, path, strlen(path));
+    long fd = sys_call3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sys_failed(fd))
+        return fd;
+    long got = sys_call3(SYS_connect, fd, (long)&address, sizeof address);
+    if (!sys_failed(got))
+        return fd;
+    sys_close(fd);
+    return got;
+}
+
+/* Both ends of a pipe, so that it stays open when nobody else writes to it. */
+static long open_any(const char *path) {
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+    return fd == -ENXIO ? connect_to(path) : fd;
+}
+
+/* The socket's peer may be gone, which must not raise SIGPIPE. */
+static bool send_first(long fd, bool is_socket, const void *data, size_t size) {
+    long sent = is_socket ? sys_call6(SYS_sendto, fd, (long)data, (long)size, MSG_NOSIGNAL, 0, 0)
+                          : sys_call3(SYS_write, fd, (long)data, (long)size);
+    return sent == (long)size;
+}
+
 bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size_t size) {
     struct statx what;
-    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+    long fd = open_any(path);
     if (sys_failed(fd))
         return false;
-    bool good = identify(fd, &what) && (S_ISREG(what.stx_mode) || S_ISFIFO(what.stx_mode));
-    good = good && (size == 0 || sys_call3(SYS_write, fd, (long)data, (long)size) == (long)size);
-    if (!good) {
+    bool known = identify(fd, &what), is_file = known && S_ISREG(what.stx_mode);
+    bool is_socket = known && S_ISSOCK(what.stx_mode), is_stream = is_socket || (known && S_ISFIFO(what.stx_mode));
+    if ((!is_file && !is_stream) || (size > 0 && !send_first(fd, is_socket, data, size))) {
         sys_close(fd);
         return false;
     }
-    *watch = (sys_watch_t){fd, what.stx_ino, S_ISFIFO(what.stx_mode)};
+    *watch = (sys_watch_t){fd, what.stx_ino, device_of(&what), is_stream};
     return true;
 }
 
 /* The program may have closed the descriptor, and its number may be another file now. */
 static bool is_still_ours(const sys_watch_t *watch) {
     struct statx what;
-    return identify(watch->fd, &what) && what.stx_ino == watch->inode;
+    return identify(watch->fd, &what) && what.stx_ino == watch->inode && device_of(&what) == watch->device;
+}
+
+void sys_watch_close(sys_watch_t *watch) {
+    if (watch->inode != 0 && is_still_ours(watch))
+        sys_close(watch->fd);
+    *watch = (sys_watch_t){0};
+}
+
+/* What the events say does not matter. False at the end of the stream. */
+static bool drain(long fd) {
+    char drained[64];
+    long got;
+    do
+        got = sys_read(fd, drained, sizeof drained);
+    while (got > 0);
+    return got == -EAGAIN;
 }
 
 bool sys_watch_wait(const sys_watch_t *watch) {
-    struct pollfd entry = {.fd = (int)watch->fd, .events = watch->is_pipe ? POLLIN : POLLPRI};
+    struct pollfd entry = {.fd = (int)watch->fd, .events = watch->is_stream ? POLLIN : POLLPRI};
     long got;
     do
         got = sys_call6(SYS_ppoll, (long)&entry, 1, 0, 0, sizeof(uint64_t), 0);
     while (got == -EINTR);
     if (got <= 0 || (entry.revents & (POLLIN | POLLPRI)) == 0 || !is_still_ours(watch))
         return false;
-    char drained[64];
-    while (watch->is_pipe && sys_read(watch->fd, drained, sizeof drained) > 0)
-        continue;
-    return true;
+    return !watch->is_stream || drain(watch->fd);
 }

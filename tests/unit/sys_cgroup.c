@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The limits of a cgroup and of those above it, read from a made-up hierarchy.
+ * The limits of a cgroup and of those above it, v2 and v1, read from made-up hierarchies.
  */
 #include "check.h"
 #include "sys/sys.h"
 
+#include <sched.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -32,8 +33,14 @@ static sys_memory_limits_t read_as(const char *membership) {
     return sys_cgroup_limits(path, root);
 }
 
-int main(void) {
-    CHECK(mkdtemp(root) != NULL);
+static uint64_t cpus_as(const char *membership) {
+    char path[256];
+    put("membership", membership);
+    snprintf(path, sizeof path, "%s/membership", root);
+    return sys_cgroup_cpus(path, root);
+}
+
+static void memory_v2(void) {
     make("a");
     make("a/b");
     make("c");
@@ -48,10 +55,70 @@ int main(void) {
     CHECK(limits.max == UINT64_MAX && limits.high == UINT64_MAX);
     limits = read_as("0::/\n");
     CHECK(limits.max == UINT64_MAX);
-    limits = read_as("4:memory:/old\n");
-    CHECK(limits.max == UINT64_MAX);
-    limits = sys_cgroup_limits("/nowhere", root);
-    CHECK(limits.max == UINT64_MAX);
+    /* A container sees its own group as the root, or is told a path of which it sees the root alone. */
+    put("memory.max", "7000000\n");
+    CHECK_EQ(read_as("0::/\n").max, 7000000);
+    CHECK_EQ(read_as("0::/of/the/host\n").max, 7000000);
+    CHECK_EQ(read_as("0::/a/b\n").max, 1000000);
+    put("memory.max", "max\n");
+}
+
+static void memory_v1(void) {
+    static const char host[] = "5:cpuset:/x\n4:hugetlb,memory:/d/e\n3:memoryx:/c\n1:name=systemd:/c\n";
+    CHECK(read_as(host).max == UINT64_MAX);
+    make("memory");
+    put("memory/memory.limit_in_bytes", "9223372036854771712\n");
+    CHECK(read_as(host).max == UINT64_MAX);
+    make("memory/d");
+    make("memory/d/e");
+    put("memory/d/memory.limit_in_bytes", "3000000\n");
+    put("memory/d/e/memory.limit_in_bytes", "9223372036854771712\n");
+    CHECK_EQ(read_as(host).max, 3000000);
+    CHECK(read_as(host).high == UINT64_MAX);
+    CHECK(read_as("3:memoryx:/d\n2:xmemory:/d\n").max == UINT64_MAX);
+    put("memory/memory.limit_in_bytes", "2000000");
+    CHECK_EQ(read_as("4:memory:/docker/0123\n").max, 2000000);
+    /* Both at once: the least counts. */
+    CHECK_EQ(read_as("4:memory:/d/e\n0::/a/b\n").max, 1000000);
+    CHECK_EQ(read_as("4:memory:/d/e\n0::/c\n").max, 2000000);
+}
+
+static void processors(void) {
+    CHECK(cpus_as("0::/a/b\n") == UINT64_MAX);
+    put("a/cpu.max", "250000 100000\n");
+    put("a/b/cpu.max", "max 100000\n");
+    CHECK_EQ(cpus_as("0::/a/b\n"), 3);
+    put("a/b/cpu.max", "50000 100000\n");
+    CHECK_EQ(cpus_as("0::/a/b\n"), 1);
+    make("cpu");
+    make("cpu/f");
+    put("cpu/f/cpu.cfs_quota_us", "-1\n");
+    put("cpu/f/cpu.cfs_period_us", "100000\n");
+    CHECK(cpus_as("3:cpu,cpuacct:/f\n") == UINT64_MAX);
+    put("cpu/f/cpu.cfs_quota_us", "400000\n");
+    CHECK_EQ(cpus_as("3:cpu,cpuacct:/f\n"), 4);
+    CHECK_EQ(cpus_as("3:cpu,cpuacct:/f\n0::/a\n"), 3);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CHECK(sys_affinity_cpus() >= 1 && sys_affinity_cpus() != UINT64_MAX);
+    CHECK(sched_getaffinity(0, sizeof one, &one) == 0);
+    CHECK_EQ(sys_affinity_cpus(), CPU_COUNT(&one));
+    size_t first = 0;
+    while (!CPU_ISSET(first, &one))
+        first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+    CHECK_EQ(sys_affinity_cpus(), 1);
+}
+
+int main(void) {
+    CHECK(mkdtemp(root) != NULL);
+    memory_v2();
+    memory_v1();
+    processors();
+    CHECK(sys_cgroup_limits("/nowhere", root).max == UINT64_MAX);
+    CHECK(sys_cgroup_cpus("/nowhere", root) == UINT64_MAX);
     CHECK(sys_resident_bytes() > 100000);
     char command[300];
     snprintf(command, sizeof command, "rm -r %s", root);

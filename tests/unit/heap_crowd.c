@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How many threads are a crowd follows the processors that the process may use, not those that there are.
+ */
+#include "check.h"
+#include "heap/heap.h"
+#include "heap/life.h"
+#include "sys/sys.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+enum { THREADS = 12 }; /* more than a crowd on one processor, fewer than on two */
+
+static pthread_barrier_t started, seen;
+
+static void *start(void *argument) {
+    CHECK(heap_current() != NULL);
+    pthread_barrier_wait(&started);
+    pthread_barrier_wait(&seen);
+    return argument;
+}
+
+static void bind_to_one(void) {
+    cpu_set_t set;
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
+    size_t first = 0;
+    while (!CPU_ISSET(first, &set))
+        first++;
+    CPU_ZERO(&set);
+    CPU_SET(first, &set);
+    CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
+}
+
+static bool is_crowded_with_threads(void) {
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&started, NULL, THREADS + 1);
+    pthread_barrier_init(&seen, NULL, THREADS + 1);
+    CHECK(!heap_is_crowded());
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, start, NULL) == 0);
+    pthread_barrier_wait(&started);
+    bool crowded = heap_is_crowded();
+    pthread_barrier_wait(&seen);
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(!heap_is_crowded());
+    return crowded;
+}
+
+static void bound(void) {
+    bind_to_one();
+    CHECK(is_crowded_with_threads());
+}
+
+static void unbound(void) {
+    cpu_set_t set;
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
+    if (CPU_COUNT(&set) > 1 && sys_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup") > 1)
+        CHECK(!is_crowded_with_threads());
+}
+
+int main(void) {
+    CHECK_EQ(heap_crowd_of(1), 8);
+    CHECK_EQ(heap_crowd_of(2), 16);
+    CHECK_EQ(heap_crowd_of(3), 24);
+    CHECK_EQ(heap_crowd_of(64), 32);
+    CHECK_EQ(heap_crowd_of(UINT64_MAX), 32);
+    char text[1024];
+    int status = check_child(unbound, STDERR_FILENO, text, sizeof text);
+    CHECK_STR(text, "");
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    status = check_child(bound, STDERR_FILENO, text, sizeof text);
+    CHECK_STR(text, "");
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return CHECK_PASS;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What tells of memory pressure: a pipe, a stream socket; and what is not watched: /dev/null, directories, nothing at all.
+ */
+#include "check.h"
+#include "sys/sys.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+static char directory[] = "/tmp/hakmem-watch-XXXXXX";
+static char path[128];
+
+static const char *named(const char *name) {
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static void a_pipe(void) {
+    sys_watch_t watch;
+    CHECK(mkfifo(named("pipe"), 0600) == 0);
+    CHECK(sys_watch_open(&watch, path, "some", 4));
+    CHECK(sys_watch_wait(&watch)); /* what was written first */
+    int end = open(path, O_WRONLY);
+    CHECK(write(end, "!", 1) == 1);
+    CHECK(sys_watch_wait(&watch));
+    close(end);
+    sys_watch_close(&watch);
+    CHECK(unlink(path) == 0);
+}
+
+static int listener(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, named("socket"));
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 4) == 0);
+    return fd;
+}
+
+static void a_socket(void) {
+    sys_watch_t watch;
+    char text[8] = "";
+    int listens = listener();
+    CHECK(sys_watch_open(&watch, path, "some", 4));
+    int peer = accept(listens, NULL, NULL);
+    CHECK(peer >= 0 && read(peer, text, sizeof text) == 4 && memcmp(text, "some", 4) == 0);
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK(write(peer, "0123456789", 10) == 10);
+        CHECK(sys_watch_wait(&watch));
+    }
+    close(peer); /* the last event is the end */
+    CHECK(!sys_watch_wait(&watch));
+    long fd = watch.fd;
+    sys_watch_close(&watch);
+    CHECK(fcntl((int)fd, F_GETFD) < 0);
+    sys_watch_close(&watch);
+    /* Nobody listens any more. */
+    close(listens);
+    CHECK(!sys_watch_open(&watch, path, "some", 4));
+    CHECK(unlink(path) == 0);
+}
+
+/* The program closed our descriptor, and its number is another file now. */
+static void taken_away(void) {
+    sys_watch_t watch;
+    int listens = listener();
+    CHECK(sys_watch_open(&watch, path, NULL, 0));
+    int other = open("/dev/zero", O_RDONLY);
+    CHECK(dup2(other, (int)watch.fd) >= 0);
+    CHECK(!sys_watch_wait(&watch));
+    long fd = watch.fd;
+    sys_watch_close(&watch);
+    CHECK(fcntl((int)fd, F_GETFD) >= 0);
+    close(listens);
+}
+
+static void not_watched(void) {
+    sys_watch_t watch;
+    CHECK(!sys_watch_open(&watch, "/dev/null", "some", 4));
+    CHECK(!sys_watch_open(&watch, directory, NULL, 0));
+    CHECK(!sys_watch_open(&watch, named("nothing"), NULL, 0));
+    char longer[400];
+    memset(longer, 'x', sizeof longer);
+    memcpy(longer, directory, strlen(directory));
+    longer[strlen(directory)] = '/';
+    longer[sizeof longer - 1] = '\0';
+    CHECK(!sys_watch_open(&watch, longer, NULL, 0));
+}
+
+int main(void) {
+    alarm(20);
+    CHECK(mkdtemp(directory) != NULL);
+    a_pipe();
+    a_socket();
+    taken_away();
+    not_watched();
+    char command[300];
+    snprintf(command, sizeof command, "rm -r %s", directory);
+    CHECK(system(command) == 0);
+    return CHECK_PASS;
+}
