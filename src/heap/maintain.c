@@ -99,7 +99,8 @@ static bool helper_round(void) {
     sparse_result_t sparse = sparse_round_within(now, age, holes_are_many ? HOLES_HASTE : 1);
     if (sparse.looked_at_bytes > 0)
         holes_are_many = sparse.waiting_bytes * HOLES_SHARE >= sparse.looked_at_bytes;
-    size_t slots = low_water_note(&dirty_low, superslab_dirty_low(), now, age);
+    size_t least = superslab_dirty_low(), level = superslab_dirty_bytes() >> HK_SLOT_SHIFT;
+    size_t slots = low_water_note(&dirty_low, least, level, now, age);
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
     hk_unlock(&round_lock);
     return superslab_dirty_bytes() + cached + sparse.waiting_bytes >= HEAP_WORTH_BYTES;

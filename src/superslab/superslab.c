@@ -14,6 +14,8 @@
 enum {
     ORDER_COUNT = 6, /* aligned runs of 1, 2, 4, 8, 16, 32 slots */
     SLOTS = HK_SLOTS_PER_SUPERSLAB,
+    BIN_CLEAN = SLOTS + 1, /* empty superslabs without a dirty slot: used last, when all warm ones are */
+    BIN_LIMIT,
     EMPTY_KEEP_MIN = 2,    /* clean empty superslabs kept for reuse */
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
     PURGE_RANGES_MAX = 64,
@@ -26,9 +28,9 @@ enum {
 
 hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
 
-/* Guarded by hk_superslab_lock. bins[use][order][free_count]; bit free_count of bin_masks[use][order] says that the bin is
- * not empty. */
-static uint32_t bins[SLOTS_USES][ORDER_COUNT][SLOTS + 1];
+/* Guarded by hk_superslab_lock. bins[use][order][rank], the rank being the number of free slots or BIN_CLEAN; bit rank of
+ * bin_masks[use][order] says that the bin is not empty. */
+static uint32_t bins[SLOTS_USES][ORDER_COUNT][BIN_LIMIT];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count;
@@ -77,7 +79,11 @@ static unsigned largest_order(uint32_t mask) {
 
 static slots_use_t use_of(const superslab_t *s) { return s->dense ? SLOTS_DENSE : SLOTS_SPARSE; }
 
-static uint32_t *bin_of(const superslab_t *s) { return &bins[use_of(s)][s->order][s->free_count]; }
+static uint8_t rank_for(const superslab_t *s) {
+    return s->free_mask == ALL_SLOTS && s->dirty_mask == 0 ? BIN_CLEAN : (uint8_t)hk_popcount64(s->free_mask);
+}
+
+static uint32_t *bin_of(const superslab_t *s) { return &bins[use_of(s)][s->order][s->rank]; }
 
 static void unbin_locked(superslab_t *s) {
     if (!s->binned)
@@ -89,8 +95,8 @@ static void unbin_locked(superslab_t *s) {
     if (s->next != 0)
         record(s->next)->previous = s->previous;
     if (*bin_of(s) == 0)
-        bin_masks[use_of(s)][s->order] &= ~(UINT64_C(1) << s->free_count);
-    empty_count -= s->free_count == SLOTS;
+        bin_masks[use_of(s)][s->order] &= ~(UINT64_C(1) << s->rank);
+    empty_count -= s->rank >= SLOTS;
     s->binned = false;
 }
 
@@ -100,15 +106,15 @@ static void rebin_locked(superslab_t *s) {
     if (s->free_mask == 0)
         return;
     s->order = (uint8_t)largest_order(s->free_mask);
-    s->free_count = (uint8_t)hk_popcount64(s->free_mask);
+    s->rank = rank_for(s);
     uint32_t *head = bin_of(s);
     s->previous = 0;
     s->next = *head;
     if (*head != 0)
         record(*head)->previous = index_of(s);
     *head = index_of(s);
-    bin_masks[use_of(s)][s->order] |= UINT64_C(1) << s->free_count;
-    empty_count += s->free_count == SLOTS;
+    bin_masks[use_of(s)][s->order] |= UINT64_C(1) << s->rank;
+    empty_count += s->rank >= SLOTS;
     s->binned = true;
 }
 
@@ -257,7 +263,8 @@ static void close_superslab_locked(superslab_t *s) {
 
 /* An empty superslab serves either use. */
 static superslab_t *convert_locked(slots_use_t use) {
-    uint32_t index = bins[use == SLOTS_DENSE ? SLOTS_SPARSE : SLOTS_DENSE][ORDER_COUNT - 1][SLOTS];
+    const uint32_t *empty = bins[use == SLOTS_DENSE ? SLOTS_SPARSE : SLOTS_DENSE][ORDER_COUNT - 1];
+    uint32_t index = empty[SLOTS] != 0 ? empty[SLOTS] : empty[BIN_CLEAN];
     if (index == 0)
         return NULL;
     superslab_t *s = record(index);
@@ -287,7 +294,7 @@ static slots_t alloc_within_locked(unsigned count, unsigned align, slots_use_t u
         if (open_superslabs_locked(1, 1, ALL_SLOTS, use) == 0)
             return (slots_t){0};
         s = find_bin_locked(order, use);
-    } else if (s->free_count == SLOTS) {
+    } else if (s->rank >= SLOTS) {
         hk_count(superslabs_reused);
     }
     uint32_t runs = aligned_runs(s->free_mask, order);
@@ -427,6 +434,7 @@ typedef struct purge_round {
     size_t count, broken_count;
 } purge_round_t;
 
+/* All dirty slots of the superslab. */
 static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
     /* With a huge page, slots came along that nobody has used yet. */
     if (s->huge && s->dirty_mask != 0) {
@@ -456,8 +464,10 @@ static void collect_locked(purge_round_t *round, size_t slot_count) {
     size_t before = atomic_load_explicit(&dirty_slot_count, memory_order_relaxed);
     size_t until = hk_max(floor, before - hk_min(before, slot_count));
     while (dirty_head != 0 && round->count < PURGE_RANGES_MAX && round->broken_count < PURGE_RANGES_MAX &&
-           atomic_load_explicit(&dirty_slot_count, memory_order_relaxed) > until) {
+           count_of(&dirty_slot_count) > until) {
         superslab_t *s = record(dirty_head);
+        if (hk_popcount64(s->dirty_mask) > count_of(&dirty_slot_count) - until)
+            return; /* what is more than was asked for would be taken again soon */
         collect_superslab_locked(round, s);
         if (s->dirty_mask != 0)
             return;
@@ -534,15 +544,12 @@ size_t superslab_purge(size_t slot_count) {
     return total;
 }
 
-/* The bin of empty superslabs holds those with dirty slots too, which a purge has to see first. */
+/* Those with dirty slots have to be purged first. */
 void superslab_close_empty(void) {
     hk_lock(&hk_superslab_lock);
     for (unsigned use = 0; use < SLOTS_USES; use++)
-        for (uint32_t i = bins[use][ORDER_COUNT - 1][SLOTS], next; i != 0; i = next) {
-            next = record(i)->next;
-            if (record(i)->dirty_mask == 0)
-                close_superslab_locked(record(i));
-        }
+        while (bins[use][ORDER_COUNT - 1][BIN_CLEAN] != 0)
+            close_superslab_locked(record(bins[use][ORDER_COUNT - 1][BIN_CLEAN]));
     hk_unlock(&hk_superslab_lock);
 }
 
@@ -612,7 +619,7 @@ static size_t check_one_locked(const superslab_t *s) {
     size_t bad = 0;
     bad += (s->dirty_mask & ~s->free_mask) != 0;
     bad += s->binned != (s->free_mask != 0);
-    bad += s->binned && (s->order != largest_order(s->free_mask) || s->free_count != hk_popcount64(s->free_mask));
+    bad += s->binned && (s->order != largest_order(s->free_mask) || s->rank != rank_for(s));
     bad += s->dirty_mask != 0 && !s->queued;
     if (bad != 0)
         hk_message("check: superslab %u: free %x dirty %x binned %d queued %d", index_of(s), s->free_mask,
@@ -625,8 +632,8 @@ static size_t check_lists_locked(size_t binned, size_t queued) {
     size_t bins_hold = 0, queue_holds = 0, limit = map_count() / SLOTS;
     for (unsigned use = 0; use < SLOTS_USES; use++)
         for (unsigned order = 0; order < ORDER_COUNT; order++)
-            for (unsigned count = 0; count <= SLOTS; count++)
-                for (uint32_t i = bins[use][order][count]; i != 0 && bins_hold <= limit; i = record(i)->next)
+            for (unsigned rank = 0; rank < BIN_LIMIT; rank++)
+                for (uint32_t i = bins[use][order][rank]; i != 0 && bins_hold <= limit; i = record(i)->next)
                     bins_hold++;
     for (uint32_t i = dirty_head; i != 0 && queue_holds <= limit; i = record(i)->dirty_next)
         queue_holds++;

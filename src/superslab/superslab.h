@@ -11,7 +11,8 @@
  *   USED --slots_free--> FREE, DIRTY --purge--> FREE, clean --whole superslab free--> region
  *
  * Superslabs with a free slot wait in a bin by their use (dense or sparse), by the largest aligned run of free slots and
- * by the number of free slots. Dense slots may come from sparse superslabs, not the other way round.
+ * by the number of free slots; empty ones without a dirty slot come last, so that what was given back for want of need stays
+ * so. Dense slots may come from sparse superslabs, not the other way round.
  * Those with dirty slots wait in a queue, oldest first. Everything is guarded by the superslab lock; purging itself
  * (the system call) is done without it, on slots taken out of free_mask for the time.
  *
@@ -29,9 +30,9 @@
 typedef struct superslab {
     uint32_t free_mask;
     uint32_t dirty_mask;
-    uint32_t next, previous;   /* bin list, indexes of superslabs, 0 ends */
-    uint32_t dirty_next;       /* dirty queue */
-    uint8_t order, free_count; /* the bin it is in */
+    uint32_t next, previous; /* bin list, indexes of superslabs, 0 ends */
+    uint32_t dirty_next;     /* dirty queue */
+    uint8_t order, rank;     /* the bin it is in */
     bool binned, queued;
     bool dense;            /* for slots whose every page will be used: may ask for huge pages */
     bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
@@ -65,8 +66,8 @@ void slots_free(slot_t first, size_t count, bool dirty);
 /* The same for dirty slots that are about to be used again: they stay resident, however many. */
 void slots_free_for_reuse(slot_t first, size_t count);
 
-/* Gives the pages of about `slot_count` dirty slots back to the kernel, those first that have waited longest; clean empty
- * superslabs beyond a few go back to the region. Returns the bytes given back. */
+/* Gives the pages of at most `slot_count` dirty slots back to the kernel, all of a superslab at once, those first that have
+ * waited longest; clean empty superslabs beyond a few go back to the region. Returns the bytes given back. */
 size_t superslab_purge(size_t slot_count);
 
 /* The least number of slots that were dirty at any time since the last call: so many were free all the time. */

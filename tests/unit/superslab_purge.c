@@ -98,7 +98,8 @@ static void oldest_first(void) {
     slots_free(old, SLOTS, true);
     slots_free(middle, SLOTS, true);
     slots_free(young, SLOTS, true);
-    CHECK_EQ(superslab_purge(1), HK_SUPERSLAB_SIZE);
+    CHECK_EQ(superslab_purge(SLOTS - 1), 0);
+    CHECK_EQ(superslab_purge(2 * SLOTS - 1), HK_SUPERSLAB_SIZE);
     CHECK_EQ(resident_pages(old, SLOTS), 0);
     CHECK(resident_pages(middle, SLOTS) > 0);
     superslab_set_floor(HK_SUPERSLAB_SIZE);
@@ -108,6 +109,23 @@ static void oldest_first(void) {
     CHECK_EQ(superslab_purge(SIZE_MAX), 0);
     superslab_set_floor(0);
     CHECK_EQ(superslab_purge(SIZE_MAX), HK_SUPERSLAB_SIZE);
+}
+
+/* What was given back is used last: as long as there is a superslab with warm slots, nothing is faulted in again. */
+static void warm_first(void) {
+    enum { COUNT = 4 };
+    slot_t runs[COUNT];
+    for (unsigned i = 0; i < COUNT; i++)
+        runs[i] = written(SLOTS);
+    for (unsigned i = 0; i < COUNT; i++)
+        slots_free(runs[i], SLOTS, true);
+    CHECK_EQ(superslab_purge(SLOTS), HK_SUPERSLAB_SIZE);
+    for (unsigned i = 0; i < COUNT; i++) {
+        slots_t got = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE);
+        CHECK(got.first != 0 && got.zeroed == (i == COUNT - 1));
+        CHECK((got.first == runs[0]) == (i == COUNT - 1));
+    }
+    CHECK_EQ(superslab_check(), 0);
 }
 
 /* A superslab that goes back to the region while it waits in the queue, and comes again: nobody falls out of the queue,
@@ -176,6 +194,7 @@ int main(void) {
     in_child(taken_again);
     in_child(many_ranges);
     in_child(oldest_first);
+    in_child(warm_first);
     in_child(queue_kept);
     in_child(queue_kept_in_place);
     in_child(empty_ones_go);
