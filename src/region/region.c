@@ -31,6 +31,7 @@ enum {
 #define WINDOW_RANDOM_SPAN    ((uintptr_t)1 << 45)
 #define WINDOW_ALIGN          HK_GIB
 #define AREA_STEP             (64 * HK_KIB)
+#define AREA_SMALL            (512 * HK_KIB) /* of the areas that may use huge pages, what comes before the first */
 
 region_window_t hk_window;
 hk_lock_t hk_region_lock = HK_LOCK_INIT(HK_RANK_REGION);
@@ -43,6 +44,7 @@ static _Atomic size_t claimed_peak;
 static _Atomic size_t area_committed[REGION_AREA_COUNT];
 static bool tight;
 static bool advise_no_huge;
+static _Atomic bool huge_records; /* written by who grows the heap, read by who grows an area */
 
 static uint8_t *states(void) { return (uint8_t *)hk_window.areas[REGION_AREA_STATE]; }
 
@@ -56,13 +58,16 @@ static const size_t area_bytes_per_superslab[REGION_AREA_COUNT] = {
     [REGION_AREA_META] = HK_SUPERSLAB_SIZE / META_AREA_SHARE,
 };
 
+/* Slab records and bitmaps are 0.5 % of a heap of small blocks: a page fault in ten if they had small pages only. */
+static bool may_be_huge(int area) { return area == REGION_AREA_SLABS || area == REGION_AREA_META; }
+
 /* Lays the areas out behind the superslabs; returns the size of the whole window. */
 static size_t window_lay_out(uintptr_t base, size_t superslab_max) {
     hk_window.base = base;
     hk_window.superslab_max = superslab_max;
     uintptr_t at = base + (superslab_max << HK_SUPERSLAB_SHIFT);
     for (int area = 0; area < REGION_AREA_COUNT; area++) {
-        hk_window.areas[area] = at;
+        hk_window.areas[area] = at + (may_be_huge(area) ? HK_SUPERSLAB_SIZE - AREA_SMALL : 0);
         hk_window.area_sizes[area] = hk_align_up(superslab_max * area_bytes_per_superslab[area], HK_SUPERSLAB_SIZE);
         at += hk_window.area_sizes[area] + HK_SUPERSLAB_SIZE;
     }
@@ -252,20 +257,44 @@ void region_release(size_t first, size_t count) {
     hk_unlock(&hk_region_lock);
 }
 
+void region_earn_huge_records(bool earned) {
+    if (earned != atomic_load_explicit(&huge_records, memory_order_relaxed))
+        atomic_store_explicit(&huge_records, earned, memory_order_relaxed);
+}
+
+/* Maps what comes behind the `committed` bytes of an area: some of it, or the whole of a huge page. Returns its size, 0 when
+ * memory is out. */
+static size_t area_extend(region_area_t area, size_t committed, size_t wanted) {
+    uintptr_t from = hk_window.areas[area] + committed;
+    size_t most = hk_align_up(from + 1, HK_SUPERSLAB_SIZE) - from;
+    bool huge =
+        most == HK_SUPERSLAB_SIZE && may_be_huge(area) && atomic_load_explicit(&huge_records, memory_order_relaxed);
+    /* Steps grow with the area, so that their number is logarithmic. */
+    size_t step = huge ? most : hk_min(committed / 4, HK_SUPERSLAB_SIZE);
+    size_t size = hk_align_up(hk_max(wanted, step), AREA_STEP);
+    size = hk_min(size, hk_min(most, hk_window.area_sizes[area] - committed));
+    hk_count(map_calls);
+    if (sys_map_at((void *)from, size) != 0)
+        return 0;
+    if (huge && sys_advise_huge((void *)from, size) == 0)
+        hk_count_by(huge_page_bytes, size);
+    return size;
+}
+
 int region_area_cover(region_area_t area, size_t size) {
     size_t committed = atomic_load_explicit(&area_committed[area], memory_order_relaxed);
     if (hk_likely(size <= committed))
         return 0;
     if (size > hk_window.area_sizes[area])
         return ENOMEM;
-    /* Steps grow with the area, so that their number is logarithmic. */
-    size_t step = hk_max(AREA_STEP, hk_min(committed / 4, HK_SUPERSLAB_SIZE));
-    size_t target = hk_min(hk_align_up(size, hk_align_up(step, AREA_STEP)), hk_window.area_sizes[area]);
-    int error = sys_map_at((void *)(hk_window.areas[area] + committed), target - committed);
-    if (error == 0)
-        atomic_store_explicit(&area_committed[area], target, memory_order_relaxed);
-    hk_count(map_calls);
-    return error == 0 ? 0 : ENOMEM;
+    while (committed < size) {
+        size_t more = area_extend(area, committed, size - committed);
+        if (more == 0)
+            return ENOMEM;
+        committed += more;
+        atomic_store_explicit(&area_committed[area], committed, memory_order_relaxed);
+    }
+    return 0;
 }
 
 size_t region_claimed_bytes(void) {

@@ -22,7 +22,8 @@ enum {
     PURGE_WAIT_MS = 20,
     PREFAULT_SHARE = 256,   /* slots populated ahead are at most this part of those in use */
     HUGE_BORDERS_MAX = 600, /* each is one mapping more */
-    HUGE_SHARE = 8,         /* a superslab asks for a huge page when it is at most this part of the heap */
+    HUGE_SHARE = 8,     /* a superslab asks for a huge page when it is at most this part of the heap, itself included */
+    RECORDS_SHARE = 16, /* a huge page of records likewise */
 };
 #define ALL_SLOTS UINT32_MAX
 
@@ -198,9 +199,14 @@ static bool set_huge_locked(superslab_t *s, bool huge) {
     return true;
 }
 
-static bool wants_huge(const superslab_t *s) {
+/* True when a huge page is at most 1 / `share` of what is used and that page. */
+static bool earns_huge(size_t share) {
     int64_t policy = hk_option(HK_OPT_HUGE);
-    return policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && s->dense && used_slots() >= HUGE_SHARE * SLOTS);
+    return policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && used_slots() >= (share - 1) * SLOTS);
+}
+
+static bool wants_huge(const superslab_t *s) {
+    return (s->dense || hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE) && earns_huge(HUGE_SHARE);
 }
 
 static void advise_huge_locked(superslab_t *s) {
@@ -229,6 +235,7 @@ static void reset_record_locked(superslab_t *s) {
 
 /* Takes superslabs from the region and makes their records; `free_mask` of the last one is `tail_mask`. */
 static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_mask, slots_use_t use) {
+    region_earn_huge_records(earns_huge(RECORDS_SHARE));
     size_t first = region_alloc(count, align);
     if (first == 0)
         return 0;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Areas: behind the superslabs, apart from each other, usable and zeroed as far as they were covered, refused beyond their
- * end; their number of system calls grows with the logarithm of their size.
+ * end; their number of system calls grows with the logarithm of their size. Once huge pages are earned, what comes behind the
+ * first border of one is mapped by whole ones.
  */
+#include "base/bits.h"
 #include "core/counters.h"
 #include "rooms.h"
 
@@ -36,16 +38,51 @@ static void covered(region_area_t area) {
     }
     CHECK(region_area_bytes() - before >= 8 * HK_MIB - 20000);
     CHECK(region_area_bytes() - before <= 11 * HK_MIB);
-    CHECK(atomic_load(&hk_counters.map_calls) - calls < 40);
+    CHECK(atomic_load(&hk_counters.map_calls) - calls < 24);
     CHECK_EQ(region_area_cover(area, hk_window.area_sizes[area] + 1), ENOMEM);
     CHECK_EQ(region_area_cover(area, SIZE_MAX), ENOMEM);
     CHECK_EQ(region_area_cover(area, 1), 0);
 }
 
+static size_t asked(void) { return atomic_load(&hk_counters.huge_page_bytes); }
+
+static void first_covers(void) {
+    covered(REGION_AREA_META);
+    covered(REGION_AREA_SLABS);
+    CHECK_EQ(asked(), 0);
+}
+
+static void earned(region_area_t area) {
+    size_t before = asked(), small = hk_align_up(hk_window.areas[area], HK_SUPERSLAB_SIZE) - hk_window.areas[area];
+    CHECK_EQ(small, 512 * HK_KIB);
+    region_earn_huge_records(true);
+    CHECK_EQ(region_area_cover(area, small), 0);
+    CHECK_EQ(asked() - before, 0);
+    CHECK_EQ(region_area_size(area), small);
+    CHECK_EQ(region_area_cover(area, small + 1), 0);
+    CHECK_EQ(region_area_size(area), small + HK_SUPERSLAB_SIZE);
+    CHECK_EQ(region_area_cover(area, small + 2 * HK_SUPERSLAB_SIZE), 0);
+    region_earn_huge_records(false);
+    CHECK_EQ(region_area_cover(area, small + 2 * HK_SUPERSLAB_SIZE + 1), 0);
+    CHECK(region_area_size(area) < small + 3 * HK_SUPERSLAB_SIZE);
+    memset((void *)hk_window.areas[area], 1, region_area_size(area));
+    size_t got = asked() - before; /* none where the kernel has no huge pages */
+    CHECK(got == 0 || got == 2 * HK_SUPERSLAB_SIZE);
+}
+
+static void huge_pages(void) {
+    earned(REGION_AREA_META);
+    earned(REGION_AREA_SLABS);
+    size_t before = asked();
+    region_earn_huge_records(true);
+    CHECK_EQ(region_area_cover(REGION_AREA_TABLE, 8 * HK_MIB), 0);
+    CHECK_EQ(asked(), before);
+}
+
 int main(void) {
     start_region();
     apart();
-    covered(REGION_AREA_META);
-    covered(REGION_AREA_SLABS);
+    in_child(first_covers);
+    in_child(huge_pages);
     return CHECK_PASS;
 }

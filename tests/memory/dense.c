@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Huge pages are earned: a heap of 12 MiB has none; one that has grown to 512 MiB of small blocks has four fifths in them at the
+ * least, took few page faults beside those of its first 16 MiB (4,096), and is not much larger than what is live.
+ */
+#include "testing.h"
+
+#include <sys/resource.h>
+
+enum { SMALL_MIB = 12, LARGE_MIB = 512, FAULTS_MAX = 5500 };
+
+static long figure_of(const char *path, const char *name) {
+    static char text[32768];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    size_t size = 0;
+    for (ssize_t n; size < sizeof text - 1 && (n = read(fd, text + size, sizeof text - 1 - size)) > 0;)
+        size += (size_t)n;
+    close(fd);
+    text[size] = 0;
+    const char *line = strstr(text, name);
+    return line == NULL ? -1 : strtol(line + strlen(name), NULL, 10);
+}
+
+static long huge_kib(void) { return figure_of("/proc/self/smaps_rollup", "AnonHugePages:"); }
+static long refused(void) { return figure_of("/proc/vmstat", "thp_fault_fallback "); }
+
+static long faults(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_minflt;
+}
+
+static void grow_to(size_t *live, size_t bytes, uint64_t *random) {
+    while (*live < bytes) {
+        size_t size = 16 + test_random_below(random, 1009);
+        memset(test_opaque(malloc(size)), 1, size);
+        *live += size;
+    }
+}
+
+int main(void) {
+    test_require_hakmem();
+    test_alarm(100);
+    char enabled[64] = "";
+    int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, enabled, sizeof enabled - 1) <= 0 || strstr(enabled, "[madvise]") == NULL)
+        test_skip("huge pages are not to be had on request");
+    close(fd);
+    uint64_t random = 1;
+    size_t live = 0;
+    long refused_before = refused(), base = test_rss_kib(), before = faults();
+    grow_to(&live, SMALL_MIB * TEST_MIB, &random);
+    CHECK_SAY(huge_kib() == 0, "%ld KiB in huge pages at %d MiB", huge_kib(), SMALL_MIB);
+    grow_to(&live, LARGE_MIB * TEST_MIB, &random);
+    long took = faults() - before, rss = test_rss_kib() - base;
+    test_say("%ld faults, %ld KiB resident, %ld KiB in huge pages\n", took, rss, huge_kib());
+    if (refused() != refused_before)
+        test_skip("the kernel had no huge page at hand");
+    CHECK(huge_kib() >= rss / 5 * 4);
+    CHECK(took <= FAULTS_MAX);
+    CHECK(rss <= LARGE_MIB * 1024 / 20 * 21);
+    return TEST_PASS;
+}
