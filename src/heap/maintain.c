@@ -103,7 +103,7 @@ static bool helper_round(void) {
     size_t slots = low_water_note(&dirty_low, least, level, now, age);
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
     hk_unlock(&round_lock);
-    return superslab_dirty_bytes() + cached + sparse.waiting_bytes >= HEAP_WORTH_BYTES;
+    return superslab_waiting_bytes() + cached + sparse.waiting_bytes >= HEAP_WORTH_BYTES;
 }
 
 /* --- The helper thread ------------------------------------------------------------------------------------------------ */
@@ -176,7 +176,7 @@ static void purge_inline(void) {
 }
 
 void heap_memory_freed(const heap_t *h) {
-    if (superslab_dirty_bytes() >= HEAP_WORTH_BYTES || (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) ||
+    if (superslab_waiting_bytes() >= HEAP_WORTH_BYTES || (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) ||
         limit_is_near())
         heap_memory_freed_much();
 }

@@ -425,6 +425,11 @@ size_t superslab_dirty_bytes(void) {
     return atomic_load_explicit(&dirty_slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
 }
 
+size_t superslab_waiting_bytes(void) {
+    size_t dirty = count_of(&dirty_slot_count), floor = count_of(&floor_slot_count);
+    return dirty > floor ? (dirty - floor) << HK_SLOT_SHIFT : 0;
+}
+
 size_t superslab_taken_bytes(void) {
     size_t clean = count_of(&free_slot_count), all = in_use() * SLOTS;
     clean -= hk_min(clean, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
@@ -469,11 +474,11 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
 static void collect_locked(purge_round_t *round, size_t slot_count) {
     size_t floor = atomic_load_explicit(&floor_slot_count, memory_order_relaxed);
     size_t before = atomic_load_explicit(&dirty_slot_count, memory_order_relaxed);
-    size_t until = hk_max(floor, before - hk_min(before, slot_count));
+    size_t asked = before - hk_min(before, slot_count), until = hk_max(floor, asked);
     while (dirty_head != 0 && round->count < PURGE_RANGES_MAX && round->broken_count < PURGE_RANGES_MAX &&
            count_of(&dirty_slot_count) > until) {
         superslab_t *s = record(dirty_head);
-        if (hk_popcount64(s->dirty_mask) > count_of(&dirty_slot_count) - until)
+        if (hk_popcount64(s->dirty_mask) > count_of(&dirty_slot_count) - asked)
             return; /* what is more than was asked for would be taken again soon */
         collect_superslab_locked(round, s);
         if (s->dirty_mask != 0)

@@ -95,8 +95,9 @@ bool superslab_wait_purge(void);
 /* Returns the empty superslabs kept for reuse to the region, where a long run may need them. */
 void superslab_close_empty(void);
 
-/* Dirty bytes waiting, without a lock. */
+/* Dirty bytes, and those of them that purging does not leave alone; without a lock. */
 size_t superslab_dirty_bytes(void);
+size_t superslab_waiting_bytes(void);
 
 /* Bytes of slots that are taken or dirty, but not those on their way to the kernel; without a lock. */
 size_t superslab_taken_bytes(void);
