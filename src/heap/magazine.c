@@ -4,7 +4,7 @@
  *
  * A refill fills half of the capacity, a flush empties half, so that a program that swings around a level touches the
  * slabs once in capacity / 2 calls. Capacity starts small and doubles when a class refills or flushes twice within one
- * tick (1 MiB allocated); classes that did neither for a while give their blocks back and shrink.
+ * tick (4 MiB allocated); a class that nobody allocates of for a few ticks gives all its blocks back.
  */
 #include "heap/heap.h"
 
@@ -24,7 +24,7 @@ enum {
     GROW_EVENTS = 2,
     LARGE_EVENTS = 4,
     LARGE_BUDGET_BYTES = 4 << 20,
-    IDLE_TICKS_BEFORE_SHRINK = 8,
+    IDLE_TICKS_BEFORE_DROP = 4,
     DOUBLED_MAX = 4, /* double frees remembered for the report of one flush */
     PREFETCH_AHEAD = 8,
 };
@@ -386,17 +386,6 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
 
 void magazine_drop_all(heap_t *h) { for_each_bin(h, drop); }
 
-/* An idle class gives back what it holds, and half of its capacity. */
-static void shrink(heap_t *h, unsigned cls, unsigned capacity) {
-    bin_t *bin = &h->front.bins[cls];
-    unsigned count = (unsigned)BIN_COUNT(state_load(bin));
-    unsigned wanted = capacity / 2 < hk_class_info[cls].magazine_min ? 0 : capacity / 2;
-    if (count > wanted)
-        flush(h, cls, count - wanted);
-    if (set_capacity(h, cls, wanted))
-        hk_count(magazine_shrinks);
-}
-
 static void tick_class_locked(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     /* Frees alone are no use: what they leave in the magazine nobody takes. */
@@ -407,11 +396,13 @@ static void tick_class_locked(heap_t *h, unsigned cls) {
     stats->idle_ticks = used || stats->idle_ticks == UINT16_MAX ? 0 : (uint16_t)(stats->idle_ticks + 1);
 }
 
-static void shrink_if_idle(heap_t *h, unsigned cls) {
-    if (h->class_stats[cls].idle_ticks < IDLE_TICKS_BEFORE_SHRINK)
+static void drop_if_idle(heap_t *h, unsigned cls) {
+    if (h->class_stats[cls].idle_ticks < IDLE_TICKS_BEFORE_DROP)
         return;
     h->class_stats[cls].idle_ticks = 0;
-    shrink(h, cls, BIN_CAPACITY(state_load(&h->front.bins[cls])));
+    /* All of it: a few blocks that were freed at random hold as many slabs as many do. */
+    drop(h, cls);
+    hk_count(magazine_shrinks);
 }
 
 void magazine_tick(heap_t *h) {
@@ -421,5 +412,5 @@ void magazine_tick(heap_t *h) {
         h->class_stats[cls].events = 0;
     heap_unlock(h);
     if (hk_option(HK_OPT_ADAPT) != 0)
-        for_each_bin(h, shrink_if_idle);
+        for_each_bin(h, drop_if_idle);
 }

@@ -20,6 +20,7 @@ enum {
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
     PURGE_RANGES_MAX = 64,
     PURGE_WAIT_MS = 20,
+    WARM_SCAN_MAX = 32,     /* superslabs looked at for a resident run */
     PREFAULT_SHARE = 256,   /* slots populated ahead are at most this part of those in use */
     HUGE_BORDERS_MAX = 600, /* each is one mapping more */
     HUGE_SHARE = 8,     /* a superslab asks for a huge page when it is at most this part of the heap, itself included */
@@ -119,16 +120,30 @@ static void rebin_locked(superslab_t *s) {
     s->binned = true;
 }
 
+/* In the queue are the superslabs with dirty slots, the oldest first. */
 static void queue_dirty_locked(superslab_t *s) {
     if (s->queued)
         return;
     s->queued = true;
     s->dirty_next = 0;
+    s->dirty_previous = dirty_tail;
     if (dirty_tail != 0)
         record(dirty_tail)->dirty_next = index_of(s);
     else
         dirty_head = index_of(s);
     dirty_tail = index_of(s);
+}
+
+static void unqueue_locked(superslab_t *s) {
+    if (s->dirty_previous != 0)
+        record(s->dirty_previous)->dirty_next = s->dirty_next;
+    else
+        dirty_head = s->dirty_next;
+    if (s->dirty_next != 0)
+        record(s->dirty_next)->dirty_previous = s->dirty_previous;
+    else
+        dirty_tail = s->dirty_previous;
+    s->queued = false;
 }
 
 /* The lock is held: one writer at a time. */
@@ -152,6 +167,8 @@ static bool take_mask_locked(superslab_t *s, uint32_t mask) {
     s->free_mask &= ~mask;
     s->dirty_mask &= ~mask;
     count_dirty(dirty_before, s->dirty_mask);
+    if (s->queued && s->dirty_mask == 0)
+        unqueue_locked(s);
     dirty_low = hk_min(dirty_low, atomic_load_explicit(&dirty_slot_count, memory_order_relaxed));
     count_locked(&free_slot_count, -(ptrdiff_t)hk_popcount64(mask));
     rebin_locked(s);
@@ -222,16 +239,8 @@ static void advise_small_locked(superslab_t *s) {
         (void)sys_advise_no_huge(region_superslab_address(index_of(s)), HK_SUPERSLAB_SIZE);
 }
 
-/* A record for a superslab that the pool did not know. What outlives a superslab stays: its mapping's advice, and its place
- * in the dirty queue. */
-static void reset_record_locked(superslab_t *s) {
-    *s = (superslab_t){
-        .in_use = true,
-        .huge = s->huge,
-        .queued = s->queued,
-        .dirty_next = s->dirty_next,
-    };
-}
+/* A record for a superslab that the pool did not know. Its mapping's advice outlives a superslab. */
+static void reset_record_locked(superslab_t *s) { *s = (superslab_t){.in_use = true, .huge = s->huge}; }
 
 /* Takes superslabs from the region and makes their records; `free_mask` of the last one is `tail_mask`. */
 static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_mask, slots_use_t use) {
@@ -294,9 +303,35 @@ static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
     return convert_locked(use);
 }
 
+/* Of those that wait longest for a purge, a superslab with a resident run, whatever its use: the one whose largest run is
+ * the smallest. */
+static superslab_t *find_warm_locked(unsigned order) {
+    superslab_t *best = NULL;
+    unsigned best_order = ORDER_COUNT;
+    uint32_t index = dirty_head;
+    for (unsigned i = 0; index != 0 && i < WARM_SCAN_MAX; i++, index = record(index)->dirty_next) {
+        superslab_t *s = record(index);
+        if (aligned_runs(s->dirty_mask, order) != 0 && largest_order(s->dirty_mask) < best_order) {
+            best = s;
+            best_order = largest_order(s->dirty_mask);
+        }
+    }
+    return best;
+}
+
+/* What is resident goes before what is not, or memory would grow while slots of the other use wait for their purge. A huge
+ * page is resident as a whole. */
+static superslab_t *find_locked(unsigned order, slots_use_t use) {
+    superslab_t *s = find_bin_locked(order, use);
+    if (s != NULL && (s->huge || aligned_runs(s->dirty_mask, order) != 0))
+        return s;
+    superslab_t *warm = find_warm_locked(order);
+    return warm != NULL ? warm : s;
+}
+
 static slots_t alloc_within_locked(unsigned count, unsigned align, slots_use_t use) {
     unsigned order = hk_log2_ceil(hk_max(count, align));
-    superslab_t *s = find_bin_locked(order, use);
+    superslab_t *s = find_locked(order, use);
     if (s == NULL) {
         if (open_superslabs_locked(1, 1, ALL_SLOTS, use) == 0)
             return (slots_t){0};
@@ -483,10 +518,6 @@ static void collect_locked(purge_round_t *round, size_t slot_count) {
         collect_superslab_locked(round, s);
         if (s->dirty_mask != 0)
             return;
-        s->queued = false;
-        dirty_head = s->dirty_next;
-        if (dirty_head == 0)
-            dirty_tail = 0;
     }
 }
 
@@ -632,7 +663,7 @@ static size_t check_one_locked(const superslab_t *s) {
     bad += (s->dirty_mask & ~s->free_mask) != 0;
     bad += s->binned != (s->free_mask != 0);
     bad += s->binned && (s->order != largest_order(s->free_mask) || s->rank != rank_for(s));
-    bad += s->dirty_mask != 0 && !s->queued;
+    bad += (s->dirty_mask != 0) != s->queued;
     if (bad != 0)
         hk_message("check: superslab %u: free %x dirty %x binned %d queued %d", index_of(s), s->free_mask,
                    s->dirty_mask, s->binned, s->queued);

@@ -18,7 +18,7 @@
  *
  * SUPERSLAB-1  dirty_mask is a subset of free_mask.
  * SUPERSLAB-2  a superslab is in a bin exactly when free_mask is not 0, and in the bin that its mask says.
- * SUPERSLAB-3  a superslab is in the dirty queue exactly when its `queued` flag is set; dirty_mask != 0 implies queued.
+ * SUPERSLAB-3  a superslab is in the dirty queue exactly when its dirty_mask is not 0, which its `queued` flag says.
  */
 #ifndef HK_SUPERSLAB_H
 #define HK_SUPERSLAB_H
@@ -30,15 +30,15 @@
 typedef struct superslab {
     uint32_t free_mask;
     uint32_t dirty_mask;
-    uint32_t next, previous; /* bin list, indexes of superslabs, 0 ends */
-    uint32_t dirty_next;     /* dirty queue */
-    uint8_t order, rank;     /* the bin it is in */
+    uint32_t next, previous;             /* bin list, indexes of superslabs, 0 ends */
+    uint32_t dirty_next, dirty_previous; /* dirty queue */
+    uint8_t order, rank;                 /* the bin it is in */
     bool binned, queued;
     bool dense;            /* for slots whose every page will be used: may ask for huge pages */
     bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
     bool in_use;           /* known to the pool: it holds slots or is in a bin */
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
-    uint8_t padding[31];
+    uint8_t padding[28];
 } superslab_t;
 
 _Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");
