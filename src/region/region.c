@@ -262,6 +262,8 @@ void region_earn_huge_records(bool earned) {
         atomic_store_explicit(&huge_records, earned, memory_order_relaxed);
 }
 
+bool region_has_huge_records(void) { return atomic_load_explicit(&huge_records, memory_order_relaxed); }
+
 /* Maps what comes behind the `committed` bytes of an area: some of it, or the whole of a huge page. Returns its size, 0 when
  * memory is out. */
 static size_t area_extend(region_area_t area, size_t committed, size_t wanted) {

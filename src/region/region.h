@@ -76,6 +76,7 @@ int region_area_cover(region_area_t area, size_t size);
 /* Whether the heap is large enough for huge pages in the areas of slab records and of everything else: from their first
  * border of one on, as they grow. */
 void region_earn_huge_records(bool earned);
+bool region_has_huge_records(void);
 
 /* Bytes claimed for superslabs, and for our own records. */
 size_t region_claimed_bytes(void);

@@ -60,9 +60,20 @@ static int accept_at(int listens) {
     return peer;
 }
 
+/* The writing end of the pipe, after what hakmem wrote to it has come back to it as a first notice. */
+static int open_pipe(const char *path) {
+    int end = open(path, O_RDWR | O_NONBLOCK);
+    CHECK(end >= 0);
+    fill_and_free();
+    do
+        CHECK(test_stats(&stats) == 0);
+    while (stats.pressure_events == 0);
+    return end;
+}
+
 static void run_as(const char *kind, const char *path, int listens) {
     if (strcmp(kind, "pipe") == 0)
-        run(open(path, O_RDWR | O_NONBLOCK));
+        run(open_pipe(path));
     else if (strcmp(kind, "socket") == 0)
         run(accept_at(listens));
     else

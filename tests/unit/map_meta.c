@@ -68,8 +68,23 @@ static void *exchange(void *seed) {
     return NULL;
 }
 
+/* With huge pages earned, a new piece lies at the border of one; what was there before is used again first. */
+static void huge_pages(void) {
+    char *small = meta_alloc(64);
+    CHECK((uintptr_t)small % HK_SUPERSLAB_SIZE != 0);
+    meta_free(small, 64);
+    region_earn_huge_records(true);
+    CHECK(meta_alloc(64) == small);
+    char *first = meta_alloc(4096), *second = meta_alloc(4096);
+    CHECK_EQ((uintptr_t)first % HK_SUPERSLAB_SIZE, 0);
+    CHECK(second == first + 4096);
+    memset(first, 1, 8192);
+    CHECK_EQ(region_area_size(REGION_AREA_META) % HK_SUPERSLAB_SIZE, 512 * HK_KIB);
+}
+
 int main(void) {
     start_map();
+    in_child(huge_pages);
     sizes();
     distinct();
     pthread_t threads[THREADS];
