@@ -75,11 +75,12 @@ typedef struct heap_class_stats {
     uint32_t refills;
     uint32_t flushes;
     uint16_t slab_count;
-    uint16_t events; /* refills and flushes since the last tick: what magazine growth follows */
-    uint16_t idle_ticks;
-    uint16_t borrowed;    /* blocks of larger classes handed out in place of the first ones of this class */
+    uint16_t events;      /* refills and flushes since the last tick: what magazine growth follows */
+    uint16_t idle_ticks;  /* in which nobody allocated */
+    uint8_t borrowed;     /* blocks of larger classes handed out in place of the first ones of this class */
+    uint8_t still_ticks;  /* ... in which nobody freed either */
     uint32_t rest_blocks; /* into slabs, less what was taken, since the helper looked; never below 0 */
-    uint32_t padding;
+    uint32_t seen;        /* of magazine and flushes at the last tick: what a free changes */
 } heap_class_stats_t;
 
 typedef struct remote_entry {

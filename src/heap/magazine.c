@@ -4,7 +4,7 @@
  *
  * A refill fills half of the capacity, a flush empties half, so that a program that swings around a level touches the
  * slabs once in capacity / 2 calls. Capacity starts small and doubles when a class refills or flushes twice within one
- * tick (4 MiB allocated); a class that nobody allocates of for a few ticks gives all its blocks back.
+ * tick (4 MiB allocated); a class that is not used for a few ticks gives all its blocks back.
  */
 #include "heap/heap.h"
 
@@ -24,7 +24,8 @@ enum {
     GROW_EVENTS = 2,
     LARGE_EVENTS = 4,
     LARGE_BUDGET_BYTES = 4 << 20,
-    IDLE_TICKS_BEFORE_DROP = 4,
+    IDLE_TICKS_BEFORE_SHRINK = 8,
+    STILL_TICKS_BEFORE_DROP = 4,
     DOUBLED_MAX = 4, /* double frees remembered for the report of one flush */
     PREFETCH_AHEAD = 8,
 };
@@ -386,23 +387,37 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
 
 void magazine_drop_all(heap_t *h) { for_each_bin(h, drop); }
 
+static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
+    unsigned count = (unsigned)BIN_COUNT(state_load(&h->front.bins[cls]));
+    if (count > wanted)
+        flush(h, cls, count - wanted);
+    if (set_capacity(h, cls, wanted))
+        hk_count(magazine_shrinks);
+}
+
 static void tick_class_locked(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    /* Frees alone are no use: what they leave in the magazine nobody takes. */
-    bool used = BIN_POPS(state_load(&h->front.bins[cls])) > 0;
+    uint64_t state = state_load(&h->front.bins[cls]);
+    uint32_t seen = (uint32_t)BIN_COUNT(state) ^ stats->flushes << 16;
+    bool used = BIN_POPS(state) > 0, still = !used && seen == stats->seen;
     if (used)
         harvest_locked(h, cls);
     stats->events = 0;
+    stats->seen = seen;
     stats->idle_ticks = used || stats->idle_ticks == UINT16_MAX ? 0 : (uint16_t)(stats->idle_ticks + 1);
+    stats->still_ticks = !still || stats->still_ticks == UINT8_MAX ? 0 : (uint8_t)(stats->still_ticks + 1);
 }
 
-static void drop_if_idle(heap_t *h, unsigned cls) {
-    if (h->class_stats[cls].idle_ticks < IDLE_TICKS_BEFORE_DROP)
+/* A class that is only freed may be in the second half of a swing: it gives back half of its capacity. One that is not used
+ * at all gives back everything: a few blocks that were freed at random keep as many slabs from emptying as many do. */
+static void shrink_if_idle(heap_t *h, unsigned cls) {
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    unsigned half = BIN_CAPACITY(state_load(&h->front.bins[cls])) / 2;
+    bool still = stats->still_ticks >= STILL_TICKS_BEFORE_DROP;
+    if (!still && stats->idle_ticks < IDLE_TICKS_BEFORE_SHRINK)
         return;
-    h->class_stats[cls].idle_ticks = 0;
-    /* All of it: a few blocks that were freed at random hold as many slabs as many do. */
-    drop(h, cls);
-    hk_count(magazine_shrinks);
+    stats->idle_ticks = stats->still_ticks = 0;
+    shrink(h, cls, still || half < hk_class_info[cls].magazine_min ? 0 : half);
 }
 
 void magazine_tick(heap_t *h) {
@@ -412,5 +427,5 @@ void magazine_tick(heap_t *h) {
         h->class_stats[cls].events = 0;
     heap_unlock(h);
     if (hk_option(HK_OPT_ADAPT) != 0)
-        for_each_bin(h, drop_if_idle);
+        for_each_bin(h, shrink_if_idle);
 }

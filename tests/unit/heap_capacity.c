@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The capacity of a magazine: small at first, twice as large while a class refills or flushes often, within the class's
- * limit and the heap's budget; halved when nothing is taken for a while; left alone with HAKMEM_ADAPT=off.
+ * limit and the heap's budget; gone when nothing is taken for a while; left alone with HAKMEM_ADAPT=off.
  */
 #include "core/counters.h"
 #include "heap_places.h"
@@ -47,7 +47,7 @@ static void grows_and_shrinks(void) {
     for (unsigned i = 0; i < BLOCKS; i++)
         release(blocks[i]);
     CHECK_EQ(bin_capacity(h, CLS), last);
-    /* A class that is used keeps what it has, one that is not loses half after some ticks, and all of it in the end. */
+    /* A class that is used keeps what it has, one that is not loses all of it after some ticks. */
     for (unsigned tick = 0; tick < 40; tick++) {
         release(magazine_alloc(h, CLS));
         magazine_tick(h);
@@ -57,17 +57,17 @@ static void grows_and_shrinks(void) {
         unsigned before = bin_capacity(h, CLS);
         magazine_tick(h);
         unsigned now = bin_capacity(h, CLS);
-        CHECK(now == before || now == before / 2 || now == 0);
+        CHECK(now == before || (now == 0 && tick > 2 && tick < 8));
         CHECK(bin_count(h, CLS) <= now);
         CHECK_EQ(live_blocks(CLS), 0);
     }
     CHECK_EQ(bin_capacity(h, CLS), 0);
-    CHECK(atomic_load(&hk_counters.magazine_shrinks) >= 6);
+    CHECK_EQ(atomic_load(&hk_counters.magazine_shrinks), 1);
     CHECK_EQ(h->magazine_bytes, accounted(h));
     all_is_well();
 }
 
-/* What growth adds stays within a sixteenth of what the heap owns, or 1 MiB. */
+/* What growth adds stays within a quarter of what the heap owns, or 1 MiB. */
 static void within_budget(void) {
     heap_t *h = start_heap();
     size_t first = 0;
@@ -77,7 +77,7 @@ static void within_budget(void) {
     for (unsigned round = 0; round < 3; round++)
         for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
             swing(h, cls, cls < HK_TINY_CLASSES ? 500 : 40);
-    CHECK(h->magazine_bytes <= first + hk_max(HK_MIB, most_owned / 16));
+    CHECK(h->magazine_bytes <= first + hk_max(HK_MIB, most_owned / 4));
     CHECK(h->magazine_bytes >= first);
     CHECK_EQ(h->magazine_bytes, accounted(h));
     all_is_well();

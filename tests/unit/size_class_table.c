@@ -24,7 +24,7 @@ static void classes(void) {
         /* The tail that no block takes. */
         CHECK(slab % info->block_size <= slab / 32 || info->slab_slots == HK_SLOTS_PER_SUPERSLAB);
         CHECK(slab % info->block_size <= slab / 10);
-        CHECK(info->magazine_min >= 2 && info->magazine_min <= info->magazine_max && info->magazine_max <= 1024);
+        CHECK(info->magazine_min >= 2 && info->magazine_min <= info->magazine_max && info->magazine_max <= 4096);
         CHECK((size_t)info->magazine_min * info->block_size <= 4096 || info->magazine_min == 2);
     }
 }
