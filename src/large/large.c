@@ -12,10 +12,11 @@
 
 enum {
     FIT_SHARE = 8,        /* a cached run may be larger than asked by this part */
+    CACHE_SHARE = 4,      /* a cache may hold this part of the memory in use */
     HEADROOM_SHARE = 8,   /* a run that grows by moving gets this part more */
     DENSE_SUPERSLABS = 4, /* a run of so many that a program grows and fills gets huge pages */
 };
-#define CACHE_BYTES_MAX (32 * HK_MIB)
+#define CACHE_BYTES_MIN (32 * HK_MIB)
 #define MOVE_PAGES_MIN  HK_MIB
 
 _Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
@@ -54,15 +55,14 @@ static void run_release(slot_t first, bool reuse) {
         slots_free(first, count, dirty);
 }
 
-/* The smallest cached run that fits, as an index, or LARGE_CACHE_ENTRIES. */
-static uint32_t find_fit_locked(const large_cache_t *cache, size_t count, size_t align_slots) {
+/* The smallest cached run of `count` to `most` slots, as an index, or LARGE_CACHE_ENTRIES. */
+static uint32_t find_fit_locked(const large_cache_t *cache, size_t count, size_t most, size_t align_slots) {
     uint32_t best = LARGE_CACHE_ENTRIES;
-    size_t best_count = count + count / FIT_SHARE + 1;
     for (uint32_t i = 0; i < cache->count; i++) {
         const struct large_entry *e = &cache->entries[i];
-        if (e->slot_count >= count && e->slot_count < best_count && (e->first & (align_slots - 1)) == 0) {
+        if (e->slot_count >= count && e->slot_count <= most && (e->first & (align_slots - 1)) == 0) {
             best = i;
-            best_count = e->slot_count;
+            most = e->slot_count - 1;
         }
     }
     return best;
@@ -77,14 +77,34 @@ static slot_t remove_locked(large_cache_t *cache, uint32_t index) {
     return first;
 }
 
+/* Takes the first `count` slots of a cached run; the others stay cached as a run of their own. */
+static slot_t split_locked(large_cache_t *cache, uint32_t index, size_t count) {
+    struct large_entry *e = &cache->entries[index];
+    slot_t first = e->first;
+    large_run_t *run = run_at(first), *rest = run_at(first + (slot_t)count);
+    rest->slot_count = e->slot_count - (uint32_t)count;
+    rest->moved = run->moved;
+    atomic_store_explicit(&rest->state, LARGE_CACHED, memory_order_relaxed);
+    run_mark(first + (slot_t)count, rest->slot_count);
+    run->slot_count = (uint32_t)count;
+    e->first += (slot_t)count;
+    e->slot_count = rest->slot_count;
+    hk_add(cache->bytes, -(count << HK_SLOT_SHIFT));
+    return first;
+}
+
+/* Runs that the pool has no room for, beyond a superslab, also come out of much larger ones. */
 static slot_t take_cached(large_cache_t *cache, size_t count, size_t align_slots) {
     slot_t first = 0;
     hk_lock(&cache->lock);
-    uint32_t index = find_fit_locked(cache, count, align_slots);
-    if (index < LARGE_CACHE_ENTRIES) {
-        cache->live_bytes += (int64_t)cache->entries[index].slot_count << HK_SLOT_SHIFT;
+    uint32_t index = find_fit_locked(cache, count, count + count / FIT_SHARE, align_slots);
+    if (index < LARGE_CACHE_ENTRIES)
         first = remove_locked(cache, index);
-    }
+    else if (count > HK_SLOTS_PER_SUPERSLAB &&
+             (index = find_fit_locked(cache, count, SIZE_MAX, align_slots)) < LARGE_CACHE_ENTRIES)
+        first = split_locked(cache, index, count);
+    if (first != 0)
+        cache->live_bytes += (int64_t)run_at(first)->slot_count << HK_SLOT_SHIFT;
     hk_unlock(&cache->lock);
     return first;
 }
@@ -142,14 +162,16 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
     return map_slot_address(first);
 }
 
+static size_t cache_bytes_max(void) { return hk_max(CACHE_BYTES_MIN, superslab_taken_bytes() / CACHE_SHARE); }
+
 /* Puts a run into the cache; what must leave for it is returned to the pool. */
 static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
     slot_t evicted[LARGE_CACHE_ENTRIES];
     uint32_t evicted_count = 0;
-    size_t bytes = count << HK_SLOT_SHIFT;
+    size_t bytes = count << HK_SLOT_SHIFT, most = cache_bytes_max();
     hk_lock(&cache->lock);
     cache->live_bytes -= (int64_t)bytes;
-    while (cache->count > 0 && (cache->count == LARGE_CACHE_ENTRIES || cache->bytes + bytes > CACHE_BYTES_MAX))
+    while (cache->count > 0 && (cache->count == LARGE_CACHE_ENTRIES || cache->bytes + bytes > most))
         evicted[evicted_count++] = remove_locked(cache, 0);
     cache->entries[cache->count++] = (struct large_entry){first, (uint32_t)count, (uint32_t)sys_now_ms()};
     hk_add(cache->bytes, bytes);
@@ -168,7 +190,7 @@ bool large_free(large_cache_t *cache, void *block) {
     hk_count(large_frees);
     slot_t first = (slot_t)map_slot(block);
     size_t count = run->slot_count;
-    if (count << HK_SLOT_SHIFT <= CACHE_BYTES_MAX) {
+    if (count << HK_SLOT_SHIFT <= cache_bytes_max()) {
         cache_run(cache, first, count);
     } else {
         count_live(cache, -(int64_t)(count << HK_SLOT_SHIFT));

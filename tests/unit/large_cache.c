@@ -150,6 +150,31 @@ static void yields(void) {
     (void)superslab_purge(SIZE_MAX);
 }
 
+/* A long run comes out of a longer one, whose rest stays cached; short ones do not. */
+static void splits(void) {
+    fill_pool();
+    char *whole = take(20 * HK_MIB);
+    whole[0] = whole[5 * HK_MIB] = 7;
+    CHECK(large_free(&cache, whole));
+    char *small = take(HK_MIB);
+    CHECK(small != whole && cache.count == 1);
+    size_t before = hits();
+    char *part = take(5 * HK_MIB);
+    CHECK(part == whole && hits() == before + 1);
+    CHECK_EQ(cache.count, 1);
+    CHECK_EQ(cache.bytes, 15 * HK_MIB);
+    CHECK(large_start(part + 5 * HK_MIB - 1) == part);
+    CHECK(!large_is_live(part + 5 * HK_MIB));
+    char *other = take(15 * HK_MIB);
+    CHECK(other == part + 5 * HK_MIB && *other == 7);
+    CHECK_EQ(cache.bytes, 0);
+    CHECK_EQ(cache.live_bytes, (long long)(21 * HK_MIB));
+    CHECK(large_free(&cache, part) && large_free(&cache, other) && large_free(&cache, small));
+    (void)large_cache_trim(&cache, sys_now_ms() + 1000, 0);
+    CHECK_EQ(cache.live_bytes, 0);
+    (void)superslab_purge(SIZE_MAX);
+}
+
 int main(void) {
     start_slab();
     large_cache_init(&cache);
@@ -159,6 +184,7 @@ int main(void) {
     bounds();
     by_age();
     yields();
+    splits();
     CHECK_EQ(slots_held(), 0);
     CHECK_EQ(superslab_check(), 0);
     return CHECK_PASS;
