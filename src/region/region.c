@@ -269,8 +269,7 @@ bool region_has_huge_records(void) { return atomic_load_explicit(&huge_records, 
 static size_t area_extend(region_area_t area, size_t committed, size_t wanted) {
     uintptr_t from = hk_window.areas[area] + committed;
     size_t most = hk_align_up(from + 1, HK_SUPERSLAB_SIZE) - from;
-    bool huge =
-        most == HK_SUPERSLAB_SIZE && may_be_huge(area) && atomic_load_explicit(&huge_records, memory_order_relaxed);
+    bool huge = most == HK_SUPERSLAB_SIZE && may_be_huge((int)area) && region_has_huge_records();
     /* Steps grow with the area, so that their number is logarithmic. */
     size_t step = huge ? most : hk_min(committed / 4, HK_SUPERSLAB_SIZE);
     size_t size = hk_align_up(hk_max(wanted, step), AREA_STEP);
