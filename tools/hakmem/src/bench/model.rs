@@ -139,6 +139,27 @@ pub struct Results {
     pub samples: Vec<Sample>,
 }
 
+impl Results {
+    /// This run with the rows of another one in place of its own.
+    pub fn with(mut self, other: Results) -> anyhow::Result<Results> {
+        let names = |r: &Results| r.allocators.iter().map(|a| a.name.clone()).collect::<Vec<_>>();
+        if self.host != other.host || names(&self) != names(&other) {
+            anyhow::bail!("the run to put rows into is of another machine or of other allocators");
+        }
+        let measured = |name: &str| other.rows.iter().any(|r| r.name == name);
+        self.samples.retain(|s| !measured(&s.row));
+        self.skipped.retain(|(name, _)| !measured(name));
+        self.rows.retain(|r| !measured(&r.name));
+        self.samples.extend(other.samples);
+        self.skipped.extend(other.skipped);
+        self.rows.extend(other.rows);
+        let order = |row: &Row| super::rows::all().iter().position(|r| r.name == row.name);
+        self.rows.sort_by_cached_key(order);
+        self.seconds += other.seconds;
+        Ok(self)
+    }
+}
+
 impl Metric {
     pub fn new(field: &str, unit: &str, divisor: f64, better: Better, kind: Kind) -> Self {
         Metric { field: field.into(), unit: unit.into(), divisor, better, kind }

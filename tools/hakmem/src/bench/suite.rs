@@ -51,6 +51,10 @@ pub fn run(plan: &Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> 
     let begin = Instant::now();
     let bar = progress_bar(plan);
     let mut patience = Duration::ZERO;
+    if plan.sampled {
+        bar.set_message("touching the machine's memory once");
+        machine::warm_memory(usize::MAX);
+    }
     for (index, row) in plan.rows.iter().enumerate() {
         let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
         let reason = cannot_run(row).or_else(|| left.is_some_and(|l| l.is_zero()).then(|| "out of time".to_string()));
@@ -285,6 +289,28 @@ mod tests {
         assert_eq!(hung_rows(&results, &plan.allocators[1]), 0);
         results.samples.pop();
         assert!(hung_rows(&results, &plan.allocators[0]) < MOST_HANGS);
+    }
+
+    #[test]
+    fn rows_of_another_run_take_the_place_of_its_own() {
+        let rows: Vec<Row> = super::super::rows::all().into_iter().take(3).collect();
+        let sample = |row: &Row, round| Sample { row: row.name.clone(), round, ..Sample::default() };
+        let before = Results {
+            rows: rows.clone(),
+            samples: vec![sample(&rows[0], 1), sample(&rows[1], 1)],
+            skipped: vec![(rows[2].name.clone(), "out of time".into())],
+            ..Results::default()
+        };
+        let later = Results {
+            rows: vec![rows[2].clone(), rows[1].clone()],
+            samples: vec![sample(&rows[2], 2), sample(&rows[1], 2)],
+            ..Results::default()
+        };
+        let all = before.clone().with(later.clone()).unwrap();
+        assert!(all.skipped.is_empty());
+        assert_eq!(all.rows.iter().map(|r| &r.name).collect::<Vec<_>>(), rows.iter().map(|r| &r.name).collect::<Vec<_>>());
+        assert_eq!(all.samples.iter().map(|s| s.round).collect::<Vec<_>>(), [1, 2, 2]);
+        assert!(before.with(Results { host: "other".into(), ..later }).is_err());
     }
 
     #[test]
