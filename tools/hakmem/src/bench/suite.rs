@@ -308,7 +308,10 @@ mod tests {
         };
         let all = before.clone().with(later.clone()).unwrap();
         assert!(all.skipped.is_empty());
-        assert_eq!(all.rows.iter().map(|r| &r.name).collect::<Vec<_>>(), rows.iter().map(|r| &r.name).collect::<Vec<_>>());
+        assert_eq!(
+            all.rows.iter().map(|r| &r.name).collect::<Vec<_>>(),
+            rows.iter().map(|r| &r.name).collect::<Vec<_>>()
+        );
         assert_eq!(all.samples.iter().map(|s| s.round).collect::<Vec<_>>(), [1, 2, 2]);
         assert!(before.with(Results { host: "other".into(), ..later }).is_err());
     }
