@@ -190,10 +190,10 @@ static inline bool test_is_zero(const void *p, size_t size) {
 
 /* --- The process -------------------------------------------------------------------------------------------------- */
 
-/* A figure of /proc/self/status in KiB ("VmRSS:", "VmSize:", "VmHWM:"), -1 when it has none. */
-static inline long test_status_kib(const char *name) {
-    char text[8192];
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+/* The number behind `name` in a text of the kernel's, -1 when it has none. */
+static inline long test_figure_of(const char *path, const char *name) {
+    char text[32768];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     size_t size = 0;
@@ -205,17 +205,13 @@ static inline long test_status_kib(const char *name) {
     return line == NULL ? -1 : strtol(line + strlen(name), NULL, 10);
 }
 
+/* A figure of /proc/self/status in KiB ("VmRSS:", "VmSize:", "VmHWM:"), -1 when it has none. */
+static inline long test_status_kib(const char *name) { return test_figure_of("/proc/self/status", name); }
+
 /* Resident memory now, exact: the counters of /proc/self/status lag behind by up to 64 pages per thread. */
 static inline long test_rss_kib(void) {
-    char text[8192];
-    int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return test_status_kib("VmRSS:");
-    ssize_t size = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[size > 0 ? size : 0] = 0;
-    const char *line = strstr(text, "Rss:");
-    return line == NULL ? test_status_kib("VmRSS:") : strtol(line + 4, NULL, 10);
+    long kib = test_figure_of("/proc/self/smaps_rollup", "Rss:");
+    return kib >= 0 ? kib : test_status_kib("VmRSS:");
 }
 
 /* --- Threads ------------------------------------------------------------------------------------------------------ */

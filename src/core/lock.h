@@ -20,6 +20,7 @@ typedef enum hk_rank {
     HK_RANK_HEAP_LIST, /* birth and death of heaps */
     HK_RANK_HEAP,      /* a thread's heap */
     HK_RANK_POOL_HEAP, /* the heap of slabs without a thread */
+    HK_RANK_RUN_CACHE, /* a heap's cache of large runs */
     HK_RANK_HUGE,      /* registry of huge blocks */
     HK_RANK_SUPERSLAB, /* the shared pool of slots */
     HK_RANK_REGION,    /* address space */

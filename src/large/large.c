@@ -27,7 +27,7 @@ static large_run_t *run_of(const void *block) { return run_at((slot_t)map_slot(b
 
 static size_t slots_for(size_t size) { return (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT; }
 
-void large_cache_init(large_cache_t *cache) { *cache = (large_cache_t){.lock = HK_LOCK_INIT(HK_RANK_HEAP)}; }
+void large_cache_init(large_cache_t *cache) { *cache = (large_cache_t){.lock = HK_LOCK_INIT(HK_RANK_RUN_CACHE)}; }
 
 static void run_mark(slot_t first, size_t slot_count) {
     map_set(first, 1, HK_MAP_RUN_HEAD);

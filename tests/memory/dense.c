@@ -9,22 +9,8 @@
 
 enum { SMALL_MIB = 12, LARGE_MIB = 512, FAULTS_MAX = 5500 };
 
-static long figure_of(const char *path, const char *name) {
-    static char text[32768];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    size_t size = 0;
-    for (ssize_t n; size < sizeof text - 1 && (n = read(fd, text + size, sizeof text - 1 - size)) > 0;)
-        size += (size_t)n;
-    close(fd);
-    text[size] = 0;
-    const char *line = strstr(text, name);
-    return line == NULL ? -1 : strtol(line + strlen(name), NULL, 10);
-}
-
-static long huge_kib(void) { return figure_of("/proc/self/smaps_rollup", "AnonHugePages:"); }
-static long refused(void) { return figure_of("/proc/vmstat", "thp_fault_fallback "); }
+static long huge_kib(void) { return test_figure_of("/proc/self/smaps_rollup", "AnonHugePages:"); }
+static long refused(void) { return test_figure_of("/proc/vmstat", "thp_fault_fallback "); }
 
 static long faults(void) {
     struct rusage usage;
