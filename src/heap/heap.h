@@ -17,7 +17,8 @@
  *
  * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in remote bits, in
  *         free_bits.
- * HEAP-2  an OPEN slab that the heap owns is in exactly one list: partial[class][bin] by its free_count, or full.
+ * HEAP-2  an OPEN slab that the heap owns is in exactly one list: partial[class][bin] by its free_count, or full; it is
+ *         moved by the free that reaches its settle_at.
  * HEAP-3  a thread that holds one heap's lock takes no other heap's but the pool heap's.
  */
 #ifndef HK_HEAP_H

@@ -155,6 +155,7 @@ static size_t check_list_locked(const heap_t *h, slot_t at, uint8_t list, unsign
         bool wrong = slab->list != list || slab->previous != previous ||
                      (list == SLAB_LIST_FULL) != (slab->free_count == 0) ||
                      (list == SLAB_LIST_PARTIAL && (slab->cls != cls || slab->bin != bin)) ||
+                     (slab->free_count >= slab->settle_at && !slab_is_empty(slab)) ||
                      atomic_load_explicit(&slab->owner, memory_order_relaxed) != h->front.id;
         if (wrong)
             hk_message("check: heap %u: slab at %p is in the wrong list", h->front.id, (void *)slab_base(slab));

@@ -18,14 +18,23 @@ static unsigned bin_for(const slab_t *slab) {
     return (quarters >= count ? 1u : 0u) + (quarters >= 2 * count ? 1u : 0u) + (quarters >= 3 * count ? 1u : 0u);
 }
 
+/* The least free_count above the bin's: slabs of the last one settle when they are empty. */
+static uint16_t end_of_bin(const slab_t *slab, unsigned bin) {
+    unsigned count = slab->block_count, end = ((bin + 1) * count) / 4 + 1;
+    return (uint16_t)(bin + 1 < HEAP_BINS && end < count ? end : count);
+}
+
 static slot_t *list_head(heap_t *h, const slab_t *slab) {
     return slab->list == SLAB_LIST_FULL ? &h->full : &h->partial[slab->cls][slab->bin];
 }
 
 static void link_locked(heap_t *h, slab_t *slab) {
     slab->list = slab->free_count == 0 ? SLAB_LIST_FULL : SLAB_LIST_PARTIAL;
-    if (slab->list == SLAB_LIST_PARTIAL)
+    slab->settle_at = 1;
+    if (slab->list == SLAB_LIST_PARTIAL) {
         slab->bin = (uint8_t)bin_for(slab);
+        slab->settle_at = end_of_bin(slab, slab->bin);
+    }
     slot_t *head = list_head(h, slab);
     slab->previous = 0;
     slab->next = *head;

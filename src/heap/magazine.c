@@ -126,60 +126,48 @@ static HK_COLD void give_elsewhere(slab_t *slab, unsigned cls, void *block, flus
         report->doubled[report->count++] = block;
 }
 
-static unsigned give_word_locked(slab_t *slab, unsigned word, uint64_t bits, flush_report_t *report) {
-    uint64_t doubled = slab_give_word(slab, word, bits);
-    if (hk_likely(doubled == 0))
-        return 0;
-    note_doubled(report, slab, word, doubled);
-    return hk_popcount64(doubled);
-}
-
-/* Gives back the leading blocks that lie in the slab, gathered by words. Returns how many. */
-static unsigned give_slab_locked(slab_t *slab, const size_class_t *c, void **blocks, unsigned count,
-                                 flush_report_t *report) {
-    uintptr_t base = (uintptr_t)slab_base(slab);
-    uint64_t span = c->mask, inverse = c->inverse, bits = 0;
-    unsigned word = 0, doubled = 0, i = 0;
-    for (; i < count; i++) {
-        uint64_t offset = (uintptr_t)blocks[i] - base;
-        if (offset > span)
-            break;
-        unsigned index = (unsigned)(((unsigned __int128)offset * inverse) >> 64);
-        uint64_t bit = UINT64_C(1) << (index % 64);
-        if (index / 64 != word || hk_unlikely((bits & bit) != 0)) {
-            if (bits != 0)
-                doubled += give_word_locked(slab, word, bits, report);
-            bits = 0;
-            word = index / 64;
+/* Gives back the leading blocks that lie in the slab at `base`; the first one does. Returns how many. */
+HK_INLINE unsigned give_slab_locked(slab_t *slab, uintptr_t base, size_class_t c, void **blocks, unsigned count,
+                                    flush_report_t *report) {
+    uint64_t *free_bits = slab->free_bits;
+    uint64_t offset = (uintptr_t)blocks[0] - base;
+    unsigned doubled = 0, i = 0;
+    do {
+        unsigned index = (unsigned)(((unsigned __int128)offset * c.inverse) >> 64);
+        uint64_t bit = UINT64_C(1) << (index % 64), before = free_bits[index / 64];
+        free_bits[index / 64] = before | bit;
+        if (hk_unlikely((before & bit) != 0)) {
+            note_doubled(report, slab, index / 64, bit);
+            doubled++;
         }
-        bits |= bit;
-    }
-    doubled += give_word_locked(slab, word, bits, report);
+        if (++i == count)
+            break;
+        offset = (uintptr_t)blocks[i] - base;
+    } while (offset <= c.mask);
     slab_count_given(slab, i - doubled);
     return i;
 }
 
-/* Records first, then the bitmaps that they point to. */
-static void prefetch_slabs(unsigned cls, uint32_t own, void **blocks, unsigned count) {
-    if (count > PREFETCH_AHEAD)
-        __builtin_prefetch(slab_of(blocks[PREFETCH_AHEAD], cls), 1);
-    if (count > PREFETCH_AHEAD / 2 && map_lookup(blocks[PREFETCH_AHEAD / 2]) == own)
-        __builtin_prefetch(slab_of(blocks[PREFETCH_AHEAD / 2], cls)->free_bits, 1);
-}
-
+/* What is in a magazine lies in the window. As the lock is held, what the map says of the heap's own slabs stays true. */
 static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned count, flush_report_t *report) {
     const size_class_t c = hk_classes[cls];
     const uint32_t own = h->front.tag | cls;
+    const size_t first_slot = ~((size_t)hk_class_info[cls].slab_slots - 1);
+    void *ahead = blocks[count - 1];
     for (unsigned i = 0; i < count;) {
-        slab_t *slab = slab_of(blocks[i], cls);
-        prefetch_slabs(cls, own, blocks + i, count - i);
-        /* As the lock is held, what the map says of the heap's own slabs stays true. */
-        if (hk_likely(map_lookup(blocks[i]) == own)) {
-            i += give_slab_locked(slab, &c, blocks + i, count - i, report);
-            heap_settle_locked(h, slab);
-        } else {
-            give_elsewhere(slab, cls, blocks[i++], report);
+        void *block = blocks[i];
+        slab_t *slab = slab_at((slot_t)(map_slot(block) & first_slot));
+        if (i + PREFETCH_AHEAD < count)
+            ahead = blocks[i + PREFETCH_AHEAD];
+        __builtin_prefetch(slab_at((slot_t)(map_slot(ahead) & first_slot)), 1);
+        if (hk_unlikely(map_entry(map_slot(block)) != own)) {
+            give_elsewhere(slab, cls, block, report);
+            i++;
+            continue;
         }
+        i += give_slab_locked(slab, (uintptr_t)block & ~(uintptr_t)c.mask, c, blocks + i, count - i, report);
+        if (slab->free_count >= slab->settle_at)
+            heap_settle_locked(h, slab);
     }
 }
 

@@ -201,9 +201,10 @@ void *slab_take_one(slab_t *slab, block_past_t *past) {
 }
 
 uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits) {
-    uint64_t doubled = slab_give_word(slab, word, bits);
-    slab_count_given(slab, hk_popcount64(bits ^ doubled));
-    return doubled;
+    uint64_t before = slab->free_bits[word];
+    slab->free_bits[word] = before | bits;
+    slab_count_given(slab, hk_popcount64(bits & ~before));
+    return before & bits;
 }
 
 HK_SNAPSHOT bool slab_block_is_free(const slab_t *slab, unsigned index) {

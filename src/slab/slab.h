@@ -58,10 +58,10 @@ typedef struct slab {
     _Atomic uint8_t state; /* written by the owner, read by anyone who diagnoses */
     uint8_t list;          /* SLAB_LIST_* */
     uint8_t bin;           /* which of the partial lists */
-    bool zeroed;
-    bool used_in_full; /* was full once: all its pages are in use */
-    uint8_t age;       /* SLAB_AGE_*, or since when no block came or went: heap/sparse.c */
-    uint8_t padding;
+    bool zeroed : 1;
+    bool used_in_full : 1;  /* was full once: all its pages are in use */
+    uint8_t age;            /* SLAB_AGE_*, or since when no block came or went: heap/sparse.c */
+    uint16_t settle_at;     /* so many free blocks bring it into another list, or to its end: heap/lists.c */
     uint16_t generation;    /* counts the slabs that began in this slot */
     uint8_t run_fields[12]; /* a large_run_t in place of the record keeps its fields here: large/large.h */
 
@@ -118,20 +118,10 @@ void *slab_take_one(slab_t *slab, block_past_t *past);
 /* Marks the blocks `bits` of word `word` free. Returns those that were free already: double frees. */
 uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits);
 
-/* The same in two steps, for many words: `slab_give_word` for each, then `slab_count_given` with the sum of the blocks that
- * were not free before. */
-HK_INLINE uint64_t slab_give_word(slab_t *slab, unsigned word, uint64_t bits) {
-    uint64_t before = slab->free_bits[word];
-    slab->free_bits[word] = before | bits;
-    unsigned first = slab->first_block / 64u;
-    unsigned passed = word >= first ? word - first : word + slab_word_count(slab) - first;
-    if (passed < slab->word_hint)
-        slab->word_hint = (uint16_t)passed;
-    return before & bits;
-}
-
+/* After bits of blocks that were not free were set in free_bits. */
 HK_INLINE void slab_count_given(slab_t *slab, unsigned blocks) {
     slab->free_count = (uint16_t)(slab->free_count + blocks);
+    slab->word_hint = 0;
     if (slab->age == SLAB_AGE_PURGED)
         slab->age = SLAB_AGE_NEW;
 }
