@@ -36,6 +36,12 @@ static inline void bench_sleep_ms(unsigned ms) {
     nanosleep(&t, NULL);
 }
 
+// Whether a load that began at `begin_ns` has run for its limit; 0 is no limit. An allocator a thousand times slower
+// than the others then does less of the load instead of taking a thousand times as long: figures are per operation.
+static inline int bench_is_over(uint64_t begin_ns, size_t limit_ms) {
+    return limit_ms && bench_now_ns() - begin_ns >= limit_ms * 1000000u;
+}
+
 // ---- random numbers: xorshift64*, upper half ----
 
 typedef struct {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// realloc_growth MODE MAX_KIB ROUNDS: grows one buffer with realloc from 64 bytes to MAX_KIB, either doubling
-// ("double") or by 1 % and at least 16 bytes a step ("percent"); every new part is written. One operation is one
-// realloc.
+// realloc_growth MODE MAX_KIB ROUNDS LIMIT_MS: grows one buffer with realloc from 64 bytes to MAX_KIB, either doubling
+// ("double") or by 1 % and at least 16 bytes a step ("percent"); every new part is written. No round begins when
+// LIMIT_MS have passed. One operation is one realloc.
 #include "common.h"
 
 static size_t next_size(size_t size, int doubling) {
@@ -32,13 +32,14 @@ int main(int argc, char **argv) {
     const char *mode = bench_word(argc, argv, 1, "double");
     size_t limit = bench_arg(argc, argv, 2, 65536) * KIB;
     size_t rounds = bench_arg(argc, argv, 3, 20);
+    size_t limit_ms = bench_arg(argc, argv, 4, 0);
     int doubling = strcmp(mode, "double") == 0;
     if (!doubling && strcmp(mode, "percent") != 0)
         bench_fail("mode must be double or percent");
     bench_begin();
     uint64_t begin = bench_now_ns();
     size_t steps = 0;
-    for (size_t r = 0; r < rounds; r++)
+    for (size_t r = 0; r < rounds && !bench_is_over(begin, limit_ms); r++)
         steps += grow(limit, doubling);
     bench_result((double)steps, bench_now_ns() - begin);
     return 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// rptest THREADS LOOPS BLOCKS MIN MAX SEED: allocate, free some, hand the rest to the neighbour. Every thread fills a
-// table of BLOCKS with sizes that are MIN most often and fall off linearly towards MAX, frees a random run of them, and
-// passes each eighth block on; whatever the other neighbour passed is freed on the way.
+// rptest THREADS LOOPS BLOCKS MIN MAX SEED LIMIT_MS: allocate, free some, hand the rest to the neighbour. Every thread
+// fills a table of BLOCKS with sizes that are MIN most often and fall off linearly towards MAX, frees a random run of
+// them, and passes each eighth block on; whatever the other neighbour passed is freed on the way. No loop begins when
+// LIMIT_MS have passed.
 #include "common.h"
 #include <stdatomic.h>
 
@@ -12,7 +13,7 @@ typedef struct {
 } mailbox;
 
 typedef struct {
-    size_t index, threads, loops, blocks, low, high;
+    size_t index, threads, loops, blocks, low, high, limit_ms;
     uint64_t seed, operations;
     mailbox *boxes;
     void **block;
@@ -61,7 +62,8 @@ static void release_run(worker *self, bench_rng *rng) {
 static void work(void *argument) {
     worker *self = argument;
     bench_rng rng = bench_rng_make(self->seed);
-    for (size_t l = 0; l < self->loops; l++) {
+    uint64_t begin = bench_now_ns();
+    for (size_t l = 0; l < self->loops && !bench_is_over(begin, self->limit_ms); l++) {
         fill(self, &rng);
         release_run(self, &rng);
         receive(self, self->blocks / SENT_ONE_IN / 2, &rng);
@@ -75,6 +77,7 @@ int main(int argc, char **argv) {
     model.low = bench_arg(argc, argv, 4, 16);
     model.high = bench_arg(argc, argv, 5, 8000);
     uint64_t seed = bench_arg(argc, argv, 6, 42);
+    model.limit_ms = bench_arg(argc, argv, 7, 0);
     bench_begin();
     model.boxes = bench_map(threads * sizeof *model.boxes);
     worker *workers = bench_map(threads * sizeof *workers);

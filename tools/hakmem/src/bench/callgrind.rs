@@ -22,7 +22,7 @@ pub fn count(runner: &Runner, workload: &str, row: &Row, allocator: &Allocator) 
 }
 
 fn run(runner: &Runner, workload: &str, row: &Row, allocator: &Allocator, iterations: u64) -> Result<u64> {
-    let out = runner.scratch.file("callgrind.out");
+    let out = runner.file("callgrind.out");
     let preload: Vec<_> = allocator.preload.iter().map(|p| p.to_string_lossy().into_owned()).collect();
     let mut command = Command::new("timeout");
     command.arg(row.timeout_s.to_string()).args(["valgrind", "--quiet", "--tool=callgrind"]);

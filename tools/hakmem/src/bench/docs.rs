@@ -11,14 +11,17 @@ use std::path::Path;
 const BEGIN: &str = "<!-- figures:begin -->";
 const END: &str = "<!-- figures:end -->";
 
-const METHOD: &str = "Every figure is the median of the timed rounds (five; three for rows that take seconds, mostly asleep, and where the remarks say so), in \
-which all allocators take turns, each round starting with another one. Before a run counts, the program proves by `dladdr` which library its `malloc`, `free` and \
+const METHOD: &str = "Every figure is the median of at least five rounds, in which all allocators take turns, each round starting with another \
+one; a row that did not get them is named in the remarks with the reason. Rows that time nothing run as many allocators side by side as there \
+are cores: memory after a rest and counted instructions do not depend on the machine's load. Before a run counts, the program proves by `dladdr` which library its `malloc`, `free` and \
 `operator new` come from. Before each round the runner touches and gives back memory, because pages that a virtual machine's host has not \
 backed yet fault eight times slower. A run during which the machine worked on something else for more than 15 % of a core is repeated, and \
 marked if that does not help. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured; an \
-additional round of the full suite, not timed, samples `smaps_rollup` (RSS, PSS, LazyFree and huge pages apart, in `report.html` and `runs.csv`). \
+additional round of the full suite, not timed, samples `smaps_rollup` (RSS, PSS, LazyFree and huge pages apart, in `report.html` and `runs.csv`); rows \
+that time nothing are sampled in every round. Some loads end after half a second, so that an allocator a thousand times slower than the others does \
+less instead of taking longer; their figures are per operation. \
 A `~` marks figures most of whose runs shared the machine with other work. Bold is the best of a row and whatever cannot be told from it (Mann-Whitney, p > 0.05, or \
-less than 1 % apart). Instruction counts come from callgrind and do not depend on the machine's load.";
+less than 1 % apart). Instruction counts come from callgrind, in one round, because they repeat exactly.";
 
 pub fn write_docs(results: &Results, folder: &Path, root: &Path) -> Result<()> {
     let target = root.join("docs/benchmarks.md");

@@ -2,7 +2,7 @@
 //! What a run consists of: allocators, rows with their metrics, and one sample per execution.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 /// The allocator that the suite exists to measure.
@@ -87,15 +87,15 @@ pub struct Row {
     /// Memory that the runner touches and gives back before each round.
     pub warm_mib: usize,
     pub timeout_s: u64,
-    /// What one run takes, averaged over the allocators, for the plan of the time.
+    /// What one run takes, averaged over the allocators, for the plan of the time; of runs side by side, the slowest.
     #[serde(default)]
     pub takes_s: f64,
     /// A row about our own options: no peer takes part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_ours: bool,
-    /// Rows that mostly sleep, and whose memory repeats to within a per cent, run no more rounds than this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub most_rounds: Option<u32>,
+    /// A timed row that takes too long to run once more for a look at its memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_memory_round: bool,
     /// Which argument is the thread count, for the scaling curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_argument: Option<usize>,
@@ -140,19 +140,22 @@ pub struct Results {
 }
 
 impl Results {
-    /// This run with the rows of another one in place of its own.
+    /// This run with the rows of another one in place of its own. A row that the other one skipped takes nobody's place.
     pub fn with(mut self, other: Results) -> anyhow::Result<Results> {
         let names = |r: &Results| r.allocators.iter().map(|a| a.name.clone()).collect::<Vec<_>>();
         if self.host != other.host || names(&self) != names(&other) {
             anyhow::bail!("the run to put rows into is of another machine or of other allocators");
         }
-        let measured = |name: &str| other.rows.iter().any(|r| r.name == name);
-        self.samples.retain(|s| !measured(&s.row));
-        self.skipped.retain(|(name, _)| !measured(name));
-        self.rows.retain(|r| !measured(&r.name));
+        let known = |name: &str| self.rows.iter().any(|r| r.name == name);
+        let measured = |name: &str| other.samples.iter().any(|s| s.row == name);
+        let taken = other.rows.iter().map(|r| r.name.clone()).filter(|name| measured(name) || !known(name));
+        let taken: HashSet<String> = taken.collect();
+        self.samples.retain(|s| !taken.contains(&s.row));
+        self.skipped.retain(|(name, _)| !taken.contains(name));
+        self.rows.retain(|r| !taken.contains(&r.name));
         self.samples.extend(other.samples);
-        self.skipped.extend(other.skipped);
-        self.rows.extend(other.rows);
+        self.skipped.extend(other.skipped.into_iter().filter(|(name, _)| taken.contains(name)));
+        self.rows.extend(other.rows.into_iter().filter(|r| taken.contains(&r.name)));
         let order = |row: &Row| super::rows::all().iter().position(|r| r.name == row.name);
         self.rows.sort_by_cached_key(order);
         self.seconds += other.seconds;
@@ -177,6 +180,12 @@ impl Metric {
 impl Row {
     pub fn takes_part(&self, allocator: &Allocator) -> bool {
         !self.only_ours || allocator.name == OURS
+    }
+
+    /// Whether other work on the machine changes a figure. If not, allocators may run side by side, and be looked at as
+    /// they run.
+    pub fn depends_on_load(&self) -> bool {
+        self.metrics.iter().any(|m| m.kind.depends_on_load())
     }
 }
 

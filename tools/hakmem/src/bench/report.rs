@@ -82,11 +82,12 @@ fn page(results: &Results, charts: &[Chart]) -> String {
     html
 }
 
-/// What smaps showed while the programs ran: in one round of its own, the most that was seen of each.
+/// What smaps showed while the programs ran, the most that was seen of each: in a round of its own, or in the first round
+/// of a row that times nothing.
 fn sampled(results: &Results) -> String {
     let fields = ["rss", "pss", "lazyfree", "huge"].map(|f| format!("sampled_{f}_max_kib"));
     let mut html = String::from("<details><summary>Sampled while running, MiB at most: resident, proportional, LazyFree, in huge pages</summary><table><tr><th>row<th>allocator<th>RSS<th>PSS<th>LazyFree<th>huge\n");
-    for s in results.samples.iter().filter(|s| s.round == 0 && s.fields.contains_key(&fields[0])) {
+    for s in results.samples.iter().filter(|s| s.round <= 1 && s.fields.contains_key(&fields[0])) {
         let cells: String =
             fields.iter().map(|f| format!("<td>{}", short(s.fields.get(f).copied().unwrap_or(0.0) / 1024.0))).collect();
         html += &format!("<tr><td>{}<td>{}{cells}\n", escape(&s.row), escape(&s.allocator));

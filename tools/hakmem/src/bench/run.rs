@@ -19,20 +19,39 @@ use std::time::{Duration, Instant};
 const SAMPLING: Duration = Duration::from_millis(20);
 const REPORT_FD: i32 = 3;
 
-/// Scratch files of this run; removed at its end.
+/// What the name of a scratch folder starts with; the rest is the process that it belongs to.
+const SCRATCH_PREFIX: &str = "hakmem-bench-";
+
+/// Scratch files of this run, a folder for each of the runs that go side by side; removed at its end.
 pub struct Scratch {
     folder: PathBuf,
 }
 
 impl Scratch {
-    pub fn new() -> Result<Scratch> {
-        let folder = std::env::temp_dir().join(format!("hakmem-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).context("cannot make a scratch folder")?;
-        Ok(Scratch { folder })
+    pub fn new(lanes: usize) -> Result<Scratch> {
+        let parent = std::env::temp_dir();
+        remove_left_behind(&parent);
+        let scratch = Scratch { folder: parent.join(format!("{SCRATCH_PREFIX}{}", std::process::id())) };
+        for lane in 0..lanes {
+            std::fs::create_dir_all(scratch.lane(lane)).context("cannot make a scratch folder")?;
+        }
+        Ok(scratch)
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+    fn lane(&self, lane: usize) -> PathBuf {
+        self.folder.join(format!("lane-{lane}"))
+    }
+}
+
+/// A run that was interrupted or killed cannot remove its folder; the next run does.
+fn remove_left_behind(parent: &Path) {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|n| n.strip_prefix(SCRATCH_PREFIX)).and_then(|p| p.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -44,7 +63,8 @@ impl Drop for Scratch {
 
 pub struct Runner<'a> {
     pub places: &'a Places,
-    pub scratch: &'a Scratch,
+    scratch: &'a Scratch,
+    lane: usize,
 }
 
 /// What the launcher and the sampler saw.
@@ -55,7 +75,24 @@ struct Seen {
     timed_out: bool,
 }
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
+    pub fn new(places: &'a Places, scratch: &'a Scratch) -> Runner<'a> {
+        Runner { places, scratch, lane: 0 }
+    }
+
+    /// The same runner with other scratch files, to run beside this one.
+    pub fn in_lane(&self, lane: usize) -> Runner<'a> {
+        Runner { lane, ..*self }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.scratch.lane(self.lane)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
     /// Runs the row; whatever goes wrong becomes the sample's failure.
     pub fn run(&self, row: &Row, allocator: &Allocator, round: u32) -> Sample {
         let mut sample =
@@ -66,7 +103,7 @@ impl Runner<'_> {
         }
         let used = machine::busy_seconds() - busy_before;
         let of = |name: &str| sample.fields.get(name).copied().unwrap_or(0.0);
-        sample.busy = machine::was_busy(used, of("cpu_s"), of("wall_s").max(0.01));
+        sample.busy = row.depends_on_load() && machine::was_busy(used, of("cpu_s"), of("wall_s").max(0.01));
         sample
     }
 
@@ -97,7 +134,7 @@ impl Runner<'_> {
         let programs = self.places.programs();
         let fill = |text: &String| {
             let text = text.replace("{programs}", &programs.to_string_lossy());
-            let text = text.replace("{scratch}", &self.scratch.folder.to_string_lossy());
+            let text = text.replace("{scratch}", &self.folder().to_string_lossy());
             text.replace("{root}", &self.places.root.to_string_lossy())
         };
         let arguments: Vec<String> = row.arguments.iter().map(fill).collect();
@@ -122,14 +159,14 @@ impl Runner<'_> {
         libraries.push(self.places.workloads().join("proof_probe.so").to_string_lossy().into_owned());
         let name = if preloaded { "LD_PRELOAD" } else { "HAKMEM_BENCH_PRELOAD" };
         let mut all = vec![format!("{name}={}", libraries.join(":"))];
-        all.push(format!("HAKMEM_BENCH_PROOF={}", self.scratch.file("proof").display()));
-        all.push(format!("HAKMEM_BENCH_SCRATCH={}", self.scratch.folder.display()));
+        all.push(format!("HAKMEM_BENCH_PROOF={}", self.file("proof").display()));
+        all.push(format!("HAKMEM_BENCH_SCRATCH={}", self.folder().display()));
         all.extend(allocator.environment.iter().chain(&row.environment).map(|(k, v)| format!("{k}={v}")));
         all
     }
 
     fn read(&self, name: &str) -> String {
-        let bytes = std::fs::read(self.scratch.file(name)).unwrap_or_default();
+        let bytes = std::fs::read(self.file(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -166,28 +203,41 @@ impl Runner<'_> {
         timeout_s: u64,
         sampled: bool,
     ) -> Result<Seen> {
-        let _ = std::fs::remove_file(self.scratch.file("proof"));
+        let _ = std::fs::remove_file(self.file("proof"));
         let (reader, writer) = pipe()?;
         let mut command = Command::new(self.places.workloads().join("launch"));
         command.arg(REPORT_FD.to_string()).args(environment).arg("--").arg(program).args(arguments);
         command.stdin(Stdio::null());
-        command.stdout(File::create(self.scratch.file("stdout"))?).stderr(File::create(self.scratch.file("stderr"))?);
+        command.stdout(File::create(self.file("stdout"))?).stderr(File::create(self.file("stderr"))?);
         let report = writer.as_raw_fd();
         // SAFETY: only async-signal-safe calls between fork and exec.
         unsafe {
             command.pre_exec(move || {
                 libc::setpgid(0, 0);
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL); // who interrupts the tool means all of it
-                if libc::dup2(report, REPORT_FD) < 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-                Ok(())
+                hand_over(report)
             });
         }
         let child = command.spawn().context("cannot start the launcher; run make -C bench")?;
         drop(writer);
         watch(child, &mut File::from(reader), Duration::from_secs(timeout_s), sampled)
     }
+}
+
+/// Makes `report` the descriptor REPORT_FD, open across exec; called between fork and exec. It may have that number
+/// already: runs side by side open and close descriptors in any order.
+fn hand_over(report: i32) -> std::io::Result<()> {
+    // SAFETY: two async-signal-safe calls on a descriptor of ours.
+    let done = unsafe {
+        match report {
+            REPORT_FD => libc::fcntl(report, libc::F_SETFD, 0),
+            _ => libc::dup2(report, REPORT_FD),
+        }
+    };
+    if done < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// ": " and the last line that a failed program wrote, if it wrote one.
@@ -204,7 +254,7 @@ fn loader_words(said: &str) -> String {
 
 /// Looking at a program's memory costs it time, so a round of its own is for that, unless the row times nothing.
 fn is_sampled(row: &Row, round: u32) -> bool {
-    round == 0 || !row.metrics.iter().any(|m| m.kind.depends_on_load())
+    round == 0 || !row.depends_on_load()
 }
 
 /// The program itself, not a script in front of it that chooses between versions: the script would be measured too.
@@ -335,6 +385,20 @@ mod tests {
         assert_eq!(seen.fields["cpu_s"], 2.0);
         assert_eq!(seen.fields["peak_kib"], 10.0);
         assert!(read_report("pid=7\n", &mut Seen::default()).is_err());
+    }
+
+    #[test]
+    fn folders_of_dead_runs_are_removed() {
+        let parent = std::env::temp_dir().join(format!("hakmem-sweep-{}", std::process::id()));
+        let [dead, alive, other] =
+            [format!("{SCRATCH_PREFIX}{}", u32::MAX), format!("{SCRATCH_PREFIX}{}", std::process::id()), "x-1".into()]
+                .map(|name| parent.join(name));
+        for folder in [&dead, &alive, &other] {
+            std::fs::create_dir_all(folder.join("lane-0")).unwrap();
+        }
+        remove_left_behind(&parent);
+        assert!(!dead.exists() && alive.exists() && other.exists());
+        std::fs::remove_dir_all(parent).unwrap();
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! hangs, one that is not there. Each must be seen, and none may stop the run.
 
 use super::figures::Line;
+use super::machine;
 use super::model::{Allocator, Kind, Results};
 use super::places::Places;
 use super::rows;
@@ -26,9 +27,10 @@ pub fn run(places: &Places, glibc: Allocator) -> Result<bool> {
         rounds: 5,
         sampled: true,
         budget: None,
+        cores: machine::cores(),
     };
-    let scratch = Scratch::new()?;
-    let results = suite::run(&plan, &Runner { places, scratch: &scratch }, |_| ());
+    let scratch = Scratch::new(plan.cores)?;
+    let results = suite::run(&plan, &Runner::new(places, &scratch), |_| ());
     let checks = check(&results);
     for (what, seen) in &checks {
         println!("{} {what}", if *seen { "ok  " } else { "FAIL" });

@@ -21,10 +21,16 @@ pub fn save(results: &Results, folder: &Path) -> Result<()> {
     let json = serde_json::to_string(results)?;
     // One sample a line: readable, and a difference shows what changed.
     let json = json.replace("{\"row\":", "\n{\"row\":").replace("{\"name\":", "\n{\"name\":");
-    std::fs::write(folder.join("runs.json"), json + "\n")?;
+    replace(&folder.join("runs.json"), json + "\n")?;
     save_runs(results, &folder.join("runs.csv"))?;
     save_summary(results, &folder.join("summary.csv"))?;
     save_series(results, &folder.join("rss-over-time.csv"))
+}
+
+/// Whoever interrupts us finds the file as it was before or as it is now.
+fn replace(path: &Path, text: String) -> Result<()> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).context("cannot write runs.json")
 }
 
 pub fn load(folder: &Path) -> Result<Results> {

@@ -7,8 +7,8 @@ use super::run::Runner;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
 
-/// Fewer rounds than this are not worth a figure.
-const FEWEST_ROUNDS: u32 = 3;
+/// A row runs at least so many rounds, if so many are wanted, or not at all.
+const FEWEST_ROUNDS: u32 = 5;
 const MOST_REPEATS: u32 = 2;
 const WAIT_FOR_IDLE: Duration = Duration::from_millis(1500);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -19,8 +19,10 @@ const REPEAT_SHARE: f64 = 0.15;
 /// Of a row's expected time: what it may take at most before it goes on with fewer rounds.
 const ROW_MARGIN: f64 = 1.5;
 /// Beside the program's own time: starting it, and reading what it says.
-const OVERHEAD_S: f64 = 0.005;
-const WARMING_S_PER_GIB: f64 = 0.4;
+const OVERHEAD_S: f64 = 0.01;
+const WARMING_S_PER_GIB: f64 = 0.6;
+/// Touching all memory at the start: about 18 GiB that a virtual machine's host has to back first.
+const FIRST_WARMING_S: f64 = 60.0;
 
 /// Stands for no limit where a sum is needed.
 const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -32,33 +34,27 @@ pub struct Plan {
     pub rounds: u32,
     /// With a round that looks at memory while the programs run.
     pub sampled: bool,
-    /// Time the whole run may take; a row that no longer fits gets fewer rounds, or is skipped with that reason.
+    /// Time the whole run may take; a row that no longer fits gets fewer of its additional rounds, or is skipped with
+    /// that reason.
     pub budget: Option<Duration>,
+    /// So many allocators run side by side in rows whose figures do not depend on the machine's load.
+    pub cores: usize,
 }
 
 /// `finished` sees the results after every row, so that an interrupted run is not lost.
 pub fn run(plan: &Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> Results {
-    let machine = machine::fingerprint();
-    let mut results = Results {
-        suite: plan.name.clone(),
-        date: machine::today(),
-        host: machine::host_name(&machine),
-        rounds: plan.rounds,
-        machine,
-        allocators: plan.allocators.clone(),
-        ..Results::default()
-    };
+    let mut results = nothing_yet(plan);
     let begin = Instant::now();
     let bar = progress_bar(plan);
     let mut patience = Duration::ZERO;
     if plan.sampled {
         bar.set_message("touching the machine's memory once");
         machine::warm_memory(usize::MAX);
+        bar.set_position(milliseconds(plan.begin_seconds()));
     }
     for (index, row) in plan.rows.iter().enumerate() {
         let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
-        let reason = cannot_run(row).or_else(|| left.is_some_and(|l| l.is_zero()).then(|| "out of time".to_string()));
-        if let Some(reason) = reason {
+        if let Some(reason) = cannot_run(row).or_else(|| plan.no_time_for(row, left?)) {
             results.skipped.push((row.name.clone(), reason));
         } else {
             patience += plan.patience(row);
@@ -69,32 +65,79 @@ pub fn run(plan: &Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> 
         }
         results.rows.push(row.clone());
         results.seconds = begin.elapsed().as_secs_f64();
-        bar.set_position(plan.rows[..=index].iter().map(|r| milliseconds(plan.row_seconds(r))).sum());
+        bar.set_position(milliseconds(plan.seconds_until(index + 1)));
         finished(&results);
     }
     bar.finish_and_clear();
     results
 }
 
+/// Results of the plan, without any row.
+pub fn nothing_yet(plan: &Plan) -> Results {
+    let machine = machine::fingerprint();
+    Results {
+        suite: plan.name.clone(),
+        date: machine::today(),
+        host: machine::host_name(&machine),
+        rounds: plan.rounds,
+        machine,
+        allocators: plan.allocators.clone(),
+        ..Results::default()
+    }
+}
+
 impl Plan {
     /// Seconds that a row is expected to take, all rounds of all allocators and the warming of memory between them.
     pub fn row_seconds(&self, row: &Row) -> f64 {
-        let rounds = self.rounds_of(row).count() as f64;
-        let runs = self.allocators.iter().filter(|a| a.missing.is_none() && row.takes_part(a)).count() as f64;
-        rounds * (runs * (row.takes_s + OVERHEAD_S) + row.warm_mib as f64 / 1024.0 * WARMING_S_PER_GIB)
+        self.seconds_of_rounds(row, self.rounds)
     }
 
-    /// Round 0 samples memory. Instructions need one round only; long rows are sampled as they run, or not at all.
-    fn rounds_of(&self, row: &Row) -> std::ops::RangeInclusive<u32> {
-        match (&row.target, row.most_rounds) {
-            (Target::Callgrind(_), _) => 1..=1,
-            (_, Some(most)) => 1..=self.rounds.min(most),
-            (_, None) => u32::from(!self.sampled)..=self.rounds,
+    fn seconds_of_rounds(&self, row: &Row, rounds: u32) -> f64 {
+        let rounds = self.rounds_of(row, rounds).count() as f64;
+        let runs = self.allocators.iter().filter(|a| a.missing.is_none() && row.takes_part(a)).count();
+        let turns = runs.div_ceil(self.at_once(row)) as f64;
+        rounds * (turns * (row.takes_s + OVERHEAD_S) + row.warm_mib as f64 / 1024.0 * WARMING_S_PER_GIB)
+    }
+
+    /// Round 0 samples the memory of timed rows; the others are sampled in every round. Instructions repeat exactly, so
+    /// one round counts them.
+    fn rounds_of(&self, row: &Row, rounds: u32) -> std::ops::RangeInclusive<u32> {
+        if matches!(row.target, Target::Callgrind(_)) {
+            return 1..=1;
+        }
+        let memory_round = self.sampled && row.depends_on_load() && !row.no_memory_round;
+        u32::from(!memory_round)..=rounds
+    }
+
+    fn at_once(&self, row: &Row) -> usize {
+        if row.depends_on_load() {
+            1
+        } else {
+            self.cores.max(1)
         }
     }
 
+    fn no_time_for(&self, row: &Row, left: Duration) -> Option<String> {
+        let needed = self.seconds_of_rounds(row, self.rounds.min(FEWEST_ROUNDS));
+        let left = left.as_secs_f64();
+        (left < needed).then(|| format!("out of time: takes {needed:.0} s, {left:.0} s were left"))
+    }
+
     pub fn seconds(&self) -> f64 {
-        self.rows.iter().map(|r| self.row_seconds(r)).sum()
+        self.seconds_until(self.rows.len())
+    }
+
+    /// What the begin and the first `rows` rows take.
+    fn seconds_until(&self, rows: usize) -> f64 {
+        self.begin_seconds() + self.rows[..rows].iter().map(|r| self.row_seconds(r)).sum::<f64>()
+    }
+
+    fn begin_seconds(&self) -> f64 {
+        if self.sampled {
+            FIRST_WARMING_S
+        } else {
+            0.0
+        }
     }
 
     /// Time for repeating what was disturbed: each row's share, so that the first ones do not use it up.
@@ -170,7 +213,7 @@ impl<'a> RowRun<'a> {
     /// An allocator that failed is not asked again.
     fn run(&mut self, results: &mut Results) {
         let mut active = self.who_takes_part(results);
-        for round in self.plan.rounds_of(self.row) {
+        for round in self.plan.rounds_of(self.row, self.plan.rounds) {
             if round > FEWEST_ROUNDS && self.deadline.is_some_and(|d| Instant::now() > d) {
                 results.skipped.push((self.row.name.clone(), format!("only {} rounds: out of time", round - 1)));
                 return;
@@ -178,19 +221,25 @@ impl<'a> RowRun<'a> {
             machine::warm_memory(self.row.warm_mib);
             let count = active.len().max(1);
             active.rotate_left(round as usize % count); // nobody is always first
-            let mut failed = Vec::new();
-            for allocator in &active {
-                self.bar.set_message(format!("{}: {}", self.row.name, allocator.name));
-                let sample = self.one(allocator, round);
-                if sample.failure.is_some() {
-                    failed.push(allocator.name.clone());
-                }
-                results.samples.push(sample);
-                self.bar.inc(milliseconds(self.row.takes_s + OVERHEAD_S));
-            }
-            active.retain(|a| !failed.contains(&a.name));
+            let samples = self.round(&active, round);
+            active.retain(|a| !samples.iter().any(|s| s.allocator == a.name && s.failure.is_some()));
             active.sort_by_key(|a| self.plan.allocators.iter().position(|p| p.name == a.name));
+            results.samples.extend(samples);
         }
+    }
+
+    fn round(&mut self, active: &[&Allocator], round: u32) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        for turn in active.chunks(self.plan.at_once(self.row)) {
+            let names: Vec<&str> = turn.iter().map(|a| a.name.as_str()).collect();
+            self.bar.set_message(format!("{}: {}", self.row.name, names.join(", ")));
+            match turn {
+                [alone] => samples.push(self.one(alone, round)),
+                _ => samples.extend(self.side_by_side(turn, round)),
+            }
+            self.bar.inc(milliseconds(self.row.takes_s + OVERHEAD_S));
+        }
+        samples
     }
 
     /// Everyone but those who are missing, and those who have hung too often, which is put on record.
@@ -207,28 +256,26 @@ impl<'a> RowRun<'a> {
         active
     }
 
-    /// A failure gets one more try, so that a machine short of memory for a moment is not taken for a broken allocator;
-    /// both stay on record.
     fn one(&mut self, allocator: &Allocator, round: u32) -> Sample {
-        let mut sample = self.until_quiet(allocator, round);
-        let hung = sample.failure.as_ref().is_some_and(|f| f.starts_with("hung"));
-        if sample.failure.is_some() && !hung {
-            std::thread::sleep(PAUSE_AFTER_FAILURE);
-            let again = self.runner.run(self.row, allocator, round);
-            if again.failure.is_none() {
-                sample = Sample { first_failure: sample.failure, ..again };
-            }
-        }
-        sample
+        let sample = self.until_quiet(allocator, round);
+        second_try(self.runner, self.row, allocator, sample)
+    }
+
+    fn side_by_side(&self, allocators: &[&Allocator], round: u32) -> Vec<Sample> {
+        let run = |lane: usize, allocator: &Allocator| {
+            let runner = self.runner.in_lane(lane);
+            second_try(&runner, self.row, allocator, runner.run(self.row, allocator, round))
+        };
+        std::thread::scope(|scope| {
+            let start = |(lane, allocator)| scope.spawn(move || run(lane, allocator));
+            let runs: Vec<_> = allocators.iter().copied().enumerate().map(start).collect();
+            runs.into_iter().map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
     }
 
     /// A run during which the machine was busy is repeated; if it stays busy the first run counts, marked.
     fn until_quiet(&mut self, allocator: &Allocator, round: u32) -> Sample {
         let mut sample = self.runner.run(self.row, allocator, round);
-        if matches!(self.row.target, Target::Callgrind(_)) {
-            sample.busy = false;
-            return sample;
-        }
         while sample.busy
             && sample.failure.is_none()
             && round > 0
@@ -253,13 +300,28 @@ impl<'a> RowRun<'a> {
     }
 }
 
+/// A failure gets one more try, so that a machine short of memory for a moment is not taken for a broken allocator; both
+/// stay on record.
+fn second_try(runner: &Runner, row: &Row, allocator: &Allocator, first: Sample) -> Sample {
+    let hung = first.failure.as_ref().is_some_and(|f| f.starts_with("hung"));
+    if first.failure.is_none() || hung {
+        return first;
+    }
+    std::thread::sleep(PAUSE_AFTER_FAILURE);
+    let again = runner.run(row, allocator, first.round);
+    if again.failure.is_some() {
+        return first;
+    }
+    Sample { first_failure: first.failure, ..again }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn plan(rows: Vec<Row>, rounds: u32, allocators: usize) -> Plan {
         let allocators = (0..allocators).map(|i| Allocator { name: format!("a{i}"), ..Allocator::default() }).collect();
-        Plan { name: "test".into(), rows, allocators, rounds, sampled: true, budget: None }
+        Plan { name: "test".into(), rows, allocators, rounds, sampled: true, budget: None, cores: 2 }
     }
 
     #[test]
@@ -268,11 +330,36 @@ mod tests {
         rows.iter_mut().for_each(|r| r.warm_mib = 0);
         (rows[0].takes_s, rows[1].takes_s) = (1.0 - OVERHEAD_S, 3.0 - OVERHEAD_S);
         let plan = plan(rows, 5, 2);
-        assert_eq!(plan.seconds().round(), 48.0);
+        assert_eq!(plan.seconds().round(), 48.0 + FIRST_WARMING_S);
         assert_eq!(plan.patience(&plan.rows[0]), UNLIMITED);
         let share = row_share(Duration::from_secs(80), &plan, 0).as_secs_f64();
         assert!((share - 80.0 * 0.25 * ROW_MARGIN).abs() < 1e-6, "{share}");
         assert_eq!(row_share(Duration::from_secs(60), &plan, 1), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn rows_that_time_nothing_run_side_by_side() {
+        let plan = plan(super::super::rows::all(), 5, 13);
+        let row = |name: &str| plan.rows.iter().find(|r| r.name == name).unwrap();
+        let (timed, idle, counted) = (row("pair 64 B"), row("survivors"), row("instructions: pair 64 B"));
+        assert_eq!([timed, idle, counted].map(|r| plan.at_once(r)), [1, 2, 2]);
+        assert_eq!([timed, idle, counted].map(|r| plan.rounds_of(r, 5)), [0..=5, 1..=5, 1..=1]);
+        let turns = (13f64 / 2.0).ceil();
+        let seconds = turns * (counted.takes_s + OVERHEAD_S);
+        assert!((plan.row_seconds(counted) - seconds).abs() < 1e-9);
+    }
+
+    #[test]
+    fn every_row_gets_five_rounds_or_says_why() {
+        let all = plan(super::super::rows::all(), 5, 13);
+        let rounds = |row: &Row| *all.rounds_of(row, all.rounds).end();
+        assert!(all.rows.iter().all(|r| rounds(r) == FEWEST_ROUNDS || matches!(r.target, Target::Callgrind(_))));
+        let row = &all.rows[0];
+        let needed = Duration::from_secs_f64(all.row_seconds(row) + 1.0);
+        assert_eq!(all.no_time_for(row, needed), None);
+        assert!(all.no_time_for(row, needed / 2).unwrap().starts_with("out of time: takes"));
+        let more = Plan { rounds: 50, ..all };
+        assert_eq!(more.no_time_for(&more.rows[0], needed), None);
     }
 
     #[test]
@@ -313,6 +400,13 @@ mod tests {
             rows.iter().map(|r| &r.name).collect::<Vec<_>>()
         );
         assert_eq!(all.samples.iter().map(|s| s.round).collect::<Vec<_>>(), [1, 2, 2]);
+        let nothing = Results {
+            rows: rows.clone(),
+            skipped: rows.iter().map(|r| (r.name.clone(), "out of time".into())).collect(),
+            ..Results::default()
+        };
+        let kept = all.with(nothing).unwrap();
+        assert_eq!((kept.samples.len(), kept.skipped.len(), kept.rows.len()), (3, 0, 3));
         assert!(before.with(Results { host: "other".into(), ..later }).is_err());
     }
 
