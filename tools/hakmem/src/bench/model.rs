@@ -84,7 +84,7 @@ pub struct Row {
     pub metrics: Vec<Metric>,
     pub quick: bool,
     pub gate: bool,
-    /// Memory that the runner touches and gives back before each round.
+    /// Memory that the runner touches and gives back before each timed run.
     pub warm_mib: usize,
     pub timeout_s: u64,
     /// What one run takes, averaged over the allocators, for the plan of the time; of runs side by side, the slowest.

@@ -19,7 +19,7 @@ fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
         metrics: Vec::new(),
         quick: false,
         gate: false,
-        warm_mib: 256,
+        warm_mib: 64,
         timeout_s: USUAL_TIMEOUT_S,
         takes_s: USUAL_TIME_S,
         only_ours: false,
@@ -131,7 +131,7 @@ fn small() -> Vec<Row> {
         random("random_mixed 10M ws 256", "10000000 256 42").gated(),
         random("random_mixed 10M ws 4096", "10000000 4096 42").gated(),
         random("random_mixed 10M ws 65536", "10000000 65536 42").takes(0.22),
-        random("random_mixed 10M ws 1000000", "10000000 1000000 42").warm(1024).takes(0.68),
+        random("random_mixed 10M ws 1000000", "10000000 1000000 42").warm(448).takes(0.68),
     ]
 }
 
@@ -155,9 +155,9 @@ fn batches() -> Vec<Row> {
         batch("batch lifo 10k", "lifo 10000 16 256 500 42"),
         batch("batch fifo 10k", "fifo 10000 16 256 500 42").gated(),
         batch("batch random 10k", "random 10000 16 256 500 42"),
-        batch("batch fifo 500k", "fifo 500000 16 256 6 42").warm(512).takes(0.25),
-        batch("batch random 500k", "random 500000 16 256 6 42").warm(512).takes(0.32),
-        batch("batch fifo 4-32 KiB", "fifo 2000 4096 32768 50 42").warm(512),
+        batch("batch fifo 500k", "fifo 500000 16 256 6 42").warm(160).takes(0.25),
+        batch("batch random 500k", "random 500000 16 256 6 42").warm(160).takes(0.32),
+        batch("batch fifo 4-32 KiB", "fifo 2000 4096 32768 50 42").warm(160),
     ]
 }
 
@@ -177,7 +177,7 @@ fn containers() -> Vec<Row> {
 
 fn large() -> Vec<Row> {
     let load =
-        |name: &str, program: &str, arguments: &str| workload(name, "large blocks", program, arguments).us().warm(512);
+        |name: &str, program: &str, arguments: &str| workload(name, "large blocks", program, arguments).us().warm(320);
     vec![
         load("realloc doubling to 64 MiB", "realloc_growth", "double 65536 8").gated().takes(0.26),
         load("realloc by 1 % to 64 MiB", "realloc_growth", "percent 65536 4 500").takes(0.56),
@@ -191,7 +191,7 @@ fn large() -> Vec<Row> {
 
 fn threads() -> Vec<Row> {
     let mid = |name: &str, arguments: &str| {
-        workload(name, "threads", "mid_large_mt", arguments).mops().warm(512).threads_at(0)
+        workload(name, "threads", "mid_large_mt", arguments).mops().warm(192).threads_at(0)
     };
     let larson = |name: &str, arguments: &str| workload(name, "threads", "larson", arguments).mops().threads_at(6);
     vec![
@@ -199,7 +199,7 @@ fn threads() -> Vec<Row> {
         mid("mid_large_mt 2 threads, 200k", "2 200000 2048 42 500").gated(),
         mid("mid_large_mt 4 threads, 200k", "4 200000 2048 42 500"),
         mid("mid_large_mt 2 threads, 1M", "2 1000000 2048 42 500"),
-        larson("larson 2-32 KiB, 4 threads", "1 2048 32768 10000 1 12345 4").warm(1536).takes(1.3).no_memory_round(),
+        larson("larson 2-32 KiB, 4 threads", "1 2048 32768 10000 1 12345 4").warm(1024).takes(1.3).no_memory_round(),
         larson("larson small, 2 threads", "1 8 1000 100 10000 42 2").gated().takes(1.0).no_memory_round(),
         larson("larson small, 4 threads", "1 8 1000 100 10000 42 4").takes(1.0).no_memory_round(),
         workload("thread churn", "threads", "thread_churn", "10000 4 100").us().threads_at(1).takes(0.26),
@@ -232,7 +232,7 @@ fn remote() -> Vec<Row> {
 
 fn classic() -> Vec<Row> {
     let load =
-        |name: &str, program: &str, arguments: &str| workload(name, "mixed loads", program, arguments).ns().warm(512);
+        |name: &str, program: &str, arguments: &str| workload(name, "mixed loads", program, arguments).ns().warm(192);
     vec![
         load("sh6bench, 1 thread", "sh6bench", "1 5000 42").threads_at(0).takes(0.23),
         load("sh6bench, 2 threads", "sh6bench", "2 5000 42").threads_at(0).takes(0.27),
@@ -258,14 +258,14 @@ fn scaling() -> Vec<Row> {
         live("live blocks 10^3", "1000 5000000 42", 64),
         live("live blocks 10^4", "10000 5000000 42", 64),
         live("live blocks 10^5", "100000 3000000 42", 128),
-        live("live blocks 10^6", "1000000 2000000 42", 512).takes(0.56),
-        live("live blocks 10^7", "10000000 1000000 42", 3072).no_memory_round().takes(2.6),
+        live("live blocks 10^6", "1000000 2000000 42", 192).takes(0.56),
+        live("live blocks 10^7", "10000000 1000000 42", 1152).no_memory_round().takes(2.6),
     ]
 }
 
 fn latency() -> Vec<Row> {
     let times = |name: &str, arguments: &str| {
-        let mut row = workload(name, "latency", "latency", arguments).warm(512);
+        let mut row = workload(name, "latency", "latency", arguments).warm(160);
         for field in ["p50_ns", "p99_ns", "p999_ns", "max_ns"] {
             row = row.metric(
                 field,
@@ -294,7 +294,7 @@ fn memory() -> Vec<Row> {
         workload(name, "memory over time", program, arguments).warm(warm)
     };
     let fragmentation = |name: &str, arguments: &str| {
-        load(name, "fragmentation", arguments, 768)
+        load(name, "fragmentation", arguments, 512)
             .memory("ratio_mean", "x live, mean", 1.0)
             .memory("ratio_max", "x live, worst", 1.0)
             .memory("ratio_transition", "x live, worst in between", 1.0)
@@ -319,15 +319,15 @@ fn memory() -> Vec<Row> {
             .memory("ratio_rested", "x survivors, after 3 s", 1.0)
             .peak()
             .takes(4.6),
-        load("dense heap 512 MiB", "dense_heap", "512 42", 1024).ns().memory("faults", "faults", 1.0).takes(0.31),
+        load("dense heap 512 MiB", "dense_heap", "512 42", 704).ns().memory("faults", "faults", 1.0).takes(0.31),
     ]
 }
 
 fn programs() -> Vec<Row> {
     let system = |name: &str, program: &str, arguments: &str| {
-        row(name, "real programs", Target::System(program.into()), arguments).wall().warm(512)
+        row(name, "real programs", Target::System(program.into()), arguments).wall().warm(256)
     };
-    let redis = row("Redis", "real programs", Target::Script("redis.sh".into()), "").warm(512);
+    let redis = row("Redis", "real programs", Target::Script("redis.sh".into()), "").warm(128);
     vec![
         system("Python job", "python3", "{programs}/job.py").with("PYTHONMALLOC", "malloc").quick().takes(0.65),
         system("SQLite", "sqlite3", "-batch -init {programs}/job.sql :memory: .quit").takes(0.36),
@@ -364,7 +364,7 @@ fn options() -> Vec<Row> {
     };
     let supply = |option: &str, value: &str| {
         let name = format!("dense heap 512 MiB, {option}={value}");
-        with(&name, "dense_heap", "512 42", option, value).warm(1024).memory("faults", "faults", 1.0).takes(0.18)
+        with(&name, "dense_heap", "512 42", option, value).warm(704).memory("faults", "faults", 1.0).takes(0.18)
     };
     vec![
         level("0"),

@@ -20,7 +20,7 @@ const REPEAT_SHARE: f64 = 0.15;
 const ROW_MARGIN: f64 = 1.5;
 /// Beside the program's own time: starting it, and reading what it says.
 const OVERHEAD_S: f64 = 0.01;
-const WARMING_S_PER_GIB: f64 = 0.6;
+const WARMING_S_PER_GIB: f64 = 0.25;
 /// Touching all memory at the start: about 18 GiB that a virtual machine's host has to back first.
 const FIRST_WARMING_S: f64 = 60.0;
 
@@ -87,7 +87,7 @@ pub fn nothing_yet(plan: &Plan) -> Results {
 }
 
 impl Plan {
-    /// Seconds that a row is expected to take, all rounds of all allocators and the warming of memory between them.
+    /// Seconds that a row is expected to take, all rounds of all allocators and the warming of memory before each.
     pub fn row_seconds(&self, row: &Row) -> f64 {
         self.seconds_of_rounds(row, self.rounds)
     }
@@ -96,7 +96,8 @@ impl Plan {
         let rounds = self.rounds_of(row, rounds).count() as f64;
         let runs = self.allocators.iter().filter(|a| a.missing.is_none() && row.takes_part(a)).count();
         let turns = runs.div_ceil(self.at_once(row)) as f64;
-        rounds * (turns * (row.takes_s + OVERHEAD_S) + row.warm_mib as f64 / 1024.0 * WARMING_S_PER_GIB)
+        let warming = if row.depends_on_load() { row.warm_mib as f64 / 1024.0 * WARMING_S_PER_GIB } else { 0.0 };
+        rounds * turns * (row.takes_s + OVERHEAD_S + warming)
     }
 
     /// Round 0 samples the memory of timed rows; the others are sampled in every round. Instructions repeat exactly, so
@@ -218,7 +219,6 @@ impl<'a> RowRun<'a> {
                 results.skipped.push((self.row.name.clone(), format!("only {} rounds: out of time", round - 1)));
                 return;
             }
-            machine::warm_memory(self.row.warm_mib);
             let count = active.len().max(1);
             active.rotate_left(round as usize % count); // nobody is always first
             let samples = self.round(&active, round);
@@ -275,7 +275,7 @@ impl<'a> RowRun<'a> {
 
     /// A run during which the machine was busy is repeated; if it stays busy the first run counts, marked.
     fn until_quiet(&mut self, allocator: &Allocator, round: u32) -> Sample {
-        let mut sample = self.runner.run(self.row, allocator, round);
+        let mut sample = self.on_warm_memory(allocator, round);
         while sample.busy
             && sample.failure.is_none()
             && round > 0
@@ -284,7 +284,7 @@ impl<'a> RowRun<'a> {
         {
             let begin = Instant::now();
             machine::wait_for_idle(WAIT_FOR_IDLE.min(self.patience));
-            let again = self.runner.run(self.row, allocator, round);
+            let again = self.on_warm_memory(allocator, round);
             self.patience = self.patience.saturating_sub(begin.elapsed());
             let repeats = sample.repeats + 1;
             if !again.busy && again.failure.is_none() {
@@ -293,6 +293,12 @@ impl<'a> RowRun<'a> {
             sample.repeats = repeats;
         }
         sample
+    }
+
+    /// Nobody pays for memory that the host has taken back since the last run, nor finds it warm by luck.
+    fn on_warm_memory(&self, allocator: &Allocator, round: u32) -> Sample {
+        machine::warm_memory(self.row.warm_mib);
+        self.runner.run(self.row, allocator, round)
     }
 
     fn out_of_patience(&self) -> bool {
