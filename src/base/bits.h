@@ -13,7 +13,17 @@ HK_INLINE unsigned hk_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 /* Index of the highest set bit. `x` must not be 0. */
 HK_INLINE unsigned hk_msb64(uint64_t x) { return 63u ^ (unsigned)__builtin_clzll(x); }
 
-HK_INLINE unsigned hk_popcount64(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
+/* The oldest x86-64 has no instruction for it, and the compiler would call a function. */
+HK_INLINE unsigned hk_popcount64(uint64_t x) {
+#if defined(__x86_64__) && !defined(__POPCNT__)
+    x -= x >> 1 & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (unsigned)(x * UINT64_C(0x0101010101010101) >> 56);
+#else
+    return (unsigned)__builtin_popcountll(x);
+#endif
+}
 
 HK_INLINE bool hk_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
 

@@ -253,7 +253,7 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
         return;
     }
     if (h != NULL) {
-        fresh = heap_remote_add(h, slab, cls, index);
+        fresh = heap_remote_add(h, slab_slot(slab), cls, index);
     } else {
         fresh = heap_remote_post_one(slab, index);
         hk_count(remote_batches);
@@ -324,26 +324,30 @@ static void free_outside_window(void *block, const void *caller) {
         free_foreign(block, caller);
 }
 
-/* The common case of heap_free_other, without a call but the last: a live block of another thread's slab. */
-static inline bool free_remote_plain(heap_front_t *front, void *block, uint32_t entry) {
-    unsigned cls = entry & HK_MAP_CLASS_MAX;
-    if (front == &hk_no_heap || map_is_run(entry) || entry >> 8 <= HK_OWNER_POOL || hardened_is_on())
+/* The common case of heap_free_other: a live block of a slab that another thread's heap owns. */
+static inline bool free_remote_plain(heap_front_t *front, void *block) {
+    size_t slot = map_slot(block);
+    if (slot >= map_count() || front == &hk_no_heap || hardened_is_on())
         return false;
+    uint32_t entry = map_entry(slot);
+    unsigned cls = entry & HK_MAP_CLASS_MAX;
+    if (entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_LIMIT - HK_OWNER_FIRST) || cls >= HK_MAP_CLASS_LARGE)
+        return false;
+    /* Both halves of one product: is it the start of a block, and of which? */
     const size_class_t *c = &hk_classes[cls];
+    unsigned __int128 product = (unsigned __int128)((uint32_t)(uintptr_t)block & c->mask) * c->inverse;
     uint64_t key = block_key(front, block);
-    if (!class_is_block(c, block) || ((uint64_t *)block)[1] == key)
+    if ((uint64_t)product >= c->limit || ((uint64_t *)block)[1] == key)
         return false;
     ((uint64_t *)block)[1] = key;
-    return heap_remote_add((heap_t *)front, slab_of(block, cls), cls, class_block_index(c, block));
+    slot_t first = (slot_t)slot & ~(c->mask >> HK_SLOT_SHIFT);
+    return heap_remote_add((heap_t *)front, first, cls, (unsigned)(product >> 64));
 }
 
-void heap_free_other(void *block) {
-    const void *caller = __builtin_return_address(0);
+static HK_NOINLINE void free_other(void *block, const void *caller) {
     if (block == NULL)
         return;
     uint32_t entry = map_lookup(block);
-    if (hk_likely(entry != 0) && free_remote_plain(hk_front, block, entry))
-        return;
     if (entry == HK_MAP_RUN_BODY) {
         void *start = large_start(block);
         misuse_interior("free", block, start, large_size(start), caller);
@@ -356,6 +360,11 @@ void heap_free_other(void *block) {
     } else {
         free_outside_window(block, caller);
     }
+}
+
+void heap_free_other(void *block) {
+    if (hk_unlikely(!free_remote_plain(hk_front, block)))
+        free_other(block, __builtin_return_address(0));
 }
 
 /* --- Size of a block ---------------------------------------------------------------------------------------------------- */

@@ -37,6 +37,7 @@
 enum {
     HEAP_BINS = 4, /* partial slabs by quarters of free blocks; the fullest are used first */
     HEAP_REMOTE_ENTRIES = 256,
+    HEAP_REMOTE_PENDING_BYTES = 256 * 1024, /* of remote frees that a thread holds back */
     HEAP_STRIDE = 20480,
     HEAP_TICK_BYTES = 4 << 20,  /* the countdown's period */
     HEAP_TICK_MID_BYTES = 1024, /* what a block above HK_TINY_MAX counts, so that ticks stay rare whatever the size */
@@ -85,8 +86,8 @@ typedef struct heap_class_stats {
 } heap_class_stats_t;
 
 typedef struct remote_entry {
-    uint64_t key; /* slot << 6 | word */
-    uint64_t bits;
+    uint64_t key;  /* slot << 6 | word; 0: nobody's */
+    uint64_t bits; /* 0 when nobody's */
 } remote_entry_t;
 
 typedef struct heap {
@@ -110,7 +111,9 @@ typedef struct heap {
     _Atomic size_t freed_bytes;    /* the sum of the classes' rest_blocks, in bytes; also read without the lock */
     size_t posted_bytes;           /* thread's own: remote frees since the helper was called for them */
     uint32_t remote_pending_bytes; /* thread's own */
-    struct hardened_queue *queue;  /* thread's own: hardened.c */
+    uint32_t remote_batches;       /* thread's own: posted, not yet in the counter that all threads share */
+    uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
+    struct hardened_queue *queue;                   /* thread's own: hardened.c */
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
 
@@ -172,8 +175,8 @@ void heap_hand_over_locked(heap_t *h);
 
 /* --- Remote frees: remote.c ------------------------------------------------------------------------------------------ */
 
-/* Notes that this thread frees block `index` of a slab of another heap. False: it was noted already (double free). */
-bool heap_remote_add(heap_t *h, slab_t *slab, unsigned cls, unsigned index);
+/* Posts what entry `at` of the remote table holds and gives it to the word `key`. */
+void heap_remote_claim(heap_t *h, unsigned at, uint64_t key);
 
 /* Posts at once, for threads without a heap. False: it was posted already. */
 bool heap_remote_post_one(slab_t *slab, unsigned index);
@@ -231,6 +234,25 @@ size_t heap_relieve(void);
 void heap_maintain_init(void);
 void heap_maintain_before_fork(void);
 void heap_maintain_after_fork(bool in_child);
+
+/* Notes that this thread frees block `index` of a slab of another heap, of class `cls`, that begins at slot `first`. False: it
+ * was noted already (double free). */
+HK_INLINE bool heap_remote_add(heap_t *h, slot_t first, unsigned cls, unsigned index) {
+    uint64_t key = (uint64_t)first << 6 | index / 64, bit = UINT64_C(1) << (index % 64);
+    unsigned at = (unsigned)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
+    _Static_assert(HEAP_REMOTE_ENTRIES == 256, "the hash above keeps 8 bits");
+    remote_entry_t *entry = &h->remote_table[at];
+    if (entry->key != key)
+        heap_remote_claim(h, at, key);
+    if (hk_unlikely((entry->bits & bit) != 0))
+        return false;
+    entry->bits |= bit;
+    hk_add(h->class_stats[cls].freed_remote, 1);
+    h->remote_pending_bytes += hk_class_info[cls].block_size;
+    if (hk_unlikely(h->remote_pending_bytes > HEAP_REMOTE_PENDING_BYTES))
+        heap_remote_post_all(h);
+    return true;
+}
 
 HK_INLINE void heap_lock(heap_t *h) {
     hk_lock(&h->lock);

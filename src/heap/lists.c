@@ -212,16 +212,21 @@ static slab_t *open_locked(heap_t *h, unsigned cls) {
     return slab;
 }
 
-/* The staircase: own slab, slab of a dead thread, slab of a sleeping thread, new slab. */
+static slab_t *drained_slab_locked(heap_t *h, unsigned cls) {
+    heap_drain_locked(h);
+    return pick_locked(h, cls);
+}
+
+/* The staircase: own slab, own slab of which others freed, slab of a dead thread, slab of a sleeping thread, new slab. What
+ * others freed is fetched late: every slab's line comes from another core, so it should bring many blocks. */
 static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
     slab_t *slab = pick_locked(h, cls);
     if (slab == NULL)
+        slab = drained_slab_locked(h, cls);
+    if (slab == NULL)
         slab = adopt_from_pool_locked(h, cls);
-    if (slab == NULL) {
-        /* The pool may have passed on what others freed of ours. */
-        heap_drain_locked(h);
-        slab = pick_locked(h, cls);
-    }
+    if (slab == NULL) /* the pool may have passed on what others freed of ours */
+        slab = drained_slab_locked(h, cls);
     if (slab == NULL)
         slab = adopt_from_idle_locked(h, cls);
     if (slab == NULL)
@@ -230,7 +235,6 @@ static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
 }
 
 unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want) {
-    heap_drain_locked(h);
     unsigned got = 0;
     while (got < want) {
         slab_t *slab = got == 0 ? slab_with_room_locked(h, cls) : pick_locked(h, cls);
@@ -245,7 +249,6 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want) {
 void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
     void *block = NULL;
     heap_lock(h);
-    heap_drain_locked(h);
     slab_t *slab = slab_with_room_locked(h, cls);
     if (slab != NULL) {
         block = slab_take_one(slab, past);

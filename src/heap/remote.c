@@ -7,22 +7,49 @@
  */
 #include "heap/heap.h"
 
+#include "base/bits.h"
 #include "core/counters.h"
 #include "core/panic.h"
 
-enum { REMOTE_PENDING_BYTES_MAX = 256 * 1024 };
+/* Announced slabs on their way to the list of one heap. They are on no list, and stay announced until the owner drains
+ * them, so each is pushed once. */
+typedef struct chain {
+    heap_t *owner;
+    slab_t *first, *last;
+} chain_t;
 
-/* Puts an announced slab on its owner's list. The slab is on no list, and stays announced until the owner drains it, so
- * it is pushed once. A reader that takes the list by exchange sees remote_next: release here, acquire there. */
-static void push_to_owner(slab_t *slab) {
+/* One exchange on the line that owner and freeing threads share, for all slabs of the chain. A reader that takes the list
+ * by exchange sees every remote_next: release here, acquire there. */
+static void push_chain(chain_t *chain) {
+    if (chain->first == NULL)
+        return;
+    _Atomic slot_t *list = &chain->owner->remote_head;
+    slot_t head = atomic_load_explicit(list, memory_order_relaxed);
+    do
+        atomic_store_explicit(&chain->last->remote_next, head, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(list, &head, slab_slot(chain->first), memory_order_release,
+                                                  memory_order_relaxed));
+    chain->first = NULL;
+}
+
+static void chain_slab(chain_t *chain, slab_t *slab) {
     /* Acquire: pairs with the release in slab_set_owner. */
     uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_acquire);
     heap_t *h = heap_by_id(owner == HK_OWNER_NONE ? HK_OWNER_POOL : owner);
-    slot_t head = atomic_load_explicit(&h->remote_head, memory_order_relaxed);
-    do
-        atomic_store_explicit(&slab->remote_next, head, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&h->remote_head, &head, slab_slot(slab), memory_order_release,
-                                                  memory_order_relaxed));
+    if (chain->first != NULL && chain->owner != h)
+        push_chain(chain);
+    if (chain->first == NULL)
+        chain->last = slab;
+    else
+        atomic_store_explicit(&slab->remote_next, slab_slot(chain->first), memory_order_relaxed);
+    chain->owner = h;
+    chain->first = slab;
+}
+
+static void push_to_owner(slab_t *slab) {
+    chain_t chain = {.first = NULL};
+    chain_slab(&chain, slab);
+    push_chain(&chain);
 }
 
 static uint64_t post(slab_t *slab, unsigned word, uint64_t bits) {
@@ -41,15 +68,18 @@ static void report_doubled(slab_t *slab, unsigned word, uint64_t bits) {
     }
 }
 
-static void post_entry(remote_entry_t *entry) {
+static void post_entry(heap_t *h, remote_entry_t *entry, chain_t *chain) {
     slab_t *slab = slab_at((slot_t)(entry->key >> 6));
     unsigned word = entry->key & 63;
     uint64_t bits = entry->bits;
     /* Cleared first: a fork in between loses the bits in the child rather than posting them twice. */
     entry->bits = 0;
     atomic_signal_fence(memory_order_release);
-    uint64_t doubled = post(slab, word, bits);
-    hk_count(remote_batches);
+    bool push;
+    uint64_t doubled = slab_post(slab, word, bits, &push);
+    if (push)
+        chain_slab(chain, slab);
+    h->remote_batches++;
     if (hk_unlikely(doubled != 0))
         report_doubled(slab, word, doubled);
 }
@@ -61,29 +91,34 @@ bool heap_remote_post_one(slab_t *slab, unsigned index) {
 
 void heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits) { (void)post(slab, word, bits); }
 
-bool heap_remote_add(heap_t *h, slab_t *slab, unsigned cls, unsigned index) {
-    uint64_t key = (uint64_t)slab_slot(slab) << 6 | index / 64;
-    uint64_t bit = UINT64_C(1) << (index % 64);
-    remote_entry_t *entry = &h->remote_table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
-    _Static_assert(HEAP_REMOTE_ENTRIES == 256, "the hash above keeps 8 bits");
-    if (entry->bits != 0 && entry->key != key)
-        post_entry(entry);
-    if (entry->bits & bit)
-        return false;
+void heap_remote_claim(heap_t *h, unsigned at, uint64_t key) {
+    remote_entry_t *entry = &h->remote_table[at];
+    chain_t chain = {.first = NULL};
+    if (entry->bits != 0)
+        post_entry(h, entry, &chain);
+    push_chain(&chain);
+    h->remote_used[at / 64] |= UINT64_C(1) << (at % 64);
     entry->key = key;
     atomic_signal_fence(memory_order_release); /* for the child of a fork: the key before the bits */
-    entry->bits |= bit;
-    hk_add(h->class_stats[cls].freed_remote, 1);
-    h->remote_pending_bytes += hk_class_info[cls].block_size;
-    if (h->remote_pending_bytes > REMOTE_PENDING_BYTES_MAX)
-        heap_remote_post_all(h);
-    return true;
+}
+
+static void post_used(heap_t *h, unsigned word, chain_t *chain) {
+    for (uint64_t used = h->remote_used[word]; used != 0; used &= used - 1) {
+        remote_entry_t *entry = &h->remote_table[word * 64 + hk_ctz64(used)];
+        if (entry->bits != 0)
+            post_entry(h, entry, chain);
+        entry->key = 0;
+    }
+    h->remote_used[word] = 0;
 }
 
 void heap_remote_post_all(heap_t *h) {
-    for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++)
-        if (h->remote_table[i].bits != 0)
-            post_entry(&h->remote_table[i]);
+    chain_t chain = {.first = NULL};
+    for (unsigned word = 0; word < HEAP_REMOTE_ENTRIES / 64; word++)
+        post_used(h, word, &chain);
+    push_chain(&chain);
+    hk_count_by(remote_batches, h->remote_batches);
+    h->remote_batches = 0;
     h->posted_bytes += h->remote_pending_bytes;
     h->remote_pending_bytes = 0;
     if (h->posted_bytes < HEAP_WORTH_BYTES)
@@ -105,13 +140,14 @@ static void pass_on(slab_t *slab, uint32_t owner) {
 void heap_drain_locked(heap_t *h) {
     if (hk_likely(atomic_load_explicit(&h->remote_head, memory_order_relaxed) == 0))
         return;
-    unsigned doubled = 0;
-    /* Acquire: pairs with the release in push_to_owner. */
+    unsigned doubled = 0, drained = 0;
+    /* Acquire: pairs with the release in push_chain. */
     slot_t at = atomic_exchange_explicit(&h->remote_head, 0, memory_order_acquire);
     while (at != 0) {
         slab_t *slab = slab_at(at);
         /* Read before the drain: afterwards a poster may push the slab again. */
         at = atomic_load_explicit(&slab->remote_next, memory_order_relaxed);
+        __builtin_prefetch(&slab_at(at)->summary, 1);
         uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
         if (owner != h->front.id) {
             pass_on(slab, owner);
@@ -121,8 +157,9 @@ void heap_drain_locked(heap_t *h) {
         if (count > 0)
             heap_settle_locked(h, slab);
         heap_count_freed_locked(h, cls, count);
-        hk_count(remote_drains);
+        drained++;
     }
+    hk_count_by(remote_drains, drained);
     if (hk_unlikely(doubled > 0))
         h->doubled_count += doubled;
 }

@@ -16,7 +16,7 @@ static heap_t *owner;
 static unsigned index_in_slab(const void *block, unsigned cls) { return class_block_index(&hk_classes[cls], block); }
 
 static bool add(heap_t *h, char *block, unsigned cls) {
-    return heap_remote_add(h, slab_of(block, cls), cls, index_in_slab(block, cls));
+    return heap_remote_add(h, slab_slot(slab_of(block, cls)), cls, index_in_slab(block, cls));
 }
 
 /* Five blocks of one word, from its first. */
@@ -46,7 +46,7 @@ static void gathered(heap_t *h) {
 
 /* One block of more words than the table has entries. */
 static void displaced(heap_t *h) {
-    size_t words = 0, before = atomic_load(&hk_counters.remote_batches);
+    size_t words = 0, before = h->remote_batches;
     for (unsigned i = 0; i < TINY_BLOCKS; i++)
         if (index_in_slab(tiny[i], TINY) % 64 == 50) {
             CHECK(add(h, tiny[i], TINY));
@@ -56,13 +56,16 @@ static void displaced(heap_t *h) {
     places_t p = places_of(TINY);
     CHECK(p.in_remote_tables <= HEAP_REMOTE_ENTRIES && p.in_remote_tables > HEAP_REMOTE_ENTRIES / 4);
     CHECK_EQ(p.in_remote_tables + p.in_remote_bits, words + 5);
-    CHECK_EQ(atomic_load(&hk_counters.remote_batches) - before, words - p.in_remote_tables);
+    CHECK_EQ(h->remote_batches - before, words - p.in_remote_tables);
 }
 
 static void enough(heap_t *h) {
     size_t size = hk_class_info[KIB16].block_size;
     CHECK_EQ(size, 16384);
+    size_t posted = atomic_load(&hk_counters.remote_batches) + h->remote_batches + places_of(TINY).in_remote_tables;
     heap_remote_post_all(h);
+    CHECK_EQ(atomic_load(&hk_counters.remote_batches), posted);
+    CHECK_EQ(h->remote_batches, 0);
     for (unsigned i = 0; i < KIB16_PENDING; i++) {
         CHECK(add(h, large[i], KIB16));
         CHECK_EQ(h->remote_pending_bytes, (i + 1) * size);
