@@ -11,13 +11,13 @@ use std::path::Path;
 const BEGIN: &str = "<!-- figures:begin -->";
 const END: &str = "<!-- figures:end -->";
 
-const METHOD: &str = "Every figure is the median of at least five rounds, in which all allocators take turns, each round starting with another \
-one; a row that did not get them is named in the remarks with the reason. Rows that time nothing run as many allocators side by side as there \
+const METHOD: &str = "Every figure is the median of at least five rounds, in which all allocators take turns, each round in another order; a row that did not get them is named in the remarks with the reason. Rows that time nothing run as many allocators side by side as there \
 are cores: memory after a rest and counted instructions do not depend on the machine's load. Before a run counts, the program proves by `dladdr` which library its `malloc`, `free` and \
-`operator new` come from. Before each timed run the runner touches and gives back, by huge pages, as much memory as the row needs: what a virtual \
-machine's host has not backed yet faults ten times slower, and hosts take back what was free for a few seconds. A run during which the machine worked on something else for more than 15 % of a core is repeated, and \
-marked if that does not help. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured; an \
-additional round of the full suite, not timed, samples `smaps_rollup` (RSS, PSS, LazyFree and huge pages apart, in `report.html` and `runs.csv`); rows \
+`operator new` come from. Before each round the runner touches and gives back, by huge pages, as much memory as the row needs, because what a virtual machine's \
+host has not backed faults ten times slower. A host that is told of free pages takes huge ones back within seconds; the order of every round is another \
+one, so that this meets all allocators alike. A run during which the machine worked on something else for more than 15 % of a core is repeated, and \
+marked if that does not help. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured; programs and \
+loads with large heaps have an additional round, not timed, that samples `smaps_rollup` (RSS, PSS, LazyFree and huge pages apart, in `report.html` and `runs.csv`); rows \
 that time nothing are sampled in every round. Some loads end after half a second, so that an allocator a thousand times slower than the others does \
 less instead of taking longer; their figures are per operation. \
 A `~` marks figures most of whose runs shared the machine with other work. Bold is the best of a row and whatever cannot be told from it (Mann-Whitney, p > 0.05, or \

@@ -144,7 +144,7 @@ mod tests {
             timeout_s: 1,
             takes_s: 0.0,
             only_ours: false,
-            no_memory_round: false,
+            memory_round: false,
             thread_argument: None,
         };
         let allocator = |name: &str| Allocator { name: name.into(), ..Allocator::default() };

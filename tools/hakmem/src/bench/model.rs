@@ -84,7 +84,7 @@ pub struct Row {
     pub metrics: Vec<Metric>,
     pub quick: bool,
     pub gate: bool,
-    /// Memory that the runner touches and gives back before each timed run.
+    /// Memory that the runner touches and gives back before each round.
     pub warm_mib: usize,
     pub timeout_s: u64,
     /// What one run takes, averaged over the allocators, for the plan of the time; of runs side by side, the slowest.
@@ -93,9 +93,10 @@ pub struct Row {
     /// A row about our own options: no peer takes part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_ours: bool,
-    /// A timed row that takes too long to run once more for a look at its memory.
+    /// With a round that looks at memory while the program runs; it does not count for speed. Rows that time nothing are looked
+    /// at in every round.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub no_memory_round: bool,
+    pub memory_round: bool,
     /// Which argument is the thread count, for the scaling curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_argument: Option<usize>,

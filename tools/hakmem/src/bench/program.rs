@@ -34,7 +34,7 @@ pub fn row(command: &[String]) -> Row {
         timeout_s: TIMEOUT_S,
         takes_s: 0.0,
         only_ours: false,
-        no_memory_round: false,
+        memory_round: true,
         thread_argument: None,
     }
 }

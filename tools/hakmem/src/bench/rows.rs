@@ -23,7 +23,7 @@ fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
         timeout_s: USUAL_TIMEOUT_S,
         takes_s: USUAL_TIME_S,
         only_ours: false,
-        no_memory_round: false,
+        memory_round: false,
         thread_argument: None,
     }
 }
@@ -82,8 +82,8 @@ impl Row {
         self
     }
 
-    fn no_memory_round(mut self) -> Self {
-        self.no_memory_round = true;
+    fn memory_round(mut self) -> Self {
+        self.memory_round = true;
         self
     }
 
@@ -131,32 +131,32 @@ fn small() -> Vec<Row> {
         random("random_mixed 10M ws 256", "10000000 256 42").gated(),
         random("random_mixed 10M ws 4096", "10000000 4096 42").gated(),
         random("random_mixed 10M ws 65536", "10000000 65536 42").takes(0.22),
-        random("random_mixed 10M ws 1000000", "10000000 1000000 42").warm(448).takes(0.68),
+        random("random_mixed 10M ws 1000000", "10000000 1000000 42").warm(448).takes(0.9).memory_round(),
     ]
 }
 
 fn pairs() -> Vec<Row> {
     let pair = |name: &str, arguments: &str| workload(name, "malloc and free at once", "fixed_pairs", arguments).ns();
     vec![
-        pair("pair 16 B", "16 30000000 500").gated().takes(0.20),
-        pair("pair 64 B", "64 30000000 500").takes(0.20),
-        pair("pair 256 B", "256 30000000 500").takes(0.21),
-        pair("pair 1 KiB", "1024 30000000 500").gated().takes(0.22),
-        pair("pair 4 KiB", "4096 10000000 500"),
-        pair("pair 32 KiB", "32768 3000000 500").gated(),
-        pair("pair 128 KiB", "131072 2000000 500").takes(0.2),
-        pair("pair 1 MiB", "1048576 300000 500").gated(),
+        pair("pair 16 B", "16 15000000 200").gated().takes(0.20),
+        pair("pair 64 B", "64 15000000 200").takes(0.20),
+        pair("pair 256 B", "256 15000000 200").takes(0.21),
+        pair("pair 1 KiB", "1024 15000000 200").gated().takes(0.22),
+        pair("pair 4 KiB", "4096 8000000 200"),
+        pair("pair 32 KiB", "32768 3000000 200").gated(),
+        pair("pair 128 KiB", "131072 2000000 200").takes(0.2),
+        pair("pair 1 MiB", "1048576 300000 200").gated(),
     ]
 }
 
 fn batches() -> Vec<Row> {
     let batch = |name: &str, arguments: &str| workload(name, "allocate many, then free", "batch", arguments).ns();
     vec![
-        batch("batch lifo 10k", "lifo 10000 16 256 500 42"),
-        batch("batch fifo 10k", "fifo 10000 16 256 500 42").gated(),
-        batch("batch random 10k", "random 10000 16 256 500 42"),
-        batch("batch fifo 500k", "fifo 500000 16 256 6 42").warm(160).takes(0.25),
-        batch("batch random 500k", "random 500000 16 256 6 42").warm(160).takes(0.32),
+        batch("batch lifo 10k", "lifo 10000 16 256 300 42"),
+        batch("batch fifo 10k", "fifo 10000 16 256 300 42").gated(),
+        batch("batch random 10k", "random 10000 16 256 300 42"),
+        batch("batch fifo 500k", "fifo 500000 16 256 4 42").warm(160).takes(0.3).memory_round(),
+        batch("batch random 500k", "random 500000 16 256 4 42").warm(160).takes(0.35).memory_round(),
         batch("batch fifo 4-32 KiB", "fifo 2000 4096 32768 50 42").warm(160),
     ]
 }
@@ -166,12 +166,12 @@ fn containers() -> Vec<Row> {
         workload(name, "strings, trees, containers", program, arguments).ns()
     };
     vec![
-        churn("strings in C", "strings_c", "20000 3000000 42").takes(0.18),
-        churn("strings in C++", "strings_cpp", "10000 25 42").takes(0.25),
-        churn("tree in C", "tree_c", "18 200").gated().takes(0.27),
-        churn("tree in C++", "tree_cpp", "100000 400000 42").takes(0.2),
-        churn("containers in C", "containers_c", "1000 42").takes(0.22),
-        churn("containers in C++", "containers_cpp", "700 42").gated().takes(0.37),
+        churn("strings in C", "strings_c", "20000 2000000 42").takes(0.18),
+        churn("strings in C++", "strings_cpp", "10000 15 42").takes(0.25),
+        churn("tree in C", "tree_c", "18 120").gated().takes(0.27),
+        churn("tree in C++", "tree_cpp", "100000 250000 42").takes(0.2),
+        churn("containers in C", "containers_c", "600 42").takes(0.22),
+        churn("containers in C++", "containers_cpp", "400 42").gated().takes(0.37),
     ]
 }
 
@@ -179,12 +179,12 @@ fn large() -> Vec<Row> {
     let load =
         |name: &str, program: &str, arguments: &str| workload(name, "large blocks", program, arguments).us().warm(320);
     vec![
-        load("realloc doubling to 64 MiB", "realloc_growth", "double 65536 8").gated().takes(0.26),
-        load("realloc by 1 % to 64 MiB", "realloc_growth", "percent 65536 4 500").takes(0.56),
-        load("calloc 64 KiB, dirty", "large_calloc", "dirty 64 50000"),
-        load("calloc 1 MiB, fresh", "large_calloc", "fresh 1024 5000").gated(),
-        load("calloc 1 MiB, dirty", "large_calloc", "dirty 1024 2000"),
-        load("calloc 64 MiB, fresh", "large_calloc", "fresh 65536 120 500").takes(0.3),
+        load("realloc doubling to 64 MiB", "realloc_growth", "double 65536 5").gated().takes(0.26),
+        load("realloc by 1 % to 64 MiB", "realloc_growth", "percent 65536 3 250").takes(0.56),
+        load("calloc 64 KiB, dirty", "large_calloc", "dirty 64 30000"),
+        load("calloc 1 MiB, fresh", "large_calloc", "fresh 1024 3000").gated(),
+        load("calloc 1 MiB, dirty", "large_calloc", "dirty 1024 1200"),
+        load("calloc 64 MiB, fresh", "large_calloc", "fresh 65536 120 250").takes(0.3),
         load("malloc_large 5-25 MiB", "malloc_large", "20 250 42").takes(0.2),
     ]
 }
@@ -195,14 +195,14 @@ fn threads() -> Vec<Row> {
     };
     let larson = |name: &str, arguments: &str| workload(name, "threads", "larson", arguments).mops().threads_at(6);
     vec![
-        mid("mid_large_mt 1 thread, 200k", "1 200000 2048 42 500"),
-        mid("mid_large_mt 2 threads, 200k", "2 200000 2048 42 500").gated(),
-        mid("mid_large_mt 4 threads, 200k", "4 200000 2048 42 500"),
-        mid("mid_large_mt 2 threads, 1M", "2 1000000 2048 42 500"),
-        larson("larson 2-32 KiB, 4 threads", "1 2048 32768 10000 1 12345 4").warm(1024).takes(1.3).no_memory_round(),
-        larson("larson small, 2 threads", "1 8 1000 100 10000 42 2").gated().takes(1.0).no_memory_round(),
-        larson("larson small, 4 threads", "1 8 1000 100 10000 42 4").takes(1.0).no_memory_round(),
-        workload("thread churn", "threads", "thread_churn", "10000 4 100").us().threads_at(1).takes(0.26),
+        mid("mid_large_mt 1 thread, 200k", "1 200000 2048 42 250"),
+        mid("mid_large_mt 2 threads, 200k", "2 200000 2048 42 250").gated(),
+        mid("mid_large_mt 4 threads, 200k", "4 200000 2048 42 250"),
+        mid("mid_large_mt 2 threads, 1M", "2 1000000 2048 42 250"),
+        larson("larson 2-32 KiB, 4 threads", "1 2048 32768 10000 1 12345 4").warm(1024).takes(1.3),
+        larson("larson small, 2 threads", "1 8 1000 100 10000 42 2").gated().takes(1.0),
+        larson("larson small, 4 threads", "1 8 1000 100 10000 42 4").takes(1.0),
+        workload("thread churn", "threads", "thread_churn", "6000 4 100").us().threads_at(1).takes(0.26),
     ]
 }
 
@@ -212,21 +212,17 @@ fn remote() -> Vec<Row> {
         workload(name, "false sharing", program, arguments).wall().threads_at(0)
     };
     vec![
-        pass("producer/consumer 1x1", "1 1 5000000 16 256 42").gated().takes(0.24),
-        pass("producer/consumer 2x2", "2 2 2500000 16 256 42"),
-        pass("producer/consumer 4x4", "4 4 1000000 16 256 42"),
-        pass("producer/consumer 1x3", "1 3 3000000 16 256 42"),
-        pass("producer/consumer 3x1", "3 1 1000000 16 256 42"),
-        pass("producer/consumer 1x1, 1-16 KiB", "1 1 500000 1024 16384 42").takes(0.23),
-        workload("xmalloc_test, 2 threads", CROSSING, "xmalloc_test", "2 1 42")
-            .mops()
-            .threads_at(0)
-            .takes(1.0)
-            .no_memory_round(),
-        share("cache_scratch, 1 thread", "cache_scratch", "1 1000 8 50000"),
-        share("cache_scratch, 2 threads", "cache_scratch", "2 1000 8 50000"),
-        share("cache_thrash, 1 thread", "cache_thrash", "1 1000 8 50000"),
-        share("cache_thrash, 2 threads", "cache_thrash", "2 1000 8 50000"),
+        pass("producer/consumer 1x1", "1 1 3000000 16 256 42").gated().takes(0.24),
+        pass("producer/consumer 2x2", "2 2 1500000 16 256 42"),
+        pass("producer/consumer 4x4", "4 4 700000 16 256 42"),
+        pass("producer/consumer 1x3", "1 3 2000000 16 256 42"),
+        pass("producer/consumer 3x1", "3 1 700000 16 256 42"),
+        pass("producer/consumer 1x1, 1-16 KiB", "1 1 300000 1024 16384 42").takes(0.23),
+        workload("xmalloc_test, 2 threads", CROSSING, "xmalloc_test", "2 1 42").mops().threads_at(0).takes(1.0),
+        share("cache_scratch, 1 thread", "cache_scratch", "1 1000 8 30000"),
+        share("cache_scratch, 2 threads", "cache_scratch", "2 1000 8 30000"),
+        share("cache_thrash, 1 thread", "cache_thrash", "1 1000 8 30000"),
+        share("cache_thrash, 2 threads", "cache_thrash", "2 1000 8 30000"),
     ]
 }
 
@@ -234,18 +230,18 @@ fn classic() -> Vec<Row> {
     let load =
         |name: &str, program: &str, arguments: &str| workload(name, "mixed loads", program, arguments).ns().warm(192);
     vec![
-        load("sh6bench, 1 thread", "sh6bench", "1 5000 42").threads_at(0).takes(0.23),
-        load("sh6bench, 2 threads", "sh6bench", "2 5000 42").threads_at(0).takes(0.27),
-        load("sh8bench, 2 threads", "sh8bench", "2 6000 42").threads_at(0),
-        load("alloc_test, 1 thread", "alloc_test", "1 8000000 100000 42").threads_at(0).gated().takes(0.35),
-        load("alloc_test, 2 threads", "alloc_test", "2 3000000 100000 42").threads_at(0).takes(0.22),
-        load("glibc_simple 128 B", "glibc_simple", "128 6000"),
-        load("glibc_thread, 2 threads", "glibc_thread", "2 20000000 42").threads_at(0).takes(0.31),
-        load("rptest, 2 threads", "rptest", "2 600 5000 16 8000 42 500").threads_at(0),
-        load("rptest, 4 threads", "rptest", "4 300 5000 16 8000 42 500").threads_at(0).takes(0.2),
-        load("mstress, 2 threads", "mstress", "2 50000 40 42").threads_at(0).takes(0.18),
-        load("mstress, 4 threads", "mstress", "4 50000 20 42").threads_at(0).takes(0.15),
-        load("phase change", "phase_change", "60 200000 42").takes(0.38),
+        load("sh6bench, 1 thread", "sh6bench", "1 3000 42").threads_at(0).takes(0.23),
+        load("sh6bench, 2 threads", "sh6bench", "2 3000 42").threads_at(0).takes(0.27),
+        load("sh8bench, 2 threads", "sh8bench", "2 4000 42").threads_at(0),
+        load("alloc_test, 1 thread", "alloc_test", "1 4000000 100000 42").threads_at(0).gated().takes(0.35),
+        load("alloc_test, 2 threads", "alloc_test", "2 2000000 100000 42").threads_at(0).takes(0.22),
+        load("glibc_simple 128 B", "glibc_simple", "128 4000"),
+        load("glibc_thread, 2 threads", "glibc_thread", "2 10000000 42").threads_at(0).takes(0.31),
+        load("rptest, 2 threads", "rptest", "2 400 5000 16 8000 42 250").threads_at(0),
+        load("rptest, 4 threads", "rptest", "4 200 5000 16 8000 42 250").threads_at(0).takes(0.2),
+        load("mstress, 2 threads", "mstress", "2 50000 25 42").threads_at(0).takes(0.18),
+        load("mstress, 4 threads", "mstress", "4 50000 12 42").threads_at(0).takes(0.15),
+        load("phase change", "phase_change", "40 200000 42").takes(0.38),
         load("burst cycles at 10 Hz", "burst_cycles", "32 5 10 42").takes(0.51),
     ]
 }
@@ -255,11 +251,11 @@ fn scaling() -> Vec<Row> {
         workload(name, "cost over live blocks", "live_scaling", arguments).ns().warm(warm)
     };
     vec![
-        live("live blocks 10^3", "1000 5000000 42", 64),
-        live("live blocks 10^4", "10000 5000000 42", 64),
-        live("live blocks 10^5", "100000 3000000 42", 128),
-        live("live blocks 10^6", "1000000 2000000 42", 192).takes(0.56),
-        live("live blocks 10^7", "10000000 1000000 42", 1152).no_memory_round().takes(2.6),
+        live("live blocks 10^3", "1000 3000000 42", 64),
+        live("live blocks 10^4", "10000 3000000 42", 64),
+        live("live blocks 10^5", "100000 2000000 42", 128),
+        live("live blocks 10^6", "1000000 1200000 42", 192).takes(0.7).memory_round(),
+        live("live blocks 10^7", "10000000 1000000 42", 1152).takes(3.8),
     ]
 }
 
@@ -311,7 +307,7 @@ fn memory() -> Vec<Row> {
             .memory("kib_per_thread", "KiB/thread", 1.0)
             .peak()
             .takes(3.8),
-        fragmentation("fragmentation over phases", "96 9 42").ns().no_memory_round().takes(1.5),
+        fragmentation("fragmentation over phases", "96 9 42").ns().takes(1.5),
         fragmentation("fragmentation, phases of a second", "96 4 42 75").peak().takes(4.0),
         load("survivors", "survivors", "128 16 42", 512)
             .memory("ratio_running", "x live, running", 1.0)
@@ -319,13 +315,17 @@ fn memory() -> Vec<Row> {
             .memory("ratio_rested", "x survivors, after 3 s", 1.0)
             .peak()
             .takes(4.6),
-        load("dense heap 512 MiB", "dense_heap", "512 42", 704).ns().memory("faults", "faults", 1.0).takes(0.31),
+        load("dense heap 512 MiB", "dense_heap", "512 42", 704)
+            .ns()
+            .memory("faults", "faults", 1.0)
+            .takes(0.4)
+            .memory_round(),
     ]
 }
 
 fn programs() -> Vec<Row> {
     let system = |name: &str, program: &str, arguments: &str| {
-        row(name, "real programs", Target::System(program.into()), arguments).wall().warm(256)
+        row(name, "real programs", Target::System(program.into()), arguments).wall().warm(256).memory_round()
     };
     let redis = row("Redis", "real programs", Target::Script("redis.sh".into()), "").warm(128);
     vec![
@@ -344,8 +344,7 @@ fn programs() -> Vec<Row> {
             .metric("ops_per_s", "kops/s", 1e3, Better::Higher, Kind::Speed)
             .memory("server_peak_kib", "MiB", 1024.0)
             .memory("server_rss_after_kib", "MiB after", 1024.0)
-            .takes(2.0)
-            .no_memory_round(),
+            .takes(2.0),
     ]
 }
 
@@ -360,7 +359,7 @@ fn options() -> Vec<Row> {
     };
     let adapt = |value: &str| {
         let name = format!("phase change, HAKMEM_ADAPT={value}");
-        with(&name, "phase_change", "60 200000 42", "HAKMEM_ADAPT", value)
+        with(&name, "phase_change", "40 200000 42", "HAKMEM_ADAPT", value)
     };
     let supply = |option: &str, value: &str| {
         let name = format!("dense heap 512 MiB, {option}={value}");

@@ -5,6 +5,7 @@ use super::machine;
 use super::model::{Allocator, Results, Row, Sample, Target};
 use super::run::Runner;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 /// A row runs at least so many rounds, if so many are wanted, or not at all.
@@ -20,7 +21,7 @@ const REPEAT_SHARE: f64 = 0.15;
 const ROW_MARGIN: f64 = 1.5;
 /// Beside the program's own time: starting it, and reading what it says.
 const OVERHEAD_S: f64 = 0.01;
-const WARMING_S_PER_GIB: f64 = 0.25;
+const WARMING_S_PER_GIB: f64 = 1.0;
 /// Touching all memory at the start: about 18 GiB that a virtual machine's host has to back first.
 const FIRST_WARMING_S: f64 = 60.0;
 
@@ -87,7 +88,7 @@ pub fn nothing_yet(plan: &Plan) -> Results {
 }
 
 impl Plan {
-    /// Seconds that a row is expected to take, all rounds of all allocators and the warming of memory before each.
+    /// Seconds that a row is expected to take, all rounds of all allocators and the warming of memory between them.
     pub fn row_seconds(&self, row: &Row) -> f64 {
         self.seconds_of_rounds(row, self.rounds)
     }
@@ -96,8 +97,7 @@ impl Plan {
         let rounds = self.rounds_of(row, rounds).count() as f64;
         let runs = self.allocators.iter().filter(|a| a.missing.is_none() && row.takes_part(a)).count();
         let turns = runs.div_ceil(self.at_once(row)) as f64;
-        let warming = if row.depends_on_load() { row.warm_mib as f64 / 1024.0 * WARMING_S_PER_GIB } else { 0.0 };
-        rounds * turns * (row.takes_s + OVERHEAD_S + warming)
+        rounds * (turns * (row.takes_s + OVERHEAD_S) + self.warm_mib(row) as f64 / 1024.0 * WARMING_S_PER_GIB)
     }
 
     /// Round 0 samples the memory of timed rows; the others are sampled in every round. Instructions repeat exactly, so
@@ -106,8 +106,16 @@ impl Plan {
         if matches!(row.target, Target::Callgrind(_)) {
             return 1..=1;
         }
-        let memory_round = self.sampled && row.depends_on_load() && !row.no_memory_round;
+        let memory_round = self.sampled && row.depends_on_load() && row.memory_round;
         u32::from(!memory_round)..=rounds
+    }
+
+    fn warm_mib(&self, row: &Row) -> usize {
+        if row.depends_on_load() {
+            row.warm_mib
+        } else {
+            0
+        }
     }
 
     fn at_once(&self, row: &Row) -> usize {
@@ -219,8 +227,8 @@ impl<'a> RowRun<'a> {
                 results.skipped.push((self.row.name.clone(), format!("only {} rounds: out of time", round - 1)));
                 return;
             }
-            let count = active.len().max(1);
-            active.rotate_left(round as usize % count); // nobody is always first
+            machine::warm_memory(self.plan.warm_mib(self.row));
+            active.sort_by_key(|a| place_in_round(self.row, round, a));
             let samples = self.round(&active, round);
             active.retain(|a| !samples.iter().any(|s| s.allocator == a.name && s.failure.is_some()));
             active.sort_by_key(|a| self.plan.allocators.iter().position(|p| p.name == a.name));
@@ -275,7 +283,7 @@ impl<'a> RowRun<'a> {
 
     /// A run during which the machine was busy is repeated; if it stays busy the first run counts, marked.
     fn until_quiet(&mut self, allocator: &Allocator, round: u32) -> Sample {
-        let mut sample = self.on_warm_memory(allocator, round);
+        let mut sample = self.runner.run(self.row, allocator, round);
         while sample.busy
             && sample.failure.is_none()
             && round > 0
@@ -284,7 +292,7 @@ impl<'a> RowRun<'a> {
         {
             let begin = Instant::now();
             machine::wait_for_idle(WAIT_FOR_IDLE.min(self.patience));
-            let again = self.on_warm_memory(allocator, round);
+            let again = self.runner.run(self.row, allocator, round);
             self.patience = self.patience.saturating_sub(begin.elapsed());
             let repeats = sample.repeats + 1;
             if !again.busy && again.failure.is_none() {
@@ -295,15 +303,17 @@ impl<'a> RowRun<'a> {
         sample
     }
 
-    /// Nobody pays for memory that the host has taken back since the last run, nor finds it warm by luck.
-    fn on_warm_memory(&self, allocator: &Allocator, round: u32) -> Sample {
-        machine::warm_memory(self.row.warm_mib);
-        self.runner.run(self.row, allocator, round)
-    }
-
     fn out_of_patience(&self) -> bool {
         self.patience.is_zero() || self.deadline.is_some_and(|d| Instant::now() > d)
     }
+}
+
+/// Each round has an order of its own, the same in every run: in a fixed cycle an allocator would always find memory as the
+/// same one before it has left it.
+fn place_in_round(row: &Row, round: u32, allocator: &Allocator) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&row.name, round, &allocator.name).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A failure gets one more try, so that a machine short of memory for a moment is not taken for a broken allocator; both
@@ -336,7 +346,7 @@ mod tests {
         rows.iter_mut().for_each(|r| r.warm_mib = 0);
         (rows[0].takes_s, rows[1].takes_s) = (1.0 - OVERHEAD_S, 3.0 - OVERHEAD_S);
         let plan = plan(rows, 5, 2);
-        assert_eq!(plan.seconds().round(), 48.0 + FIRST_WARMING_S);
+        assert_eq!(plan.seconds().round(), 40.0 + FIRST_WARMING_S);
         assert_eq!(plan.patience(&plan.rows[0]), UNLIMITED);
         let share = row_share(Duration::from_secs(80), &plan, 0).as_secs_f64();
         assert!((share - 80.0 * 0.25 * ROW_MARGIN).abs() < 1e-6, "{share}");
@@ -347,9 +357,10 @@ mod tests {
     fn rows_that_time_nothing_run_side_by_side() {
         let plan = plan(super::super::rows::all(), 5, 13);
         let row = |name: &str| plan.rows.iter().find(|r| r.name == name).unwrap();
-        let (timed, idle, counted) = (row("pair 64 B"), row("survivors"), row("instructions: pair 64 B"));
+        let (timed, idle, counted) = (row("Lua job"), row("survivors"), row("instructions: pair 64 B"));
         assert_eq!([timed, idle, counted].map(|r| plan.at_once(r)), [1, 2, 2]);
         assert_eq!([timed, idle, counted].map(|r| plan.rounds_of(r, 5)), [0..=5, 1..=5, 1..=1]);
+        assert_eq!(plan.rounds_of(row("pair 64 B"), 5), 1..=5);
         let turns = (13f64 / 2.0).ceil();
         let seconds = turns * (counted.takes_s + OVERHEAD_S);
         assert!((plan.row_seconds(counted) - seconds).abs() < 1e-9);
