@@ -153,6 +153,7 @@ static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned 
     const size_class_t c = hk_classes[cls];
     const uint32_t own = h->front.tag | cls;
     const size_t first_slot = ~((size_t)hk_class_info[cls].slab_slots - 1);
+    hk_assert(count > 0);
     void *ahead = blocks[count - 1];
     for (unsigned i = 0; i < count;) {
         void *block = blocks[i];
