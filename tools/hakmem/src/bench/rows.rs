@@ -130,8 +130,8 @@ fn small() -> Vec<Row> {
         random("random_mixed 1M ws 256", "1000000 256 42"),
         random("random_mixed 10M ws 256", "10000000 256 42").gated(),
         random("random_mixed 10M ws 4096", "10000000 4096 42").gated(),
-        random("random_mixed 10M ws 65536", "10000000 65536 42").takes(0.22),
-        random("random_mixed 10M ws 1000000", "10000000 1000000 42").warm(448).takes(0.9).memory_round(),
+        random("random_mixed 10M ws 65536", "10000000 65536 42").takes(0.35),
+        random("random_mixed 10M ws 1000000", "10000000 1000000 42").warm(448).takes(1.2).memory_round(),
     ]
 }
 
@@ -255,7 +255,7 @@ fn scaling() -> Vec<Row> {
         live("live blocks 10^4", "10000 3000000 42", 64),
         live("live blocks 10^5", "100000 2000000 42", 128),
         live("live blocks 10^6", "1000000 1200000 42", 192).takes(0.7).memory_round(),
-        live("live blocks 10^7", "10000000 1000000 42", 1152).takes(3.8),
+        live("live blocks 10^7", "10000000 500000 42", 1152).takes(4.4),
     ]
 }
 
@@ -307,14 +307,14 @@ fn memory() -> Vec<Row> {
             .memory("kib_per_thread", "KiB/thread", 1.0)
             .peak()
             .takes(3.8),
-        fragmentation("fragmentation over phases", "96 9 42").ns().takes(1.5),
-        fragmentation("fragmentation, phases of a second", "96 4 42 75").peak().takes(4.0),
-        load("survivors", "survivors", "128 16 42", 512)
+        fragmentation("fragmentation over phases", "96 6 42").ns().takes(1.9),
+        fragmentation("fragmentation, phases of a second", "96 3 42 75").peak().takes(3.7),
+        load("survivors", "survivors", "80 16 42", 512)
             .memory("ratio_running", "x live, running", 1.0)
             .memory("ratio_freed", "x survivors, at once", 1.0)
             .memory("ratio_rested", "x survivors, after 3 s", 1.0)
             .peak()
-            .takes(4.6),
+            .takes(5.0),
         load("dense heap 512 MiB", "dense_heap", "512 42", 704)
             .ns()
             .memory("faults", "faults", 1.0)
@@ -329,16 +329,16 @@ fn programs() -> Vec<Row> {
     };
     let redis = row("Redis", "real programs", Target::Script("redis.sh".into()), "").warm(128);
     vec![
-        system("Python job", "python3", "{programs}/job.py").with("PYTHONMALLOC", "malloc").quick().takes(0.65),
-        system("SQLite", "sqlite3", "-batch -init {programs}/job.sql :memory: .quit").takes(0.36),
+        system("Python job", "python3", "{programs}/job.py").with("PYTHONMALLOC", "malloc").quick().takes(0.9),
+        system("SQLite", "sqlite3", "-batch -init {programs}/job.sql :memory: .quit").takes(0.6),
         system(
             "g++ compiles",
             "g++",
             "-O2 -std=c++17 -c {root}/bench/workloads/containers_cpp.cpp -o {scratch}/unit.o",
         )
-        .takes(0.61),
-        system("Lua job", "lua5.4", "{programs}/job.lua").takes(0.25),
-        system("Node job", "node", "{programs}/job.js").takes(0.36),
+        .takes(1.0),
+        system("Lua job", "lua5.4", "{programs}/job.lua").takes(0.45),
+        system("Node job", "node", "{programs}/job.js").takes(0.6),
         system("Rust job", "{root}/target/release/bench-job", ""),
         redis
             .metric("ops_per_s", "kops/s", 1e3, Better::Higher, Kind::Speed)
