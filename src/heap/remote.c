@@ -109,6 +109,7 @@ static void post_used(heap_t *h, unsigned word, chain_t *chain) {
             post_entry(h, entry, chain);
         entry->key = 0;
     }
+    atomic_signal_fence(memory_order_release); /* for the child of a fork: entries still held stay marked */
     h->remote_used[word] = 0;
 }
 

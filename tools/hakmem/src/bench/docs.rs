@@ -18,7 +18,7 @@ host has not backed faults ten times slower. A host that is told of free pages t
 one, so that this meets all allocators alike. A run during which the machine worked on something else for more than 15 % of a core is repeated, and \
 marked if that does not help. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured; programs and \
 loads with large heaps have an additional round, not timed, that samples `smaps_rollup` (RSS, PSS, LazyFree and huge pages apart, in `report.html` and `runs.csv`); rows \
-that time nothing are sampled in every round. Some loads end after half a second, so that an allocator a thousand times slower than the others does \
+that time nothing are sampled in every round. Some loads end after a fifth or a quarter of a second, so that an allocator a thousand times slower than the others does \
 less instead of taking longer; their figures are per operation. \
 A `~` marks figures most of whose runs shared the machine with other work. Bold is the best of a row and whatever cannot be told from it (Mann-Whitney, p > 0.05, or \
 less than 1 % apart). Instruction counts come from callgrind, in one round, because they repeat exactly.";

@@ -130,7 +130,7 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
         () if arguments.quick => "quick",
         () if !arguments.threads.is_empty() => "threads",
         () if !arguments.rows.is_empty() => "part",
-        () => "full",
+        () => suite::FULL,
     };
     let allocators = peers::choose(places, arguments, |name| !short || in_quick(name))?;
     let mut rows = if own { vec![program::row(&arguments.program)] } else { chosen_rows(arguments)? };
@@ -266,7 +266,16 @@ mod tests {
     fn planned(short: bool, names: &[&str]) -> f64 {
         let allocators = names.iter().map(|n| Allocator { name: (*n).into(), ..Allocator::default() }).collect();
         let rows = rows::all().into_iter().filter(|r| r.quick || !short).collect();
-        Plan { name: "test".into(), rows, allocators, rounds: 5, sampled: !short, budget: None, cores: 2 }.seconds()
+        Plan {
+            name: if short { "quick" } else { suite::FULL }.into(),
+            rows,
+            allocators,
+            rounds: 5,
+            sampled: !short,
+            budget: None,
+            cores: 2,
+        }
+        .seconds()
     }
 
     /// On 2 cores. What the repeats of disturbed runs may take comes on top, and still has to fit. What rows take is the

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// bench/results/DATE-HOST, with a number behind it when that is taken.
 pub fn new_folder(root: &Path, results: &Results) -> PathBuf {
     let base = format!("{}-{}", results.date, results.host);
-    let base = if results.suite == "full" { base } else { format!("{base}-{}", results.suite) };
+    let base = if results.suite == super::suite::FULL { base } else { format!("{base}-{}", results.suite) };
     let parent = root.join("bench/results");
     let numbered = (2..).map(|n| parent.join(format!("{base}-{n}")));
     std::iter::once(parent.join(&base)).chain(numbered).find(|p| !p.exists()).unwrap_or(parent)

@@ -22,6 +22,8 @@ const ROW_MARGIN: f64 = 1.5;
 /// Beside the program's own time: starting it, and reading what it says.
 const OVERHEAD_S: f64 = 0.01;
 const WARMING_S_PER_GIB: f64 = 1.0;
+/// Name of the plan of all rows.
+pub const FULL: &str = "full";
 /// Touching all memory at the start: about 18 GiB that a virtual machine's host has to back first.
 const FIRST_WARMING_S: f64 = 60.0;
 
@@ -48,7 +50,7 @@ pub fn run(plan: &Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> 
     let begin = Instant::now();
     let bar = progress_bar(plan);
     let mut patience = Duration::ZERO;
-    if plan.sampled {
+    if plan.touches_all_memory() {
         bar.set_message("touching the machine's memory once");
         machine::warm_memory(usize::MAX);
         bar.set_position(milliseconds(plan.begin_seconds()));
@@ -141,8 +143,13 @@ impl Plan {
         self.begin_seconds() + self.rows[..rows].iter().map(|r| self.row_seconds(r)).sum::<f64>()
     }
 
+    /// Only the full suite is worth the minute that this may take; who measures a few rows or a program would only wait.
+    fn touches_all_memory(&self) -> bool {
+        self.name == FULL
+    }
+
     fn begin_seconds(&self) -> f64 {
-        if self.sampled {
+        if self.touches_all_memory() {
             FIRST_WARMING_S
         } else {
             0.0
@@ -337,7 +344,7 @@ mod tests {
 
     fn plan(rows: Vec<Row>, rounds: u32, allocators: usize) -> Plan {
         let allocators = (0..allocators).map(|i| Allocator { name: format!("a{i}"), ..Allocator::default() }).collect();
-        Plan { name: "test".into(), rows, allocators, rounds, sampled: true, budget: None, cores: 2 }
+        Plan { name: FULL.into(), rows, allocators, rounds, sampled: true, budget: None, cores: 2 }
     }
 
     #[test]
