@@ -22,16 +22,17 @@ until [ -S "$socket" ]; do
     sleep 0.05
 done
 
-status_kib() { sed -n "s/^$1:[[:space:]]*\([0-9]*\) kB/\1/p" /proc/$server/status; }
+kib_in() { sed -n "s/^$2:[[:space:]]*\([0-9]*\) kB/\1/p" "/proc/$server/$1"; }
 
 unset HAKMEM_BENCH_PROOF
-rates=$(redis-benchmark -s "$socket" -t set,get,lpush -n 150000 -r 100000 -d 200 -P 16 -c 20 --csv 2>/dev/null |
+rates=$(redis-benchmark -s "$socket" -t set,get,lpush -n 100000 -r 100000 -d 200 -P 16 -c 20 --csv 2>/dev/null |
     tr -d '"' | awk -F, '$2 + 0 > 0 { sum += 1 / $2; n++ } END { if (n == 3) printf "%.0f", n / sum }')
 [ -n "$rates" ] || { echo "redis-benchmark failed" >&2; exit 1; }
-peak=$(status_kib VmHWM)
+peak=$(kib_in status VmHWM)
 redis-cli -s "$socket" flushall >/dev/null
 sleep 1.5
-after=$(status_kib VmRSS)
+after=$(kib_in smaps_rollup Rss)
+smaps="end_rss_kib=$after end_pss_kib=$(kib_in smaps_rollup Pss) end_lazyfree_kib=$(kib_in smaps_rollup LazyFree)"
 redis-cli -s "$socket" shutdown nosave >/dev/null 2>&1
 wait $server 2>/dev/null
-echo "result: ops_per_s=$rates server_peak_kib=$peak server_rss_after_kib=$after"
+echo "result: ops_per_s=$rates server_peak_kib=$peak server_rss_after_kib=$after $smaps"

@@ -66,8 +66,9 @@ static idle watch(size_t seconds, size_t base) {
     idle seen = {0};
     uint64_t begin = bench_now_ns();
     for (size_t t = 0; t <= seconds * 1000; t += SAMPLE_MS) {
-        size_t rss = bench_rss_kib(), kib = rss > base ? rss - base : 0;
-        printf("series: %zu %zu %zu\n", t, kib, bench_smaps_kib("LazyFree:"));
+        bench_smaps smaps = bench_smaps_now();
+        size_t rss = bench_smaps_kib(&smaps, "\nRss:"), kib = rss > base ? rss - base : 0;
+        printf("series: %zu %zu %zu\n", t, kib, bench_smaps_kib(&smaps, "\nLazyFree:"));
         seen.after_1s = t <= 1000 ? kib : seen.after_1s;
         seen.after_2s = t <= 2000 ? kib : seen.after_2s;
         seen.after_3s = t <= 3000 ? kib : seen.after_3s;
@@ -107,7 +108,6 @@ int main(int argc, char **argv) {
     bench_field("rss_2s_kib", (double)seen.after_2s);
     bench_field("rss_3s_kib", (double)seen.after_3s);
     bench_field("rss_end_kib", (double)seen.end);
-    bench_field("lazyfree_kib", (double)bench_smaps_kib("LazyFree:"));
     bench_field("live_kib", (double)live_bytes(blocks, kept) / 1024);
     size_t floor_kib = page_floor_kib(blocks, kept);
     bench_field("floor_kib", (double)floor_kib);

@@ -114,20 +114,33 @@ static inline void *bench_map(size_t size) {
     return p;
 }
 
-// Value in KiB of a line of /proc/self/smaps_rollup ("Rss:", "LazyFree:", "AnonHugePages:"); allocates nothing.
-static inline size_t bench_smaps_kib(const char *key) {
+// What /proc/self/smaps_rollup says of this process; reading it allocates nothing.
+typedef struct {
     char text[4096];
+} bench_smaps;
+
+static inline bench_smaps bench_smaps_now(void) {
+    bench_smaps now;
+    now.text[0] = 0;
     int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
-    ssize_t length = read(fd, text, sizeof text - 1);
+        return now;
+    ssize_t length = read(fd, now.text, sizeof now.text - 1);
     close(fd);
-    text[length > 0 ? length : 0] = 0;
-    const char *line = strstr(text, key);
+    now.text[length > 0 ? length : 0] = 0;
+    return now;
+}
+
+// Value in KiB of its line "Rss:", "Pss:", "LazyFree:", "AnonHugePages:"; `key` begins with the end of the line before.
+static inline size_t bench_smaps_kib(const bench_smaps *smaps, const char *key) {
+    const char *line = strstr(smaps->text, key);
     return line ? (size_t)strtoul(line + strlen(key), NULL, 10) : 0;
 }
 
-static inline size_t bench_rss_kib(void) { return bench_smaps_kib("\nRss:"); }
+static inline size_t bench_rss_kib(void) {
+    bench_smaps now = bench_smaps_now();
+    return bench_smaps_kib(&now, "\nRss:");
+}
 
 // Lets stdout print without a buffer from malloc: for workloads that print while they are measured.
 static inline void bench_print_quietly(void) {
@@ -238,8 +251,18 @@ static inline void bench_prove(void) {
 
 static inline void bench_begin(void) { bench_prove(); }
 
-static inline void bench_open_result(void) { fputs("result:", stdout); }
 static inline void bench_field(const char *name, double value) { printf(" %s=%.6g", name, value); }
+
+// Called right after the timed part: what is resident then is a figure of every load.
+static inline void bench_open_result(void) {
+    bench_smaps now = bench_smaps_now();
+    fputs("result:", stdout);
+    bench_field("end_rss_kib", (double)bench_smaps_kib(&now, "\nRss:"));
+    bench_field("end_pss_kib", (double)bench_smaps_kib(&now, "\nPss:"));
+    bench_field("end_lazyfree_kib", (double)bench_smaps_kib(&now, "\nLazyFree:"));
+    bench_field("end_huge_kib", (double)bench_smaps_kib(&now, "\nAnonHugePages:"));
+}
+
 static inline void bench_close_result(void) { puts(""); }
 
 static inline void bench_speed_fields(double ops, uint64_t elapsed_ns) {

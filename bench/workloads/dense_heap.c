@@ -25,12 +25,13 @@ int main(int argc, char **argv) {
     uint64_t elapsed = bench_now_ns() - begin;
     getrusage(RUSAGE_SELF, &after);
     bench_keep(last);
-    double rss = (double)(bench_rss_kib() - base);
+    bench_smaps now = bench_smaps_now();
+    double rss = (double)(bench_smaps_kib(&now, "\nRss:") - base);
     bench_open_result();
     bench_speed_fields((double)count, elapsed);
     bench_field("faults", (double)(after.ru_minflt - before.ru_minflt));
     bench_field("ratio", rss * 1024 / (double)live);
-    bench_field("huge_share", (double)bench_smaps_kib("AnonHugePages:") / rss);
+    bench_field("huge_share", (double)bench_smaps_kib(&now, "\nAnonHugePages:") / rss);
     bench_close_result();
     return 0;
 }

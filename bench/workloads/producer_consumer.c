@@ -78,9 +78,6 @@ int main(int argc, char **argv) {
             (worker){rings, first, produces ? producers : consumers, pairs, per_ring, low, high, seed + i, produces};
     }
     uint64_t elapsed = bench_threads(producers + consumers, work, workers, sizeof *workers);
-    bench_open_result();
-    bench_speed_fields((double)(per_ring * pairs), elapsed);
-    bench_field("rss_kib", (double)bench_rss_kib());
-    bench_close_result();
+    bench_result((double)(per_ring * pairs), elapsed);
     return 0;
 }

@@ -51,9 +51,6 @@ int main(int argc, char **argv) {
             bury(&lives[i]);
         }
     }
-    bench_open_result();
-    bench_speed_fields((double)total, bench_now_ns() - begin);
-    bench_field("rss_kib", (double)bench_rss_kib());
-    bench_close_result();
+    bench_result((double)total, bench_now_ns() - begin);
     return 0;
 }

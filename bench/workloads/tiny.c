@@ -12,7 +12,6 @@ int main(void) {
     for (size_t i = 0; i < 32; i++)
         free(block[i]);
     bench_open_result();
-    bench_field("rss_kib", (double)bench_rss_kib());
     bench_close_result();
     return 0;
 }

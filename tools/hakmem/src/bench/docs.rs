@@ -16,9 +16,9 @@ are cores: memory after a rest and counted instructions do not depend on the mac
 `operator new` come from. Before each round the runner touches and gives back, by huge pages, as much memory as the row needs, because what a virtual machine's \
 host has not backed faults ten times slower. A host that is told of free pages takes huge ones back within seconds; the order of every round is another \
 one, so that this meets all allocators alike. A run during which the machine worked on something else for more than 15 % of a core is repeated, and \
-marked if that does not help. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured; programs and \
-loads with large heaps have an additional round, not timed, that samples `smaps_rollup` (RSS, PSS, LazyFree and huge pages apart, in `report.html` and `runs.csv`); rows \
-that time nothing are sampled in every round. Some loads end after a fifth or a quarter of a second, so that an allocator a thousand times slower than the others does \
+marked if that does not help. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured, and what `smaps_rollup` says \
+(RSS, PSS and LazyFree apart): every load reads it in every run right after its timed part; programs, and loads with large heaps, have an additional round, not timed, that \
+samples it while they run; rows that time nothing are sampled in every round. Some loads end after a fifth or a quarter of a second, so that an allocator a thousand times slower than the others does \
 less instead of taking longer; their figures are per operation. \
 A `~` marks figures most of whose runs shared the machine with other work. Bold is the best of a row and whatever cannot be told from it (Mann-Whitney, p > 0.05, or \
 less than 1 % apart). Instruction counts come from callgrind, in one round, because they repeat exactly.";
@@ -51,6 +51,7 @@ fn page(results: &Results, folder: &str) -> String {
     for (title, kinds) in [
         ("Speed and latency", &[Kind::Speed, Kind::Latency][..]),
         ("Memory", &[Kind::Memory]),
+        ("Resident memory by smaps", &[Kind::Resident]),
         ("Instructions", &[Kind::Instructions]),
     ] {
         text += &section(results, title, kinds);
@@ -91,7 +92,10 @@ fn section(results: &Results, title: &str, kinds: &[Kind]) -> String {
         let of_group: Vec<Line> = lines.iter().filter(|l| l.row.group == group).copied().collect();
         text += &format!("### {group}\n\n{}\n", table::markdown(results, &of_group));
     }
-    text + &means(results, &lines)
+    match kinds {
+        [Kind::Resident] => text,
+        _ => text + &means(results, &lines),
+    }
 }
 
 fn means(results: &Results, lines: &[Line]) -> String {

@@ -31,7 +31,16 @@ impl<'a> Line<'a> {
             .iter()
             .flat_map(of_row)
             .filter(|l| l.has_values(results) || l.stands_for_lost_row(results))
+            .filter(|l| !l.is_nothing(results))
             .collect()
+    }
+
+    /// Nobody has any of it: most rows leave no page lazily freed.
+    fn is_nothing(&self, results: &Results) -> bool {
+        let values = |name: &str| results.values(&self.row.name, self.metric, name);
+        self.metric.kind == Kind::Resident
+            && self.has_values(results)
+            && results.allocators.iter().all(|a| values(&a.name).iter().all(|v| *v == 0.0))
     }
 
     /// A row that nobody could run keeps one line, so that it is seen.

@@ -40,6 +40,8 @@ pub enum Better {
 pub enum Kind {
     Speed,
     Memory,
+    /// What smaps says, beside the peak: shown, but no part of the means.
+    Resident,
     Latency,
     Instructions,
 }
