@@ -209,6 +209,10 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block);
 /* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the lock. */
 void magazine_drop_all(heap_t *h);
 
+/* Empties all magazines of a thread that is over. Small arrays stay for the thread that uses the heap next: threads that
+ * come and go are mostly alike. As above. */
+void magazine_retire_all(heap_t *h);
+
 /* Harvests counts and lets capacities follow the load. */
 void magazine_tick(heap_t *h);
 

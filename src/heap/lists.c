@@ -159,16 +159,18 @@ static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
 /* A partial slab of the class from a thread that sleeps while others free its blocks. Looks at a few heaps a time; their
  * locks are only tried, so that two heaps never wait for each other (HEAP-3). */
 static slab_t *adopt_from_idle_locked(heap_t *h, unsigned cls) {
-    uint32_t limit = heap_limit(), id = h->scan_id;
+    uint32_t limit = heap_limit(), id = h->scan_id, now = 0;
+    size_t most = hk_min(SCAN_HEAPS, limit - HK_OWNER_FIRST);
     slab_t *slab = NULL;
-    for (unsigned i = 0; i < SCAN_HEAPS && slab == NULL; i++) {
+    for (size_t i = 0; i < most && slab == NULL; i++) {
         id = id + 1 < limit && id >= HK_OWNER_FIRST ? id + 1 : HK_OWNER_FIRST;
         heap_t *other = heap_by_id(id);
         if (id >= limit || other == h || !has_anything(other))
             continue;
         if (!hk_try_lock(&other->lock))
             continue;
-        if (is_idle_locked(other, (uint32_t)sys_now_ms()))
+        now = now != 0 ? now : (uint32_t)sys_now_ms();
+        if (is_idle_locked(other, now))
             slab = adopt_from_locked(h, other, cls);
         hk_unlock(&other->lock);
     }
@@ -283,7 +285,7 @@ void heap_hand_over_locked(heap_t *h) {
     heap_drain_locked(h);
     heap_lock(pool);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
-        for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+        for (unsigned bin = 0; bin < HEAP_BINS && h->class_stats[cls].slab_count > 0; bin++)
             hand_over_list_locked(h, pool, &h->partial[cls][bin]);
     hand_over_list_locked(h, pool, &h->full);
     heap_unlock(pool);

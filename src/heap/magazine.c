@@ -26,7 +26,8 @@ enum {
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     STILL_TICKS_BEFORE_DROP = 4,
-    DOUBLED_MAX = 4, /* double frees remembered for the report of one flush */
+    RETIRED_SLOTS = 64, /* the arrays of a thread that is over stay for the next one, up to this size */
+    DOUBLED_MAX = 4,    /* double frees remembered for the report of one flush */
     PREFETCH_AHEAD = 8,
 };
 
@@ -375,6 +376,21 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
 }
 
 void magazine_drop_all(heap_t *h) { for_each_bin(h, drop); }
+
+static void retire(heap_t *h, unsigned cls) {
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    stats->events = stats->idle_ticks = stats->still_ticks = 0;
+    if (heap_is_crowded() || BIN_CAPACITY(state_load(&h->front.bins[cls])) > RETIRED_SLOTS) {
+        drop(h, cls);
+        return;
+    }
+    empty(h, cls);
+    heap_lock(h);
+    harvest_locked(h, cls);
+    heap_unlock(h);
+}
+
+void magazine_retire_all(heap_t *h) { for_each_bin(h, retire); }
 
 static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
     unsigned count = (unsigned)BIN_COUNT(state_load(&h->front.bins[cls]));

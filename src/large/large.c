@@ -6,6 +6,7 @@
 #include "core/counters.h"
 #include "core/options.h"
 #include "core/panic.h"
+#include "large/filling.h"
 #include "region/region.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
@@ -49,10 +50,13 @@ static void run_release(slot_t first, bool reuse) {
     }
     map_set(first, (unsigned)count, 0);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
-    if (reuse && dirty)
+    if (reuse && dirty) {
         slots_free_for_reuse(first, count);
-    else
-        slots_free(first, count, dirty);
+        return;
+    }
+    if (dirty)
+        filling_observe(map_slot_address(first), count << HK_SLOT_SHIFT);
+    slots_free(first, count, dirty);
 }
 
 /* The smallest cached run of `count` to `most` slots, as an index, or LARGE_CACHE_ENTRIES. */
@@ -133,10 +137,10 @@ void large_cache_yield(large_cache_t *cache, size_t bytes) {
     }
 }
 
-static void *alloc_fresh(large_cache_t *cache, size_t count, size_t align_slots, bool *zeroed) {
+static void *alloc_fresh(large_cache_t *cache, size_t count, size_t align_slots, slots_use_t use, bool *zeroed) {
     if (count <= HK_SLOTS_PER_SUPERSLAB)
         large_cache_yield(cache, count << HK_SLOT_SHIFT);
-    slots_t got = slots_alloc(count, align_slots, SLOTS_SPARSE);
+    slots_t got = slots_alloc(count, align_slots, use);
     if (got.first == 0)
         return NULL;
     large_run_t *run = run_at(got.first);
@@ -154,8 +158,10 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
     size_t align_slots = hk_max(align >> HK_SLOT_SHIFT, 1);
     hk_count(large_allocs);
     slot_t first = take_cached(cache, count, align_slots);
-    if (first == 0)
-        return alloc_fresh(cache, count, align_slots, zeroed);
+    if (first == 0) {
+        slots_use_t use = filling_expected(count << HK_SLOT_SHIFT) ? SLOTS_DENSE : SLOTS_SPARSE;
+        return alloc_fresh(cache, count, align_slots, use, zeroed);
+    }
     hk_count(large_cache_hits);
     atomic_store_explicit(&run_at(first)->state, LARGE_LIVE, memory_order_relaxed);
     *zeroed = false;
@@ -257,17 +263,10 @@ static void release_moved(slot_t first, size_t count) {
 
 /* Whether a program that grows the run fills it: a superslab's worth at three quarters of it is resident. */
 static bool is_filled(slot_t first) {
-    unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
     size_t count = run_at(first)->slot_count;
     if (count < DENSE_SUPERSLABS * HK_SLOTS_PER_SUPERSLAB || hk_option(HK_OPT_HUGE) == HK_HUGE_OFF)
         return false;
-    char *from = map_slot_address(first + (slot_t)(count * 3 / 4 - HK_SLOTS_PER_SUPERSLAB));
-    if (sys_resident(from, HK_SUPERSLAB_SIZE, pages) != 0)
-        return false;
-    size_t page_count = HK_SUPERSLAB_SIZE / sys_page_size(), resident = 0;
-    for (size_t i = 0; i < page_count; i++)
-        resident += pages[i] & 1;
-    return resident * 8 >= page_count * 7;
+    return filling_is_full(map_slot_address(first + (slot_t)(count * 3 / 4 - HK_SLOTS_PER_SUPERSLAB)));
 }
 
 static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bool filled) {
@@ -275,9 +274,9 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
     size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
     size_t roomy = hk_min(count + count / HEADROOM_SHARE, HK_LARGE_MAX >> HK_SLOT_SHIFT);
     bool zeroed;
-    char *to = alloc_fresh(cache, roomy, HK_SLOTS_PER_SUPERSLAB, &zeroed);
+    char *to = alloc_fresh(cache, roomy, HK_SLOTS_PER_SUPERSLAB, SLOTS_SPARSE, &zeroed);
     if (to == NULL)
-        to = alloc_fresh(cache, count, 1, &zeroed);
+        to = alloc_fresh(cache, count, 1, SLOTS_SPARSE, &zeroed);
     if (to == NULL)
         return NULL;
     if (!move_run(first, old_size, to, large_size(to))) {

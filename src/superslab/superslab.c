@@ -233,6 +233,21 @@ static void advise_huge_locked(superslab_t *s) {
         hk_count_by(huge_page_bytes, HK_SUPERSLAB_SIZE);
 }
 
+/* Huge pages for a long run that is expected to be filled: one call for all of it. */
+static void advise_run_locked(size_t first, size_t count) {
+    size_t done = 0;
+    while (done < count && set_huge_locked(record(first + done), true))
+        done++;
+    if (done > 0 && sys_advise_huge(region_superslab_address(first), done << HK_SUPERSLAB_SHIFT) == 0)
+        hk_count_by(huge_page_bytes, done << HK_SUPERSLAB_SHIFT);
+}
+
+/* A huge page too many, at its end, is then a small part of what is in use. */
+static bool run_earns_huge(size_t superslabs, slots_use_t use) {
+    return superslabs > 1 && use == SLOTS_DENSE && hk_option(HK_OPT_HUGE) != HK_HUGE_OFF &&
+           in_use() + superslabs >= HUGE_SHARE;
+}
+
 /* For slots of which a program may touch a few pages only. Huge pages may stay where the borders are too many. */
 static void advise_small_locked(superslab_t *s) {
     if (s->huge && !wants_huge(s) && set_huge_locked(s, false))
@@ -252,14 +267,19 @@ static slot_t open_superslabs_locked(size_t count, size_t align, uint32_t tail_m
         region_release(first, count);
         return 0;
     }
+    bool run_is_huge = run_earns_huge(count, use);
     for (size_t i = 0; i < count; i++) {
         superslab_t *s = record(first + i);
         reset_record_locked(s);
         s->dense = use == SLOTS_DENSE;
         change_in_use(1);
+        if (run_is_huge)
+            continue;
         advise_small_locked(s);
         advise_huge_locked(s);
     }
+    if (run_is_huge)
+        advise_run_locked(first, count);
     hk_count_by(superslabs_new, count);
     superslab_t *last = record(first + count - 1);
     if (tail_mask != 0)
@@ -347,18 +367,18 @@ static slots_t alloc_within_locked(unsigned count, unsigned align, slots_use_t u
     return (slots_t){first_slot(s) + at, zeroed};
 }
 
-static slots_t alloc_across_locked(size_t count, size_t align) {
+static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use) {
     size_t superslabs = (count + SLOTS - 1) / SLOTS;
     unsigned tail = (unsigned)(count % SLOTS);
     uint32_t tail_mask = tail == 0 ? 0 : ALL_SLOTS << tail;
-    slot_t first = open_superslabs_locked(superslabs, hk_max(align / SLOTS, 1), tail_mask, SLOTS_SPARSE);
+    slot_t first = open_superslabs_locked(superslabs, hk_max(align / SLOTS, 1), tail_mask, use);
     return (slots_t){first, true};
 }
 
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     hk_lock(&hk_superslab_lock);
     slots_t got = count <= SLOTS && align <= SLOTS ? alloc_within_locked((unsigned)count, (unsigned)align, use)
-                                                   : alloc_across_locked(count, align);
+                                                   : alloc_across_locked(count, align, use);
     hk_unlock(&hk_superslab_lock);
     return got;
 }

@@ -51,7 +51,8 @@ typedef struct slots {
 } slots_t;
 
 /* What the slots are for. Dense slots hold small blocks, so that every page of them will be touched: huge pages and
- * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only. */
+ * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only. A run longer than a superslab
+ * is dense when the program is expected to fill it. */
 typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
 
 /* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * filling.h: whether a program fills its long runs.
+ *
+ * A run of several superslabs may be a buffer that is filled from its start, or a table of which a page here and there is
+ * used. Huge pages take a tenth of the faults of the first and multiply the memory of the second. Nothing tells them
+ * apart when they are allocated, so the program's past decides: when a run's pages are about to be given back, some
+ * superslabs of it are looked at (mincore). Runs of up to twice the size of one that was found filled are then expected
+ * to be filled too. A huge page is resident as a whole, so one run in EXPECT_AFRESH gets small pages, to be looked at.
+ */
+#ifndef HK_FILLING_H
+#define HK_FILLING_H
+
+#include "base/base.h"
+
+/* Looks at the run [start, start + size), whose pages are about to be given back. */
+void filling_observe(const char *start, size_t size);
+
+/* Whether a new run of `size` bytes should get huge pages, by what was observed. */
+bool filling_expected(size_t size);
+
+/* Whether the superslab's worth of pages at `from` is resident but for an eighth at most. False when it cannot be told. */
+bool filling_is_full(const char *from);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Long runs get huge pages when the program has filled such runs before, and lose them when it uses a page here and there;
+ * one in eight gets small pages, to be looked at. What is asked for is in the superslabs' records, whatever the kernel
+ * does with it.
+ */
+#include "large/filling.h"
+#include "large/large.h"
+#include "rooms.h"
+#include "superslab/superslab.h"
+
+static large_cache_t cache;
+
+#define LONG_RUN (64 * HK_MIB) /* more than a cache holds: freed at once */
+
+static char *take(size_t size) {
+    bool zeroed = false;
+    char *block = large_alloc(&cache, size, 1, &zeroed);
+    CHECK(block != NULL && zeroed && all_zeros(block, 4096));
+    return block;
+}
+
+static size_t huge_superslabs(const char *block, size_t size) {
+    size_t huge = 0, first = map_slot(block) / HK_SLOTS_PER_SUPERSLAB;
+    for (size_t i = 0; i < size / HK_SUPERSLAB_SIZE; i++)
+        huge += superslab_view(first + i).huge;
+    return huge;
+}
+
+/* Takes a run, writes a byte each `step` bytes of its first `used`, frees it. True when it was to have huge pages. */
+static bool cycle(size_t size, size_t used, size_t step) {
+    char *block = take(size);
+    size_t huge = huge_superslabs(block, size);
+    CHECK(huge == 0 || huge == size / HK_SUPERSLAB_SIZE);
+    for (size_t at = 0; at < used; at += step)
+        block[at] = 1;
+    CHECK(large_free(&cache, block));
+    return huge > 0;
+}
+
+static unsigned huge_of(unsigned runs, size_t size, size_t used, size_t step) {
+    unsigned huge = 0;
+    for (unsigned i = 0; i < runs; i++)
+        huge += cycle(size, used, step);
+    return huge;
+}
+
+static void filled_runs(void) {
+    CHECK_EQ(huge_of(1, LONG_RUN, LONG_RUN / 4, 4096), 0); /* nothing is known yet */
+    CHECK_EQ(huge_of(16, LONG_RUN, LONG_RUN / 4, 4096), 14);
+    CHECK_EQ(huge_of(8, 2 * LONG_RUN, LONG_RUN, 4096), 7);
+    CHECK_EQ(huge_of(8, 8 * LONG_RUN, 4096, 4096), 0); /* much longer than any that was filled */
+}
+
+/* Small pages are needed to see that a run is not filled: the one in eight has them. */
+static void sparse_runs(void) {
+    CHECK(huge_of(8, LONG_RUN, LONG_RUN / 2, 64 * HK_KIB) < 8);
+    CHECK_EQ(huge_of(16, LONG_RUN, LONG_RUN / 2, 64 * HK_KIB), 0);
+    CHECK_EQ(huge_of(1, LONG_RUN, LONG_RUN, 4096), 0);
+    CHECK(huge_of(8, LONG_RUN, LONG_RUN, 4096) > 0); /* learned anew */
+}
+
+static void start(const char *huge) {
+    char *environment[] = {(char *)(uintptr_t)huge, NULL};
+    hk_options_init(environment);
+    CHECK_EQ(region_init(), 0);
+    map_init();
+    classes_init();
+    large_cache_init(&cache);
+}
+
+static void switched_off(void) {
+    start("HAKMEM_HUGE=off");
+    CHECK_EQ(huge_of(8, LONG_RUN, LONG_RUN, 4096), 0);
+}
+
+int main(void) {
+    in_child(switched_off);
+    start("HAKMEM_HUGE=auto");
+    filled_runs();
+    sparse_runs();
+    CHECK_EQ(superslab_check(), 0);
+    return CHECK_PASS;
+}
