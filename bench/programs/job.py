@@ -14,21 +14,21 @@ class Node:
 
 
 def json_round_trip(rng):
-    records = [{"id": i, "name": f"user{i}", "scores": [rng.random() for _ in range(8)]} for i in range(8000)]
+    records = [{"id": i, "name": f"user{i}", "scores": [rng.random() for _ in range(8)]} for i in range(6000)]
     for _ in range(4):
         records = json.loads(json.dumps(records))
     return len(records)
 
 
 def sort_strings(rng):
-    words = ["".join(rng.choices("abcdefgh", k=12)) for _ in range(60000)]
+    words = ["".join(rng.choices("abcdefgh", k=12)) for _ in range(45000)]
     words.sort()
     return len(set(words))
 
 
 def grow_tree(rng):
     nodes = [Node("root", None)]
-    for i in range(100000):
+    for i in range(75000):
         parent = nodes[rng.randrange(len(nodes))]
         child = Node(f"node{i}", parent)
         parent.children.append(child)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// batch ORDER COUNT MIN MAX ROUNDS SEED: allocates COUNT blocks of MIN - MAX bytes, then frees them all in ORDER (lifo,
-// fifo or random), ROUNDS times. The sizes and the random order are drawn beforehand. One operation is a malloc and its
+// batch ORDER COUNT MIN MAX ROUNDS SEED LIMIT_MS: allocates COUNT blocks of MIN - MAX bytes, then frees them all in ORDER
+// (lifo, fifo or random), ROUNDS times, or until LIMIT_MS have passed. The sizes and the random order are drawn beforehand. One operation is a malloc and its
 // free.
 #include "common.h"
 
@@ -50,11 +50,13 @@ int main(int argc, char **argv) {
     size_t high = bench_arg(argc, argv, 4, 256);
     size_t rounds = bench_arg(argc, argv, 5, 500);
     bench_rng rng = bench_rng_make(bench_arg(argc, argv, 6, 42));
+    size_t limit_ms = bench_arg(argc, argv, 7, 0);
     bench_begin();
     plan p = make_plan(order, count, low, high, &rng);
     uint64_t begin = bench_now_ns();
-    for (size_t r = 0; r < rounds; r++)
+    size_t done = 0;
+    for (; done < rounds && !bench_is_over(begin, limit_ms); done++)
         run_round(&p);
-    bench_result((double)(count * rounds), bench_now_ns() - begin);
+    bench_result((double)(count * done), bench_now_ns() - begin);
     return 0;
 }

@@ -169,6 +169,17 @@ static inline size_t bench_arg(int argc, char **argv, int index, size_t fallback
     return (size_t)value;
 }
 
+// Milliseconds of an argument in seconds, which may be a fraction.
+static inline unsigned bench_arg_ms(int argc, char **argv, int index, double fallback) {
+    char *end = NULL;
+    double seconds = index < argc ? strtod(argv[index], &end) : fallback;
+    if (index < argc && (end == argv[index] || *end != 0 || !(seconds >= 0 && seconds <= 86400))) {
+        fprintf(stderr, "%s: argument %d, '%s', is not a number of seconds\n", argv[0], index, argv[index]);
+        exit(2);
+    }
+    return (unsigned)(seconds * 1000);
+}
+
 static inline const char *bench_word(int argc, char **argv, int index, const char *fallback) {
     return index < argc ? argv[index] : fallback;
 }

@@ -2,7 +2,7 @@
 // larson SECONDS MIN MAX CHUNKS ROUNDS SEED THREADS: a server whose threads die young. THREADS lines of work, each with
 // an array of CHUNKS blocks of MIN - MAX bytes. A thread replaces CHUNKS x ROUNDS random blocks of its line's array,
 // then starts a fresh thread, hands it the array and ends; so most blocks are freed by a thread that did not allocate
-// them.
+// them. SECONDS may be a fraction.
 #include "common.h"
 #include <stdatomic.h>
 
@@ -68,7 +68,7 @@ static uint64_t wait_for_all(line *lines, size_t count) {
 }
 
 int main(int argc, char **argv) {
-    size_t seconds = bench_arg(argc, argv, 1, 5);
+    unsigned run_ms = bench_arg_ms(argc, argv, 1, 5);
     line model = {.low = bench_arg(argc, argv, 2, 8), .high = bench_arg(argc, argv, 3, 1000)};
     model.chunks = bench_arg(argc, argv, 4, 10000);
     model.rounds = bench_arg(argc, argv, 5, 1);
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
     uint64_t begin = bench_now_ns();
     for (size_t i = 0; i < threads; i++)
         spawn(&lines[i]);
-    bench_sleep_ms((unsigned)seconds * 1000);
+    bench_sleep_ms(run_ms);
     atomic_store(&stop, 1);
     uint64_t replaced = wait_for_all(lines, threads);
     bench_result((double)replaced, bench_now_ns() - begin);

@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
     double floor_ns = chase_ns(live, operations, &rng);
     for (size_t i = 0; i < live; i++)
         replace(&slot[i], &rng);
-    for (size_t i = 0; i < live / 2; i++) // age the heap: the address order is gone
+    for (size_t i = 0; i < live / 8; i++) // age the heap: its address order is no longer that of the calls
         replace(&slot[bench_rng_below(&rng, (uint32_t)live)], &rng);
     uint64_t begin = bench_now_ns();
     for (size_t i = 0; i < operations; i++)

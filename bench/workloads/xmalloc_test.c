@@ -89,7 +89,7 @@ static void *run(void *argument) {
 
 int main(int argc, char **argv) {
     size_t count = bench_arg(argc, argv, 1, 2) / 2 * 2;
-    size_t seconds = bench_arg(argc, argv, 2, 2);
+    unsigned run_ms = bench_arg_ms(argc, argv, 2, 2);
     uint64_t seed = bench_arg(argc, argv, 3, 42);
     if (count < 2)
         bench_fail("xmalloc_test needs at least 2 workers");
@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
         if (pthread_create(&ids[i], NULL, run, &workers[i]) != 0)
             bench_fail("pthread_create failed");
     }
-    bench_sleep_ms((unsigned)seconds * 1000);
+    bench_sleep_ms(run_ms);
     atomic_store(&stop, 1);
     for (size_t i = 0; i < count; i++) {
         pthread_join(ids[i], NULL);

@@ -44,19 +44,18 @@ static void run_release(slot_t first, bool reuse) {
     large_run_t *run = run_at(first);
     size_t count = run->slot_count;
     bool dirty = true;
+    if (!reuse)
+        filling_observe(map_slot_address(first), count << HK_SLOT_SHIFT);
     if (run->moved) {
         dirty = sys_map_over(map_slot_address(first), count << HK_SLOT_SHIFT) != 0;
         run->moved = false;
     }
     map_set(first, (unsigned)count, 0);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
-    if (reuse && dirty) {
+    if (reuse && dirty)
         slots_free_for_reuse(first, count);
-        return;
-    }
-    if (dirty)
-        filling_observe(map_slot_address(first), count << HK_SLOT_SHIFT);
-    slots_free(first, count, dirty);
+    else
+        slots_free(first, count, dirty);
 }
 
 /* The smallest cached run of `count` to `most` slots, as an index, or LARGE_CACHE_ENTRIES. */
@@ -261,11 +260,14 @@ static void release_moved(slot_t first, size_t count) {
         slots_free(first, count, false);
 }
 
-/* Whether a program that grows the run fills it: a superslab's worth at three quarters of it is resident. */
-static bool is_filled(slot_t first) {
+/* Whether a program that grows the run to `size` bytes fills it: a superslab's worth at three quarters of it is resident, or
+ * it has filled such runs before. */
+static bool is_filled(slot_t first, size_t size) {
     size_t count = run_at(first)->slot_count;
-    if (count < DENSE_SUPERSLABS * HK_SLOTS_PER_SUPERSLAB || hk_option(HK_OPT_HUGE) == HK_HUGE_OFF)
+    if (hk_option(HK_OPT_HUGE) == HK_HUGE_OFF)
         return false;
+    if (count < DENSE_SUPERSLABS * HK_SLOTS_PER_SUPERSLAB)
+        return filling_expected(size);
     return filling_is_full(map_slot_address(first + (slot_t)(count * 3 / 4 - HK_SLOTS_PER_SUPERSLAB)));
 }
 
@@ -308,7 +310,7 @@ void *large_resize(large_cache_t *cache, void *block, size_t size) {
         return NULL;
     bool can_move = have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN, can_stay = !run_at(first)->moved;
     /* A moved run has a mapping of its own: it can ask for huge pages, and move again as long as it stays one. */
-    bool filled = can_move && is_filled(first);
+    bool filled = can_move && is_filled(first, size);
     void *moved = filled || (can_move && !can_stay) ? grow_by_moving(cache, first, count, filled) : NULL;
     if (moved != NULL)
         return moved;
