@@ -179,17 +179,21 @@ class Job:
         except subprocess.TimeoutExpired:
             raise Failure("%s did not end within %d s\n%s" % (process.name, seconds, self.log_tail(process)))
         self.processes.remove(process)
-        with open(process.log, "rb") as file:
-            log = file.read()
+        log = self.log(process)
         if code not in (0, -signal.SIGTERM):
             raise Failure("%s: %s\n%s" % (process.name, how_it_ended(code), output_tail(log)))
         if silent:
             self.check_silent(process.name, log)
         return log
 
-    def log_tail(self, process):
+    @staticmethod
+    def log(process):
+        """What the server has printed so far."""
         with open(process.log, "rb") as file:
-            return output_tail(file.read())
+            return file.read()
+
+    def log_tail(self, process):
+        return output_tail(self.log(process))
 
     def wait_until(self, process, ready, seconds=60):
         """Polls `ready()` until it is true; fails at once when the server has died."""
@@ -232,12 +236,18 @@ class Job:
             raise Failure("%s: the library printed unasked: %s" % (name, noise.group(0).decode("utf-8", "replace")))
 
     def active(self, pid):
-        """The running process has the library mapped."""
-        with open("/proc/%d/maps" % pid) as file:
-            maps = file.read()
-        if not maps:
-            raise ProcessLookupError("process %d has ended" % pid)
-        self.check(self.preload in maps, "process %d has not mapped %s" % (pid, self.preload))
+        """The running process has the library mapped. ProcessLookupError when it has ended."""
+
+        def maps():
+            with open("/proc/%d/maps" % pid) as file:
+                text = file.read()
+            if not text:
+                raise ProcessLookupError("process %d has ended" % pid)
+            return text
+
+        # What is read while a process ends breaks off somewhere; read again, it is empty.
+        if self.preload not in maps():
+            self.check(self.preload in maps(), "process %d has not mapped %s" % (pid, self.preload))
 
     def all_active(self, pid, minimum, seconds=20):
         """So have its children: `minimum` processes at least within `seconds`, not counting those that end meanwhile."""
