@@ -75,9 +75,8 @@ static void *large_class_alloc(heap_t *h, size_t size) {
     void *block = magazine_take_large(h, cls);
     if (block != NULL || !magazine_wants_large(h, cls))
         return block;
-    bool zeroed;
     size_t run_size = (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT;
-    block = limit_allows(run_size) ? large_alloc(&h->large, run_size, 1, &zeroed) : NULL;
+    block = limit_allows(run_size) ? large_alloc(&h->large, run_size, 1, NULL) : NULL;
     if (block == NULL)
         return NULL;
     large_tag(block, h->front.id, cls);
@@ -116,7 +115,8 @@ static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
         block = large_alloc(h != NULL ? &h->large : &heap_pool()->large, size, align, zeroed);
     if (block != NULL)
         return block;
-    *zeroed = true;
+    if (zeroed != NULL)
+        *zeroed = true;
     return huge_alloc(size, align);
 }
 
@@ -135,10 +135,9 @@ void *heap_malloc_slow(size_t size) {
     if (hk_unlikely(hardened_is_on()))
         return hardened_alloc(h, HK_ALIGNMENT, size, false);
     if (size > HK_MID_MAX) {
-        bool zeroed;
         void *big = large_class_alloc(h, size);
         if (big == NULL)
-            big = heap_big_alloc(h, size, 1, &zeroed);
+            big = heap_big_alloc(h, size, 1, NULL);
         return hk_likely(big != NULL) ? big : fail();
     }
     unsigned cls = class_of(size + (size == 0));
@@ -156,9 +155,8 @@ void *heap_aligned(size_t align, size_t size) {
         return hardened_alloc(h, align, size, false);
     if (h == NULL && !heap_system_ready())
         return fail();
-    bool zeroed;
     unsigned cls = class_of_aligned(size, align);
-    void *block = cls < HK_CLASS_COUNT ? class_alloc(h, cls) : heap_big_alloc(h, size, align, &zeroed);
+    void *block = cls < HK_CLASS_COUNT ? class_alloc(h, cls) : heap_big_alloc(h, size, align, NULL);
     return block != NULL ? block : fail();
 }
 

@@ -21,7 +21,8 @@ HK_NOINLINE void *heap_calloc_slow(size_t size);
 /* `align` is a power of two. */
 HK_NOINLINE void *heap_aligned(size_t align, size_t size);
 
-/* Large and huge blocks; `h` may be NULL. NULL, without errno, on failure. */
+/* Large and huge blocks; `h` may be NULL. `*zeroed` tells whether the block reads as zeros; NULL when nobody wants zeros.
+ * NULL, without errno, on failure. */
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 
 /* free of an own block whose magazine is full. */

@@ -176,7 +176,7 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     unsigned cls = class_of_aligned(hk_max(need, 1), hk_max(align, HK_ALIGNMENT));
     bool zeroed = false;
     if (cls >= HK_CLASS_COUNT) {
-        void *block = heap_big_alloc(h, size, align, &zeroed);
+        void *block = heap_big_alloc(h, size, align, zero ? &zeroed : NULL);
         if (block == NULL)
             errno = ENOMEM;
         return block != NULL && zero && !zeroed ? memset(block, 0, size) : block;

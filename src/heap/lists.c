@@ -202,7 +202,7 @@ static slab_t *open_locked(heap_t *h, unsigned cls) {
     if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
     bool reused = false;
-    large_cache_yield(&h->large, (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT);
+    large_cache_yield(&h->large, hk_class_info[cls].slab_slots, hk_class_info[cls].slab_slots);
     slab_t *slab = slab_open(cls, h->front.id, &reused);
     if (slab == NULL)
         return NULL;

@@ -13,11 +13,11 @@
 
 enum {
     FIT_SHARE = 8,        /* a cached run may be larger than asked by this part */
-    CACHE_SHARE = 4,      /* a cache may hold this part of the memory in use */
+    CACHE_SHARE = 64,     /* a cache may hold this part of the memory in use */
     HEADROOM_SHARE = 8,   /* a run that grows by moving gets this part more */
     DENSE_SUPERSLABS = 4, /* a run of so many that a program grows and fills gets huge pages */
 };
-#define CACHE_BYTES_MIN (32 * HK_MIB)
+#define CACHE_BYTES_MIN (8 * HK_MIB)
 #define MOVE_PAGES_MIN  HK_MIB
 
 _Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
@@ -39,13 +39,11 @@ void large_tag(void *block, uint32_t owner, unsigned cls) {
     map_set((slot_t)map_slot(block), 1, owner == HK_OWNER_NONE ? HK_MAP_RUN_HEAD : map_tag(owner) | cls);
 }
 
-/* Returns the slots of a run that is in no cache any more; `reuse`: somebody is waiting for them. */
+/* Returns the slots of a run that is in no cache any more; `reuse`: they may stay resident for whoever comes next. */
 static void run_release(slot_t first, bool reuse) {
     large_run_t *run = run_at(first);
     size_t count = run->slot_count;
     bool dirty = true;
-    if (!reuse)
-        filling_observe(map_slot_address(first), count << HK_SLOT_SHIFT);
     if (run->moved) {
         dirty = sys_map_over(map_slot_address(first), count << HK_SLOT_SHIFT) != 0;
         run->moved = false;
@@ -80,34 +78,14 @@ static slot_t remove_locked(large_cache_t *cache, uint32_t index) {
     return first;
 }
 
-/* Takes the first `count` slots of a cached run; the others stay cached as a run of their own. */
-static slot_t split_locked(large_cache_t *cache, uint32_t index, size_t count) {
-    struct large_entry *e = &cache->entries[index];
-    slot_t first = e->first;
-    large_run_t *run = run_at(first), *rest = run_at(first + (slot_t)count);
-    rest->slot_count = e->slot_count - (uint32_t)count;
-    rest->moved = run->moved;
-    atomic_store_explicit(&rest->state, LARGE_CACHED, memory_order_relaxed);
-    run_mark(first + (slot_t)count, rest->slot_count);
-    run->slot_count = (uint32_t)count;
-    e->first += (slot_t)count;
-    e->slot_count = rest->slot_count;
-    hk_add(cache->bytes, -(count << HK_SLOT_SHIFT));
-    return first;
-}
-
-/* Runs that the pool has no room for, beyond a superslab, also come out of much larger ones. */
 static slot_t take_cached(large_cache_t *cache, size_t count, size_t align_slots) {
     slot_t first = 0;
     hk_lock(&cache->lock);
     uint32_t index = find_fit_locked(cache, count, count + count / FIT_SHARE, align_slots);
-    if (index < LARGE_CACHE_ENTRIES)
+    if (index < LARGE_CACHE_ENTRIES) {
         first = remove_locked(cache, index);
-    else if (count > HK_SLOTS_PER_SUPERSLAB &&
-             (index = find_fit_locked(cache, count, SIZE_MAX, align_slots)) < LARGE_CACHE_ENTRIES)
-        first = split_locked(cache, index, count);
-    if (first != 0)
         cache->live_bytes += (int64_t)run_at(first)->slot_count << HK_SLOT_SHIFT;
+    }
     hk_unlock(&cache->lock);
     return first;
 }
@@ -127,8 +105,8 @@ static slot_t take_oldest(large_cache_t *cache) {
     return first;
 }
 
-void large_cache_yield(large_cache_t *cache, size_t bytes) {
-    while (superslab_dirty_bytes() < bytes) {
+void large_cache_yield(large_cache_t *cache, size_t count, size_t align_slots) {
+    while (cache->bytes != 0 && !slots_resident(count, align_slots)) {
         slot_t first = take_oldest(cache);
         if (first == 0)
             return;
@@ -136,19 +114,27 @@ void large_cache_yield(large_cache_t *cache, size_t bytes) {
     }
 }
 
-static void *alloc_fresh(large_cache_t *cache, size_t count, size_t align_slots, slots_use_t use, bool *zeroed) {
-    if (count <= HK_SLOTS_PER_SUPERSLAB)
-        large_cache_yield(cache, count << HK_SLOT_SHIFT);
-    slots_t got = slots_alloc(count, align_slots, use);
+/* A long run that is to be zeros is better fresh: writing the zeros would make all of it resident. */
+static slots_t take_slots(large_cache_t *cache, size_t count, size_t align_slots, slots_use_t use, bool zero) {
+    if (zero && count > HK_SLOTS_PER_SUPERSLAB)
+        return slots_alloc_clean(count, align_slots, use);
+    large_cache_yield(cache, count, align_slots);
+    return slots_alloc(count, align_slots, use);
+}
+
+static void *alloc_new(large_cache_t *cache, size_t count, size_t align_slots, slots_use_t use, bool *zeroed) {
+    slots_t got = take_slots(cache, count, align_slots, use, zeroed != NULL);
     if (got.first == 0)
         return NULL;
     large_run_t *run = run_at(got.first);
     run->slot_count = (uint32_t)count;
     run->moved = false;
+    run->fresh = got.zeroed && use == SLOTS_SPARSE;
     atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
     run_mark(got.first, count);
     count_live(cache, (int64_t)(count << HK_SLOT_SHIFT));
-    *zeroed = got.zeroed;
+    if (zeroed != NULL)
+        *zeroed = got.zeroed;
     return map_slot_address(got.first);
 }
 
@@ -159,11 +145,12 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
     slot_t first = take_cached(cache, count, align_slots);
     if (first == 0) {
         slots_use_t use = filling_expected(count << HK_SLOT_SHIFT) ? SLOTS_DENSE : SLOTS_SPARSE;
-        return alloc_fresh(cache, count, align_slots, use, zeroed);
+        return alloc_new(cache, count, align_slots, use, zeroed);
     }
     hk_count(large_cache_hits);
     atomic_store_explicit(&run_at(first)->state, LARGE_LIVE, memory_order_relaxed);
-    *zeroed = false;
+    if (zeroed != NULL)
+        *zeroed = false;
     return map_slot_address(first);
 }
 
@@ -182,7 +169,7 @@ static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
     hk_add(cache->bytes, bytes);
     hk_unlock(&cache->lock);
     for (uint32_t i = 0; i < evicted_count; i++)
-        run_release(evicted[i], false);
+        run_release(evicted[i], true);
 }
 
 bool large_free(large_cache_t *cache, void *block) {
@@ -195,11 +182,14 @@ bool large_free(large_cache_t *cache, void *block) {
     hk_count(large_frees);
     slot_t first = (slot_t)map_slot(block);
     size_t count = run->slot_count;
+    if (run->fresh)
+        filling_observe(block, count << HK_SLOT_SHIFT);
+    run->fresh = false;
     if (count << HK_SLOT_SHIFT <= cache_bytes_max()) {
         cache_run(cache, first, count);
     } else {
         count_live(cache, -(int64_t)(count << HK_SLOT_SHIFT));
-        run_release(first, false);
+        run_release(first, true);
     }
     return true;
 }
@@ -275,10 +265,10 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
     large_run_t *run = run_at(first);
     size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
     size_t roomy = hk_min(count + count / HEADROOM_SHARE, HK_LARGE_MAX >> HK_SLOT_SHIFT);
-    bool zeroed;
-    char *to = alloc_fresh(cache, roomy, HK_SLOTS_PER_SUPERSLAB, SLOTS_SPARSE, &zeroed);
+    bool zeroed; /* the pages that come take the place of what is resident there */
+    char *to = alloc_new(cache, roomy, HK_SLOTS_PER_SUPERSLAB, SLOTS_SPARSE, &zeroed);
     if (to == NULL)
-        to = alloc_fresh(cache, count, 1, SLOTS_SPARSE, &zeroed);
+        to = alloc_new(cache, count, 1, SLOTS_SPARSE, &zeroed);
     if (to == NULL)
         return NULL;
     if (!move_run(first, old_size, to, large_size(to))) {

@@ -10,6 +10,8 @@
  *   LIVE --large_free--> CACHED --large_alloc--> LIVE
  *                        CACHED --trim, overflow--> FREE (slots returned, table entries 0)
  *
+ * The cache is small: what it has no room for lies resident in the pool, where neighbours become one and serve any size.
+ *
  * `state` is the exact guard against double frees: LIVE -> CACHED is one compare-exchange by the freeing thread.
  * A cache is guarded by its lock (rank of a heap's lock plus nothing: it is taken with no other lock of its rank held).
  */
@@ -32,7 +34,8 @@ typedef struct large_run {
     uint32_t slot_count;
     _Atomic uint32_t state; /* written by who allocates and frees, read by who diagnoses */
     bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
-    uint8_t slab_rest[sizeof(slab_t) - offsetof(slab_t, run_fields) - 9];
+    bool fresh;             /* its pages are those that the program touched since they came from the kernel */
+    uint8_t slab_rest[sizeof(slab_t) - offsetof(slab_t, run_fields) - 10];
 } large_run_t;
 
 typedef struct large_cache {
@@ -49,7 +52,8 @@ typedef struct large_cache {
 
 void large_cache_init(large_cache_t *cache);
 
-/* A block of at least `size` bytes at a multiple of `align` (a power of two). NULL when memory is out. */
+/* A block of at least `size` bytes at a multiple of `align` (a power of two). `*zeroed` tells whether it reads as zeros; NULL
+ * when nobody wants zeros. NULL when memory is out. */
 void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed);
 
 /* Frees the block at `block`, the start of a run. False when it is free already. */
@@ -69,9 +73,9 @@ void *large_start(const void *address);
  * possible: the caller then allocates, copies and frees. `size` is above HK_MID_MAX. */
 void *large_resize(large_cache_t *cache, void *block, size_t size);
 
-/* Memory is about to grow: cached runs, the oldest first, return to the pool until `bytes` of what is resident are free
- * there. A run that is missed later takes the new memory instead. Takes the cache's lock and those below. */
-void large_cache_yield(large_cache_t *cache, size_t bytes);
+/* Memory is about to grow by `count` slots: cached runs, the oldest first, return to the pool until what is resident there
+ * would serve. A run that is missed later takes the new memory instead. Takes the cache's lock and those below. */
+void large_cache_yield(large_cache_t *cache, size_t count, size_t align_slots);
 
 /* Returns runs cached for at least `age_ms`. Returns their bytes. */
 size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms);

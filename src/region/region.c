@@ -243,6 +243,13 @@ bool region_alloc_at(size_t first, size_t count) {
     return done;
 }
 
+bool region_may_serve(size_t index) {
+    hk_lock(&hk_region_lock);
+    bool free = index > 0 && index < hk_window.superslab_max && (index >= frontier || states()[index] <= STATE_FREE);
+    hk_unlock(&hk_region_lock);
+    return free;
+}
+
 void region_release(size_t first, size_t count) {
     hk_lock(&hk_region_lock);
     for (size_t i = first; i < first + count; i++) {

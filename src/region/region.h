@@ -67,6 +67,9 @@ size_t region_alloc(size_t count, size_t align);
 /* Tries to take exactly the superslabs [first, first + count): growth in place. */
 bool region_alloc_at(size_t first, size_t count);
 
+/* Whether superslab `index` is nobody's, as far as is known: a hint for region_alloc_at. */
+bool region_may_serve(size_t index);
+
 /* Gives superslabs back. Their pages must have been given back to the kernel before (REGION-2). */
 void region_release(size_t first, size_t count);
 

@@ -6,7 +6,10 @@
 enum {
     SLAB_BLOCKS_MIN = 8,   /* fewer blocks a slab are not worth its records */
     SLAB_WASTE_SHARE = 32, /* the tail of a slab is at most this part of it */
-    SLAB_ORDER_MAX = 5,    /* 32 slots, a superslab */
+    BIG_BLOCK = 32 * 1024, /* of blocks above, a program has a few of each size: slabs of fewer of them empty sooner */
+    BIG_BLOCKS_MIN = 4,
+    BIG_WASTE_SHARE = 10,
+    SLAB_ORDER_MAX = 5, /* 32 slots, a superslab */
     MAGAZINE_BLOCKS_MAX = 4096,
     MAGAZINE_BLOCKS_FIRST = 16,
     MAGAZINE_BYTES_TINY = 256 * 1024,
@@ -26,9 +29,11 @@ static uint32_t size_of_class(unsigned cls) {
 }
 
 static unsigned slab_order(uint32_t size) {
+    size_t blocks_min = size > BIG_BLOCK ? BIG_BLOCKS_MIN : SLAB_BLOCKS_MIN;
+    size_t waste_share = size > BIG_BLOCK ? BIG_WASTE_SHARE : SLAB_WASTE_SHARE;
     for (unsigned order = 0; order < SLAB_ORDER_MAX; order++) {
         size_t slab = HK_SLOT_SIZE << order;
-        if (slab / size >= SLAB_BLOCKS_MIN && slab % size <= slab / SLAB_WASTE_SHARE)
+        if (slab / size >= blocks_min && slab % size <= slab / waste_share)
             return order;
     }
     return SLAB_ORDER_MAX;

@@ -58,6 +58,12 @@ typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
 /* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use);
 
+/* The same for a run longer than a superslab, of slots that read as zeros. */
+slots_t slots_alloc_clean(size_t count, size_t align, slots_use_t use);
+
+/* Whether there is a run of dirty slots that would serve. */
+bool slots_resident(size_t count, size_t align);
+
 /* Takes exactly the `count` slots from `first`, when all of them are free: growth in place. */
 bool slots_alloc_at(slot_t first, size_t count, bool *zeroed);
 

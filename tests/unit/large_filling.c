@@ -35,6 +35,7 @@ static bool cycle(size_t size, size_t used, size_t step) {
     for (size_t at = 0; at < used; at += step)
         block[at] = 1;
     CHECK(large_free(&cache, block));
+    (void)superslab_purge(SIZE_MAX);
     return huge > 0;
 }
 

@@ -19,10 +19,11 @@ static void classes(void) {
         CHECK(hk_is_pow2(info->slab_slots) && info->slab_slots <= HK_SLOTS_PER_SUPERSLAB);
         CHECK(cls >= HK_TINY_CLASSES || info->slab_slots == 1);
         CHECK_EQ(info->block_count, slab / info->block_size);
-        CHECK(info->block_count >= 8 && info->block_count <= 4096);
+        bool big = info->block_size > 32 * 1024;
+        CHECK(info->block_count >= (big ? 4 : 8) && info->block_count <= 4096);
         CHECK_EQ(hk_classes[cls].mask, slab - 1);
         /* The tail that no block takes. */
-        CHECK(slab % info->block_size <= slab / 32 || info->slab_slots == HK_SLOTS_PER_SUPERSLAB);
+        CHECK(slab % info->block_size <= slab / (big ? 10 : 32) || info->slab_slots == HK_SLOTS_PER_SUPERSLAB);
         CHECK(slab % info->block_size <= slab / 10);
         CHECK(info->magazine_min >= 2 && info->magazine_min <= info->magazine_max && info->magazine_max <= 4096);
         CHECK((size_t)info->magazine_min * info->block_size <= 4096 || info->magazine_min == 2);

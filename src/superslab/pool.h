@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pool.h: what the files of this room share: the superslabs' records and the rules by which slots come and go. Everything
+ * here is called under hk_superslab_lock; superslab.h is for the other rooms.
+ */
+#ifndef HK_SUPERSLAB_POOL_H
+#define HK_SUPERSLAB_POOL_H
+
+#include "base/bits.h"
+#include "region/region.h"
+#include "superslab/superslab.h"
+
+enum { SLOTS = HK_SLOTS_PER_SUPERSLAB };
+#define ALL_SLOTS UINT32_MAX
+
+/* Counts of slots, and of superslabs; written under the lock but for `used`, read by anybody without. */
+typedef struct pool_counts {
+    _Atomic size_t free; /* `dirty` of them are dirty */
+    _Atomic size_t dirty;
+    _Atomic size_t purging; /* taken out of the pool to be given back to the kernel */
+    _Atomic size_t used;    /* whose pages are known to have been used in full */
+    _Atomic size_t superslabs;
+} pool_counts_t;
+
+extern pool_counts_t hk_pool;
+
+HK_INLINE size_t pool_count(const _Atomic size_t *count) { return atomic_load_explicit(count, memory_order_relaxed); }
+
+/* The lock is held: one writer at a time. */
+HK_INLINE void pool_change(_Atomic size_t *count, ptrdiff_t by) {
+    atomic_store_explicit(count, pool_count(count) + (size_t)by, memory_order_relaxed);
+}
+
+HK_INLINE superslab_t *pool_record(size_t index) {
+    return (superslab_t *)hk_window.areas[REGION_AREA_SUPERSLABS] + index;
+}
+
+HK_INLINE uint32_t pool_index(const superslab_t *s) {
+    return (uint32_t)(s - (superslab_t *)hk_window.areas[REGION_AREA_SUPERSLABS]);
+}
+
+HK_INLINE slot_t pool_first_slot(const superslab_t *s) { return pool_index(s) * SLOTS; }
+
+/* The pool holds slots of this superslab, or has given them out. */
+HK_INLINE bool pool_knows(size_t index) { return index < map_count() / SLOTS && pool_record(index)->in_use; }
+
+/* The free slots of `mask` from which on `count` are free, at multiples of `align` (a power of two). */
+uint32_t pool_runs(uint32_t mask, unsigned count, unsigned align);
+
+/* Slots [first, first + count) cut at superslab borders: the part in superslab `*index` as a mask. */
+uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length);
+
+/* Takes the free slots of `mask`; true when all of them read as zeros. */
+bool pool_take_locked(superslab_t *s, uint32_t mask);
+
+/* Gives slots back. An empty superslab without a dirty slot may leave for the region, and does when `mask` is all of it. */
+void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty);
+void pool_free_locked(size_t index, uint32_t mask, bool dirty);
+
+/* Takes one superslab from the region, at its place; its slots are all taken then. */
+bool pool_open_at_locked(size_t index);
+
+/* Takes neighbouring superslabs from the region for a run; the slots of `tail_mask` in the last are free. 0: memory is out. */
+slot_t pool_open_locked(size_t count, size_t align, uint32_t tail_mask, slots_use_t use);
+
+/* Takes slots within one superslab. */
+slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use);
+
+/* Changes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
+bool pool_set_huge_locked(superslab_t *s, bool huge);
+
+/* Changes the use of an empty superslab. */
+void pool_convert_locked(superslab_t *s, slots_use_t use);
+
+/* Whether a long run earns huge pages, and the advice for its superslabs. */
+bool pool_run_earns_huge(size_t superslabs, slots_use_t use);
+void pool_advise_run_locked(size_t first, size_t count);
+
+/* The superslab whose dirty slots wait longest for a purge, or 0; `dirty_next` leads on. */
+uint32_t pool_dirty_head_locked(void);
+
+/* Counts the superslab's dirty slots anew: all that are free. */
+void pool_all_dirty_locked(superslab_t *s);
+
+/* Memory has grown by `slot_count` slots that nothing resident could serve (superslab/purge.c). Without the lock. */
+void pool_purge_for_growth(size_t slot_count);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/counters.h"
+#include "core/options.h"
+#include "superslab/pool.h"
+#include "sys/sys.h"
+
+enum {
+    PURGE_RANGES_MAX = 64,
+    PURGE_WAIT_MS = 20,
+    DIRTY_KEEP_MIN = 64,  /* slots that may lie dirty while memory grows */
+    DIRTY_KEEP_SHARE = 4, /* ... and this part of what is in use */
+};
+
+static _Atomic uint32_t purging;        /* how many purges hold slots; a futex */
+static _Atomic size_t floor_slot_count; /* option: written at start */
+static _Atomic size_t growth_owed;      /* slots that memory has grown by and no purge has answered yet */
+
+size_t superslab_dirty_bytes(void) { return pool_count(&hk_pool.dirty) << HK_SLOT_SHIFT; }
+
+size_t superslab_waiting_bytes(void) {
+    size_t dirty = pool_count(&hk_pool.dirty), floor = pool_count(&floor_slot_count);
+    return dirty > floor ? (dirty - floor) << HK_SLOT_SHIFT : 0;
+}
+
+size_t superslab_taken_bytes(void) {
+    size_t clean = pool_count(&hk_pool.free), all = pool_count(&hk_pool.superslabs) * SLOTS;
+    clean -= hk_min(clean, pool_count(&hk_pool.dirty));
+    clean += pool_count(&hk_pool.purging);
+    return all > clean ? (all - clean) << HK_SLOT_SHIFT : 0;
+}
+
+void superslab_set_floor(size_t bytes) {
+    atomic_store_explicit(&floor_slot_count, bytes >> HK_SLOT_SHIFT, memory_order_relaxed);
+}
+
+/* One purge round: takes dirty slots out of the pool, at most PURGE_RANGES_MAX ranges. */
+typedef struct purge_round {
+    sys_range_t ranges[PURGE_RANGES_MAX];
+    uint32_t superslabs[PURGE_RANGES_MAX];
+    uint32_t masks[PURGE_RANGES_MAX];
+    uint32_t broken[PURGE_RANGES_MAX]; /* superslabs that must have no huge pages from here on */
+    size_t count, broken_count;
+} purge_round_t;
+
+/* All dirty slots of the superslab. */
+static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
+    /* With a huge page, slots came along that nobody has used yet. */
+    if (s->huge && s->dirty_mask != 0)
+        pool_all_dirty_locked(s);
+    if (s->huge && s->dirty_mask != 0 && s->free_mask != ALL_SLOTS && pool_set_huge_locked(s, false))
+        round->broken[round->broken_count++] = pool_index(s);
+    while (s->dirty_mask != 0 && round->count < PURGE_RANGES_MAX) {
+        unsigned at = hk_ctz64(s->dirty_mask);
+        unsigned length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
+        uint32_t mask = (uint32_t)(hk_low_mask64(length) << at);
+        round->ranges[round->count] =
+            (sys_range_t){map_slot_address(pool_first_slot(s) + at), (size_t)length << HK_SLOT_SHIFT};
+        round->superslabs[round->count] = pool_index(s);
+        round->masks[round->count] = mask;
+        round->count++;
+        (void)pool_take_locked(s, mask);
+        s->purging_mask |= mask;
+        pool_change(&hk_pool.purging, (ptrdiff_t)length);
+    }
+}
+
+static void collect_locked(purge_round_t *round, size_t slot_count) {
+    size_t floor = atomic_load_explicit(&floor_slot_count, memory_order_relaxed);
+    size_t before = pool_count(&hk_pool.dirty);
+    size_t asked = before - hk_min(before, slot_count), until = hk_max(floor, asked);
+    while (pool_dirty_head_locked() != 0 && round->count < PURGE_RANGES_MAX && round->broken_count < PURGE_RANGES_MAX &&
+           pool_count(&hk_pool.dirty) > until) {
+        superslab_t *s = pool_record(pool_dirty_head_locked());
+        if (hk_popcount64(s->dirty_mask) > pool_count(&hk_pool.dirty) - asked)
+            return; /* what is more than was asked for would be taken again soon */
+        collect_superslab_locked(round, s);
+        if (s->dirty_mask != 0)
+            return;
+    }
+}
+
+static size_t return_locked(const purge_round_t *round) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < round->count; i++) {
+        bytes += round->ranges[i].size;
+        pool_record(round->superslabs[i])->purging_mask &= ~round->masks[i];
+        pool_change(&hk_pool.purging, -(ptrdiff_t)hk_popcount64(round->masks[i]));
+        pool_free_locked(round->superslabs[i], round->masks[i], false);
+    }
+    return bytes;
+}
+
+void superslab_after_fork(void) {
+    if (atomic_load_explicit(&purging, memory_order_relaxed) == 0)
+        return;
+    hk_lock(&hk_superslab_lock);
+    for (size_t i = 1; i < map_count() / SLOTS; i++) {
+        superslab_t *s = pool_record(i);
+        uint32_t mask = s->purging_mask;
+        s->purging_mask = 0;
+        if (mask != 0)
+            pool_give_locked(s, mask, true);
+    }
+    pool_change(&hk_pool.purging, -(ptrdiff_t)pool_count(&hk_pool.purging));
+    hk_unlock(&hk_superslab_lock);
+    atomic_store_explicit(&purging, 0, memory_order_relaxed);
+}
+
+bool superslab_wait_purge(void) {
+    uint32_t now = atomic_load_explicit(&purging, memory_order_relaxed);
+    if (now == 0)
+        return false;
+    sys_futex_wait(&purging, now, PURGE_WAIT_MS);
+    return true;
+}
+
+/* Huge pages first, so that khugepaged does not fill the holes again. */
+static void purge_round(const purge_round_t *round) {
+    for (size_t i = 0; i < round->broken_count; i++)
+        (void)sys_advise_no_huge(region_superslab_address(round->broken[i]), HK_SUPERSLAB_SIZE);
+    hk_count_by(purge_calls, sys_purge_many(round->ranges, round->count));
+}
+
+size_t superslab_purge(size_t slot_count) {
+    size_t total = 0;
+    purge_round_t round;
+    do {
+        round.count = round.broken_count = 0;
+        hk_lock(&hk_superslab_lock);
+        collect_locked(&round, slot_count - (total >> HK_SLOT_SHIFT));
+        if (round.count > 0)
+            atomic_fetch_add_explicit(&purging, 1, memory_order_relaxed);
+        hk_unlock(&hk_superslab_lock);
+        if (round.count == 0)
+            break;
+        purge_round(&round);
+        hk_lock(&hk_superslab_lock);
+        size_t bytes = return_locked(&round);
+        hk_unlock(&hk_superslab_lock);
+        atomic_fetch_sub_explicit(&purging, 1, memory_order_relaxed);
+        sys_futex_wake(&purging, INT32_MAX);
+        hk_count_by(purged_bytes, bytes);
+        total += bytes;
+    } while (total >> HK_SLOT_SHIFT < slot_count);
+    return total;
+}
+
+void pool_purge_for_growth(size_t slot_count) {
+    size_t dirty = pool_count(&hk_pool.dirty);
+    size_t kept = hk_max(DIRTY_KEEP_MIN, superslab_taken_bytes() / DIRTY_KEEP_SHARE >> HK_SLOT_SHIFT);
+    if (slot_count == 0 || dirty <= kept || hk_option(HK_OPT_PURGE_DELAY) < 0)
+        return;
+    /* All of a superslab goes back at once, so growth gathers until it is worth one. */
+    size_t owed = atomic_fetch_add_explicit(&growth_owed, slot_count, memory_order_relaxed) + slot_count;
+    if (owed < SLOTS)
+        return;
+    owed = atomic_exchange_explicit(&growth_owed, 0, memory_order_relaxed);
+    superslab_purge(hk_min(owed, dirty - kept));
+}

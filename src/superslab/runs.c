@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/counters.h"
+#include "superslab/pool.h"
+#include "sys/sys.h"
+
+enum {
+    LOOKS_MAX = 256,    /* superslabs with dirty slots, and free runs there, that are looked at for a place */
+    LENGTH_MAX = 16384, /* slots of a free run that are followed: 1 GiB */
+    SNUG_SHARE = 16,    /* a free run that is longer by this part at most is not worth looking further */
+};
+
+/* Takes the slots of a part; those of superslabs that the pool does not know come from the region. */
+static bool take_part_locked(size_t index, uint32_t mask, bool *zeroed) {
+    superslab_t *s = pool_record(index);
+    if (pool_knows(index)) {
+        if ((s->free_mask & mask) != mask)
+            return false;
+        *zeroed &= pool_take_locked(s, mask);
+        return true;
+    }
+    if (!pool_open_at_locked(index))
+        return false;
+    if (mask != ALL_SLOTS)
+        pool_give_locked(pool_record(index), ~mask, false);
+    return true;
+}
+
+static bool alloc_at_locked(slot_t first, size_t count, bool *zeroed) {
+    size_t done = 0, index, length;
+    *zeroed = true;
+    while (done < count) {
+        uint32_t mask = pool_part(first + (slot_t)done, count - done, &index, &length);
+        if (!take_part_locked(index, mask, zeroed))
+            break;
+        done += length;
+    }
+    bool complete = done == count;
+    for (size_t undone = 0; !complete && undone < done; undone += length) {
+        uint32_t mask = pool_part(first + (slot_t)undone, done - undone, &index, &length);
+        /* What was dirty before may be dirty still. */
+        pool_free_locked(index, mask, !*zeroed);
+    }
+    return complete;
+}
+
+bool slots_alloc_at(slot_t first, size_t count, bool *zeroed) {
+    hk_lock(&hk_superslab_lock);
+    bool complete = alloc_at_locked(first, count, zeroed);
+    hk_unlock(&hk_superslab_lock);
+    return complete;
+}
+
+/* How many of `count` free slots are dirty. */
+static size_t dirty_slots_at(size_t first, size_t count) {
+    size_t dirty = 0, index, length;
+    for (size_t done = 0; done < count; done += length) {
+        uint32_t mask = pool_part((slot_t)(first + done), count - done, &index, &length);
+        if (pool_knows(index))
+            dirty += hk_popcount64(pool_record(index)->dirty_mask & mask);
+    }
+    return dirty;
+}
+
+/* Free slots from `at` on, at most `most`; those of the region count as long as they are less than `wanted`. */
+static size_t free_after(size_t at, size_t most, size_t wanted) {
+    size_t length = 0, more, left;
+    do {
+        size_t index = (at + length) / SLOTS;
+        uint64_t free = pool_knows(index)                            ? pool_record(index)->free_mask
+                        : length < wanted && region_may_serve(index) ? ALL_SLOTS
+                                                                     : 0;
+        left = SLOTS - (at + length) % SLOTS;
+        more = hk_ctz64(~(free >> (SLOTS - left)));
+        length += more;
+    } while (more == left && length < most);
+    return hk_min(length, most);
+}
+
+/* Free slots of the pool in front of `at`. */
+static size_t free_before(size_t at, size_t most) {
+    size_t length = 0, more, left;
+    do {
+        size_t index = (at - length - 1) / SLOTS;
+        uint64_t free = pool_knows(index) ? pool_record(index)->free_mask : 0;
+        left = (at - length - 1) % SLOTS + 1;
+        more = 63 - hk_msb64(~(free << (64 - left)));
+        length += more;
+    } while (more == left && length < most);
+    return hk_min(length, most);
+}
+
+/* Where a run would go: the most of it resident, in the shortest free run of such. */
+typedef struct place {
+    size_t count, align;
+    size_t first;
+    size_t dirty; /* 0: there is no place */
+    size_t room;
+    size_t seen, seen_end; /* the free run that was looked at last */
+} place_t;
+
+static void consider(place_t *best, size_t first, size_t room) {
+    size_t dirty = dirty_slots_at(first, best->count);
+    if (dirty < best->dirty || (dirty == best->dirty && room >= best->room))
+        return;
+    best->first = first;
+    best->dirty = dirty;
+    best->room = room;
+}
+
+static bool is_snug(const place_t *place) {
+    return place->dirty == place->count && place->room - place->count <= place->count / SNUG_SHARE;
+}
+
+/* In the free run around the dirty slot `at`: at an end of it, so that the rest stays one, or where more is dirty. */
+static void consider_around(place_t *best, size_t at) {
+    bool seen = at >= best->seen && at < best->seen_end;
+    if (!seen) {
+        best->seen = at - free_before(at, LENGTH_MAX);
+        best->seen_end = at + free_after(at, LENGTH_MAX, best->count);
+    }
+    size_t from = hk_align_up(best->seen, best->align), end = best->seen_end;
+    if (from + best->count > end)
+        return;
+    size_t last = hk_align_down(end - best->count, best->align);
+    if (!seen) {
+        consider(best, from, end - from);
+        consider(best, last, end - from);
+    }
+    if (best->dirty < best->count)
+        consider(best, hk_max(from, hk_align_down(hk_min(at, last), best->align)), end - from);
+}
+
+/* Looks at the free runs around dirty slots, those that wait longest for a purge first. */
+static place_t find_place_locked(size_t count, size_t align) {
+    place_t best = {.count = count, .align = align, .room = SIZE_MAX};
+    uint32_t index = pool_dirty_head_locked();
+    for (unsigned looks = 0; index != 0 && looks < LOOKS_MAX && !is_snug(&best);
+         index = pool_record(index)->dirty_next) {
+        const superslab_t *s = pool_record(index);
+        for (uint32_t dirty = s->dirty_mask; dirty != 0 && !is_snug(&best); looks++) {
+            unsigned at = hk_ctz64(dirty), length = hk_ctz64(~((uint64_t)s->free_mask >> at));
+            consider_around(&best, (size_t)index * SLOTS + at);
+            dirty &= ~(uint32_t)hk_low_mask64(at + length);
+        }
+    }
+    return best;
+}
+
+/* Superslabs that a run takes whole, and that lie clean, get the pages that suit its use. */
+static void convert_run_locked(size_t first, size_t count, slots_use_t use) {
+    bool huge = pool_run_earns_huge(count / SLOTS, use);
+    for (size_t i = hk_align_up(first, SLOTS); i + SLOTS <= first + count; i += SLOTS) {
+        superslab_t *s = pool_record(i / SLOTS);
+        if (!pool_knows(i / SLOTS) || s->dirty_mask != 0)
+            continue;
+        pool_convert_locked(s, use);
+        if (huge && !s->huge)
+            pool_advise_run_locked(i / SLOTS, 1);
+    }
+}
+
+static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use) {
+    bool zeroed;
+    place_t place = find_place_locked(count, align);
+    /* Huge pages are worth more than a small part that is resident. */
+    size_t least = pool_run_earns_huge(count / SLOTS, use) ? count / 2 : 1;
+    if (place.dirty < least)
+        return (slots_t){0};
+    convert_run_locked(place.first, count, use);
+    return alloc_at_locked((slot_t)place.first, count, &zeroed) ? (slots_t){(slot_t)place.first, zeroed} : (slots_t){0};
+}
+
+/* Superslabs fresh from the region. */
+static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use) {
+    unsigned tail = (unsigned)(count % SLOTS);
+    uint32_t tail_mask = tail == 0 ? 0 : ALL_SLOTS << tail;
+    slot_t first = pool_open_locked((count + SLOTS - 1) / SLOTS, hk_max(align / SLOTS, 1), tail_mask, use);
+    return (slots_t){first, true};
+}
+
+/* Any free run of the pool, for when memory is out: one of clean slots may lie across superslabs. */
+static slots_t alloc_anywhere_locked(size_t count, size_t align) {
+    bool zeroed;
+    for (size_t index = 1; index < map_count() / SLOTS; index++)
+        for (uint32_t left = pool_knows(index) ? pool_record(index)->free_mask : 0; left != 0;) {
+            unsigned at = hk_ctz64(left), length = hk_ctz64(~((uint64_t)left >> at));
+            size_t first = hk_align_up(index * SLOTS + at, align);
+            if (free_after(first, count, count) == count && alloc_at_locked((slot_t)first, count, &zeroed))
+                return (slots_t){(slot_t)first, zeroed};
+            left &= ~(uint32_t)hk_low_mask64(at + length);
+        }
+    return (slots_t){0};
+}
+
+static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
+    slots_t got = {0};
+    bool within = count <= SLOTS && align <= SLOTS;
+    /* A slab's slots are aligned by their number, so they never lie across superslabs. */
+    if (!within || align < count)
+        got = alloc_resident_locked(count, align, use);
+    if (got.first == 0)
+        got = within ? pool_alloc_within_locked((unsigned)count, (unsigned)align, use)
+                     : alloc_across_locked(count, align, use);
+    return got.first != 0 ? got : alloc_anywhere_locked(count, align);
+}
+
+slots_t slots_alloc_clean(size_t count, size_t align, slots_use_t use) {
+    hk_lock(&hk_superslab_lock);
+    slots_t got = alloc_across_locked(count, align, use);
+    hk_unlock(&hk_superslab_lock);
+    if (got.first != 0)
+        pool_purge_for_growth(count);
+    return got;
+}
+
+slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
+    hk_lock(&hk_superslab_lock);
+    size_t before = pool_count(&hk_pool.dirty);
+    slots_t got = alloc_locked(count, align, use);
+    size_t resident = before - pool_count(&hk_pool.dirty);
+    hk_unlock(&hk_superslab_lock);
+    if (got.first != 0 && resident < count)
+        pool_purge_for_growth(count - resident);
+    return got;
+}
+
+bool slots_resident(size_t count, size_t align) {
+    hk_lock(&hk_superslab_lock);
+    bool found = find_place_locked(count, align).dirty == count;
+    hk_unlock(&hk_superslab_lock);
+    return found;
+}
+
+/* Whole superslabs of a long run go straight back to the region, so their pages must go first. */
+static void purge_long_run(slot_t first, size_t count) {
+    slot_t from = (slot_t)hk_align_up(first, SLOTS);
+    size_t whole = first + count > from ? hk_align_down(first + count - from, SLOTS) : 0;
+    if (whole == 0)
+        return;
+    sys_purge(map_slot_address(from), whole << HK_SLOT_SHIFT);
+    hk_count(purge_calls);
+    hk_count_by(purged_bytes, whole << HK_SLOT_SHIFT);
+}
+
+static void free_run(slot_t first, size_t count, bool dirty, bool whole_purged) {
+    size_t done = 0, index, length;
+    hk_lock(&hk_superslab_lock);
+    while (done < count) {
+        uint32_t mask = pool_part(first + (slot_t)done, count - done, &index, &length);
+        pool_free_locked(index, mask, dirty && !(whole_purged && mask == ALL_SLOTS));
+        done += length;
+    }
+    hk_unlock(&hk_superslab_lock);
+}
+
+void slots_free(slot_t first, size_t count, bool dirty) {
+    bool whole_purged = count > SLOTS;
+    if (whole_purged && dirty)
+        purge_long_run(first, count);
+    free_run(first, count, dirty, whole_purged);
+}
+
+void slots_free_for_reuse(slot_t first, size_t count) { free_run(first, count, true, false); }
