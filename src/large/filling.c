@@ -18,17 +18,18 @@ static _Atomic unsigned expected_count;
 
 typedef enum share { UNKNOWN, NONE, SOME, FULL } share_t;
 
-static share_t share_resident(const char *from) {
+/* Of at most a superslab, from a page on. */
+static share_t share_resident(const char *from, size_t size) {
     unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
-    if (sys_resident(from, HK_SUPERSLAB_SIZE, pages) != 0)
+    if (sys_resident(from, size, pages) != 0)
         return UNKNOWN;
-    size_t count = HK_SUPERSLAB_SIZE / sys_page_size(), resident = 0;
+    size_t count = size / sys_page_size(), resident = 0;
     for (size_t i = 0; i < count; i++)
         resident += pages[i] & 1;
     return resident == 0 ? NONE : resident * 8 < count * 7 ? SOME : FULL;
 }
 
-bool filling_is_full(const char *from) { return share_resident(from) == FULL; }
+bool filling_is_full(const char *from, size_t size) { return share_resident(from, size) == FULL; }
 
 void filling_observe(const char *start, size_t size) {
     if (size < SMALLEST || hk_option(HK_OPT_HUGE) != HK_HUGE_AUTO)
@@ -37,7 +38,7 @@ void filling_observe(const char *start, size_t size) {
     size_t count = (size_t)(start + size - from) >> HK_SUPERSLAB_SHIFT;
     size_t step = count > LOOK_MAX ? count / LOOK_MAX : 1, full = 0, some = 0;
     for (size_t i = 0; i < count; i += step) {
-        share_t share = share_resident(from + (i << HK_SUPERSLAB_SHIFT));
+        share_t share = share_resident(from + (i << HK_SUPERSLAB_SHIFT), HK_SUPERSLAB_SIZE);
         full += share == FULL;
         some += share == SOME;
     }

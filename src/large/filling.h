@@ -19,7 +19,8 @@ void filling_observe(const char *start, size_t size);
 /* Whether a new run of `size` bytes should get huge pages, by what was observed. */
 bool filling_expected(size_t size);
 
-/* Whether the superslab's worth of pages at `from` is resident but for an eighth at most. False when it cannot be told. */
-bool filling_is_full(const char *from);
+/* Whether the pages of [from, from + size), at most a superslab's, are resident but for an eighth at most. False when it
+ * cannot be told. */
+bool filling_is_full(const char *from, size_t size);
 
 #endif

@@ -11,6 +11,8 @@
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
+#include <string.h>
+
 enum {
     FIT_SHARE = 8,        /* a cached run may be larger than asked by this part */
     CACHE_SHARE = 64,     /* a cache may hold this part of the memory in use */
@@ -114,16 +116,29 @@ void large_cache_yield(large_cache_t *cache, size_t count, size_t align_slots) {
     }
 }
 
-/* A long run that is to be zeros is better fresh: writing the zeros would make all of it resident. */
-static slots_t take_slots(large_cache_t *cache, size_t count, size_t align_slots, slots_use_t use, bool zero) {
-    if (zero && count > HK_SLOTS_PER_SUPERSLAB)
-        return slots_alloc_clean(count, align_slots, use);
-    large_cache_yield(cache, count, align_slots);
-    return slots_alloc(count, align_slots, use);
+/* Zeros are written where most pages are resident; elsewhere that would make all of them so, and the few go back. */
+static void zero_run(slot_t first, size_t count) {
+    for (size_t done = 0, part; done < count; done += part) {
+        char *from = map_slot_address(first + (slot_t)done);
+        part = hk_min(count - done, HK_SLOTS_PER_SUPERSLAB);
+        if (!filling_is_full(from, part << HK_SLOT_SHIFT))
+            sys_purge(from, part << HK_SLOT_SHIFT);
+        else
+            memset(from, 0, part << HK_SLOT_SHIFT);
+    }
+}
+
+/* What a caller learns that wants zeros: a short run it may write itself. */
+static bool make_zeroed(slot_t first, size_t count, bool zeroed) {
+    if (zeroed || count <= HK_SLOTS_PER_SUPERSLAB)
+        return zeroed;
+    zero_run(first, count);
+    return true;
 }
 
 static void *alloc_new(large_cache_t *cache, size_t count, size_t align_slots, slots_use_t use, bool *zeroed) {
-    slots_t got = take_slots(cache, count, align_slots, use, zeroed != NULL);
+    large_cache_yield(cache, count, align_slots);
+    slots_t got = slots_alloc(count, align_slots, use);
     if (got.first == 0)
         return NULL;
     large_run_t *run = run_at(got.first);
@@ -134,7 +149,7 @@ static void *alloc_new(large_cache_t *cache, size_t count, size_t align_slots, s
     run_mark(got.first, count);
     count_live(cache, (int64_t)(count << HK_SLOT_SHIFT));
     if (zeroed != NULL)
-        *zeroed = got.zeroed;
+        *zeroed = make_zeroed(got.first, count, got.zeroed);
     return map_slot_address(got.first);
 }
 
@@ -150,7 +165,7 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
     hk_count(large_cache_hits);
     atomic_store_explicit(&run_at(first)->state, LARGE_LIVE, memory_order_relaxed);
     if (zeroed != NULL)
-        *zeroed = false;
+        *zeroed = make_zeroed(first, run_at(first)->slot_count, false);
     return map_slot_address(first);
 }
 
@@ -258,17 +273,17 @@ static bool is_filled(slot_t first, size_t size) {
         return false;
     if (count < DENSE_SUPERSLABS * HK_SLOTS_PER_SUPERSLAB)
         return filling_expected(size);
-    return filling_is_full(map_slot_address(first + (slot_t)(count * 3 / 4 - HK_SLOTS_PER_SUPERSLAB)));
+    slot_t look = first + (slot_t)(count * 3 / 4 - HK_SLOTS_PER_SUPERSLAB);
+    return filling_is_full(map_slot_address(look), HK_SUPERSLAB_SIZE);
 }
 
 static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bool filled) {
     large_run_t *run = run_at(first);
     size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
     size_t roomy = hk_min(count + count / HEADROOM_SHARE, HK_LARGE_MAX >> HK_SLOT_SHIFT);
-    bool zeroed; /* the pages that come take the place of what is resident there */
-    char *to = alloc_new(cache, roomy, HK_SLOTS_PER_SUPERSLAB, SLOTS_SPARSE, &zeroed);
+    char *to = alloc_new(cache, roomy, HK_SLOTS_PER_SUPERSLAB, SLOTS_SPARSE, NULL);
     if (to == NULL)
-        to = alloc_new(cache, count, 1, SLOTS_SPARSE, &zeroed);
+        to = alloc_new(cache, count, 1, SLOTS_SPARSE, NULL);
     if (to == NULL)
         return NULL;
     if (!move_run(first, old_size, to, large_size(to))) {

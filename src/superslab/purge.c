@@ -8,7 +8,7 @@ enum {
     PURGE_RANGES_MAX = 64,
     PURGE_WAIT_MS = 20,
     DIRTY_KEEP_MIN = 64,  /* slots that may lie dirty while memory grows */
-    DIRTY_KEEP_SHARE = 4, /* ... and this part of what is in use */
+    DIRTY_KEEP_SHARE = 8, /* ... and this part of what is in use */
 };
 
 static _Atomic uint32_t purging;        /* how many purges hold slots; a futex */

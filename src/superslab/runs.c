@@ -204,15 +204,6 @@ static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
     return got.first != 0 ? got : alloc_anywhere_locked(count, align);
 }
 
-slots_t slots_alloc_clean(size_t count, size_t align, slots_use_t use) {
-    hk_lock(&hk_superslab_lock);
-    slots_t got = alloc_across_locked(count, align, use);
-    hk_unlock(&hk_superslab_lock);
-    if (got.first != 0)
-        pool_purge_for_growth(count);
-    return got;
-}
-
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     hk_lock(&hk_superslab_lock);
     size_t before = pool_count(&hk_pool.dirty);

@@ -58,9 +58,6 @@ typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
 /* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use);
 
-/* The same for a run longer than a superslab, of slots that read as zeros. */
-slots_t slots_alloc_clean(size_t count, size_t align, slots_use_t use);
-
 /* Whether there is a run of dirty slots that would serve. */
 bool slots_resident(size_t count, size_t align);
 

@@ -108,7 +108,7 @@ static void growth(void) {
     CHECK(dirty_slots() <= before - SLOTS);
     for (unsigned i = 0; i < 10; i++)
         (void)take(3 * SLOTS);
-    size_t kept = hk_max(KEPT, (superslab_taken_bytes() >> HK_SLOT_SHIFT) / 4);
+    size_t kept = hk_max(KEPT, (superslab_taken_bytes() >> HK_SLOT_SHIFT) / 8);
     CHECK(dirty_slots() <= kept);
     CHECK(dirty_slots() > 0);
 }
