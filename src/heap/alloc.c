@@ -18,6 +18,7 @@
 
 enum {
     CALLOC_DIRECT_MIN = 8 * 1024, /* from here on it pays to know that a block reads as zeros */
+    KEEP_CLASS_MIN = 3,           /* 64 bytes, a cache line */
     BORROW_MAX = 8,               /* blocks a class borrows from larger ones before it gets its own slab */
     BORROW_SHARE = 4,             /* ... which are larger by this part at the most */
     RECLAIM_TRIES = 8,            /* out of memory is the answer when so many attempts found nothing */
@@ -322,6 +323,26 @@ static void free_outside_window(void *block, const void *caller) {
         free_foreign(block, caller);
 }
 
+/* A block of another heap's slab serves this thread next, if it allocates of the class too. Smaller ones would let two
+ * threads write to one line. */
+static inline bool keep(heap_front_t *front, void *block, unsigned cls) {
+    bin_t *bin = &front->bins[cls];
+    uint64_t state = atomic_load_explicit(&bin->state, memory_order_relaxed);
+    if (cls < KEEP_CLASS_MIN || BIN_POPS(state) == 0)
+        return false;
+    heap_t *h = (heap_t *)front;
+    if (hk_unlikely(BIN_ROOM(state) == 0)) {
+        magazine_free(h, cls, block);
+    } else {
+        bin->slots[BIN_COUNT(state)] = block;
+        atomic_signal_fence(memory_order_release); /* as in front_push */
+        atomic_store_explicit(&bin->state, state - BIN_PUSH, memory_order_relaxed);
+    }
+    hk_add(h->class_stats[cls].freed_remote, 1);
+    hk_add(h->class_stats[cls].kept, 1);
+    return true;
+}
+
 /* The common case of heap_free_other: a live block of a slab that another thread's heap owns. */
 static inline bool free_remote_plain(heap_front_t *front, void *block) {
     size_t slot = map_slot(block);
@@ -338,6 +359,8 @@ static inline bool free_remote_plain(heap_front_t *front, void *block) {
     if ((uint64_t)product >= c->limit || ((uint64_t *)block)[1] == key)
         return false;
     ((uint64_t *)block)[1] = key;
+    if (keep(front, block, cls))
+        return true;
     slot_t first = (slot_t)slot & ~(c->mask >> HK_SLOT_SHIFT);
     return heap_remote_add((heap_t *)front, first, cls, (unsigned)(product >> 64));
 }

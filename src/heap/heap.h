@@ -74,6 +74,7 @@ typedef struct heap_class_stats {
     uint64_t refilled;     /* blocks put into the magazine from slabs */
     uint64_t flushed;      /* blocks taken out of the magazine to slabs */
     uint64_t freed_remote; /* blocks of other heaps freed by this thread */
+    uint64_t kept;         /* ... of which so many went into this thread's magazine */
     uint32_t refills;
     uint32_t flushes;
     uint16_t slab_count;
@@ -239,9 +240,9 @@ void heap_maintain_init(void);
 void heap_maintain_before_fork(void);
 void heap_maintain_after_fork(bool in_child);
 
-/* Notes that this thread frees block `index` of a slab of another heap, of class `cls`, that begins at slot `first`. False: it
- * was noted already (double free). */
-HK_INLINE bool heap_remote_add(heap_t *h, slot_t first, unsigned cls, unsigned index) {
+/* Notes that block `index` of a slab of another heap, of class `cls`, that begins at slot `first` goes back to it. False: it was
+ * noted already (double free). The thread's own heap only. */
+HK_INLINE bool heap_remote_note(heap_t *h, slot_t first, unsigned cls, unsigned index) {
     uint64_t key = (uint64_t)first << 6 | index / 64, bit = UINT64_C(1) << (index % 64);
     unsigned at = (unsigned)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
     _Static_assert(HEAP_REMOTE_ENTRIES == 256, "the hash above keeps 8 bits");
@@ -251,10 +252,21 @@ HK_INLINE bool heap_remote_add(heap_t *h, slot_t first, unsigned cls, unsigned i
     if (hk_unlikely((entry->bits & bit) != 0))
         return false;
     entry->bits |= bit;
-    hk_add(h->class_stats[cls].freed_remote, 1);
     h->remote_pending_bytes += hk_class_info[cls].block_size;
+    return true;
+}
+
+HK_INLINE void heap_remote_post_much(heap_t *h) {
     if (hk_unlikely(h->remote_pending_bytes > HEAP_REMOTE_PENDING_BYTES))
         heap_remote_post_all(h);
+}
+
+/* The same for a block that this thread frees. */
+HK_INLINE bool heap_remote_add(heap_t *h, slot_t first, unsigned cls, unsigned index) {
+    if (hk_unlikely(!heap_remote_note(h, first, cls, index)))
+        return false;
+    hk_add(h->class_stats[cls].freed_remote, 1);
+    heap_remote_post_much(h);
     return true;
 }
 

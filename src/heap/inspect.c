@@ -33,7 +33,7 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
     /* What went in by refills and frees came out by pops and flushes, or is there still. */
     uint64_t pushes = count + pops + stats->flushed - stats->refilled;
     out->alloc_count += pops;
-    out->free_local += pushes;
+    out->free_local += pushes - hk_read(stats->kept);
     out->free_remote += hk_read(stats->freed_remote);
     out->refill_count += stats->refills;
     out->flush_count += stats->flushes;

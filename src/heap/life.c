@@ -191,8 +191,8 @@ static heap_t *take_unused_locked(void) {
 static void heap_retire(heap_t *h) {
     if (hardened_is_on())
         hardened_drain(h);
-    heap_remote_post_all(h);
     magazine_retire_all(h);
+    heap_remote_post_all(h);
     (void)large_cache_trim(&h->large, 0, 0);
     heap_lock(h);
     heap_hand_over_locked(h);

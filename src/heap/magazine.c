@@ -11,6 +11,7 @@
 #include "core/counters.h"
 #include "core/options.h"
 #include "core/panic.h"
+#include "heap/hardened.h"
 #include "heap/life.h"
 #include "map/meta.h"
 
@@ -109,9 +110,10 @@ static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, ui
         report->doubled[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
 }
 
-/* A block of a slab that was adopted away meanwhile goes to its owner. */
-static void give_to_owner(slab_t *slab, unsigned index, flush_report_t *report) {
-    if (!heap_remote_post_one(slab, index))
+/* A block of another heap's slab goes to its owner, in company when `h` is the thread's. */
+static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
+    bool own = hk_front == &h->front && !hardened_is_on();
+    if (!(own ? heap_remote_note(h, slab_slot(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
         note_doubled(report, slab, index / 64, UINT64_C(1) << (index % 64));
 }
 
@@ -120,9 +122,9 @@ static bool is_still(const slab_t *slab, unsigned cls) {
     return atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
 }
 
-static HK_COLD void give_elsewhere(slab_t *slab, unsigned cls, void *block, flush_report_t *report) {
+static HK_NOINLINE void give_elsewhere(heap_t *h, slab_t *slab, unsigned cls, void *block, flush_report_t *report) {
     if (is_still(slab, cls))
-        give_to_owner(slab, class_block_index(&hk_classes[cls], block), report);
+        give_to_owner(h, slab, class_block_index(&hk_classes[cls], block), report);
     else if (report->count < DOUBLED_MAX)
         report->doubled[report->count++] = block;
 }
@@ -163,7 +165,7 @@ static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned 
             ahead = blocks[i + PREFETCH_AHEAD];
         __builtin_prefetch(slab_at((slot_t)(map_slot(ahead) & first_slot)), 1);
         if (hk_unlikely(map_entry(map_slot(block)) != own)) {
-            give_elsewhere(slab, cls, block, report);
+            give_elsewhere(h, slab, cls, block, report);
             i++;
             continue;
         }
@@ -206,6 +208,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     memmove(bin->slots, bin->slots + count, (have - count) * sizeof *bin->slots);
     set_count(bin, have - count);
     heap_unlock(h);
+    heap_remote_post_much(h);
     /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
     h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
     if (hk_unlikely(report.count > 0))

@@ -262,9 +262,9 @@ void heap_at_exit(void) {
 
 void heap_tick(heap_t *h) {
     h->front.countdown = HEAP_TICK_BYTES;
+    magazine_tick(h);
     if (h->remote_pending_bytes > 0)
         heap_remote_post_all(h);
-    magazine_tick(h);
     heap_lock(h);
     heap_drain_locked(h);
     heap_unlock(h);
@@ -284,8 +284,8 @@ size_t heap_trim_all(void) {
         return 0;
     heap_t *h = heap_current();
     if (h != NULL) {
-        heap_remote_post_all(h);
         magazine_drop_all(h);
+        heap_remote_post_all(h);
     }
     return heap_relieve();
 }

@@ -108,7 +108,7 @@ static slot_t take_oldest(large_cache_t *cache) {
 }
 
 void large_cache_yield(large_cache_t *cache, size_t count, size_t align_slots) {
-    while (cache->bytes != 0 && !slots_resident(count, align_slots)) {
+    while (hk_read(cache->bytes) != 0 && !slots_resident(count, align_slots)) {
         slot_t first = take_oldest(cache);
         if (first == 0)
             return;

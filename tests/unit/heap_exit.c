@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-enum { CLS = 12, KEPT = 300, EMPTIED = 50, THREADS = 20 };
+enum { CLS = 2, KEPT = 300, EMPTIED = 50, THREADS = 20 };
 
 static void *kept[KEPT], *of_main, *late;
 static heap_t *main_heap, *worker_heap;

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-enum { CLS = 7, WORKERS = 3, BLOCKS = 200 };
+enum { CLS = 2, WORKERS = 3, BLOCKS = 200 };
 
 static heap_t *heaps[WORKERS], *main_heap;
 static void *blocks[WORKERS][BLOCKS], *of_main[WORKERS];

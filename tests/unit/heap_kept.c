@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Another heap's blocks in a magazine: a thread that allocates of the class keeps what it frees, hands it out again, and
+ * what it flushes goes to the owner; double frees of such blocks are found, by whoever frees.
+ */
+#include "heap_places.h"
+
+#include "core/panic.h"
+
+#include <pthread.h>
+
+enum { CLS = 12, TINY = 0, BLOCKS = 3000 };
+
+static void *blocks[BLOCKS], *tiny[2];
+static heap_t *owner;
+
+static uint64_t kept(const heap_t *h) { return h->class_stats[CLS].kept; }
+
+static void not_yet(void) {
+    release(blocks[0]);
+    CHECK_EQ(places_of(CLS).in_remote_tables, 1); /* it has not allocated any */
+    CHECK_EQ(kept(heap_current()), 0);
+}
+
+static void handed_out_again(heap_t *h) {
+    void *mine = magazine_alloc(h, CLS);
+    unsigned before = bin_count(h, CLS);
+    release(blocks[1]);
+    CHECK_EQ(bin_count(h, CLS), before + 1);
+    CHECK_EQ(kept(h), 1);
+    CHECK_EQ(h->class_stats[CLS].freed_remote, 2);
+    CHECK(magazine_alloc(h, CLS) == blocks[1]);
+    CHECK_EQ(live_blocks(CLS), BLOCKS);
+    release(mine);
+    release(blocks[1]);
+}
+
+static void not_of_a_line(heap_t *h) {
+    release(magazine_alloc(h, TINY));
+    unsigned before = bin_count(h, TINY);
+    release(tiny[0]);
+    CHECK_EQ(bin_count(h, TINY), before);
+    CHECK_EQ(places_of(TINY).in_remote_tables, 1);
+}
+
+static void freed_twice(void) {
+    CHECK_EQ(hk_misuse_count(), 0);
+    release(blocks[1]);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+/* More than a magazine holds. */
+static void flushed(heap_t *h) {
+    for (unsigned i = 2; i < BLOCKS - 1; i++)
+        release(blocks[i]);
+    places_t p = places_of(CLS);
+    CHECK(p.in_magazines < BLOCKS / 2 && p.in_remote_tables + p.in_remote_bits > BLOCKS / 2);
+    CHECK_EQ(live_blocks(CLS), 1);
+    CHECK_EQ(kept(h), BLOCKS - 1); /* one of them twice */
+}
+
+static void *works(void *unused) {
+    (void)unused;
+    heap_t *h = heap_current();
+    CHECK(h != NULL && h != owner);
+    not_yet();
+    handed_out_again(h);
+    not_of_a_line(h);
+    freed_twice();
+    flushed(h);
+    all_is_well();
+    return NULL;
+}
+
+int main(void) {
+    CHECK(setenv("HAKMEM_ON_ERROR", "report", 1) == 0);
+    owner = start_heap();
+    for (unsigned i = 0; i < BLOCKS; i++)
+        blocks[i] = magazine_alloc(owner, CLS);
+    for (unsigned i = 0; i < 2; i++)
+        tiny[i] = magazine_alloc(owner, TINY);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, works, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    places_t p = places_of(CLS);
+    CHECK_EQ(p.in_remote_tables, 0);
+    CHECK_EQ(live_blocks(CLS), 1);
+    heap_lock(owner);
+    heap_drain_locked(owner);
+    heap_unlock(owner);
+    CHECK_EQ(places_of(CLS).in_remote_bits, 0);
+    /* The owner's own double free of what came home. */
+    release(blocks[5]);
+    CHECK_EQ(hk_misuse_count(), 2);
+    release(blocks[BLOCKS - 1]);
+    CHECK_EQ(live_blocks(CLS), 0);
+    all_is_well();
+    return CHECK_PASS;
+}
