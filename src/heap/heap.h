@@ -177,7 +177,7 @@ void heap_hand_over_locked(heap_t *h);
 /* --- Remote frees: remote.c ------------------------------------------------------------------------------------------ */
 
 /* Posts what entry `at` of the remote table holds and gives it to the word `key`. */
-void heap_remote_claim(heap_t *h, unsigned at, uint64_t key);
+void heap_remote_claim(heap_t *h, unsigned at, uint64_t key, bool locked);
 
 /* Posts at once, for threads without a heap. False: it was posted already. */
 bool heap_remote_post_one(slab_t *slab, unsigned index);
@@ -241,14 +241,14 @@ void heap_maintain_before_fork(void);
 void heap_maintain_after_fork(bool in_child);
 
 /* Notes that block `index` of a slab of another heap, of class `cls`, that begins at slot `first` goes back to it. False: it was
- * noted already (double free). The thread's own heap only. */
-HK_INLINE bool heap_remote_note(heap_t *h, slot_t first, unsigned cls, unsigned index) {
+ * noted already (double free). The thread's own heap only; `locked`: its lock is held. */
+HK_INLINE bool heap_remote_note(heap_t *h, slot_t first, unsigned cls, unsigned index, bool locked) {
     uint64_t key = (uint64_t)first << 6 | index / 64, bit = UINT64_C(1) << (index % 64);
     unsigned at = (unsigned)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
     _Static_assert(HEAP_REMOTE_ENTRIES == 256, "the hash above keeps 8 bits");
     remote_entry_t *entry = &h->remote_table[at];
     if (entry->key != key)
-        heap_remote_claim(h, at, key);
+        heap_remote_claim(h, at, key, locked);
     if (hk_unlikely((entry->bits & bit) != 0))
         return false;
     entry->bits |= bit;
@@ -263,7 +263,7 @@ HK_INLINE void heap_remote_post_much(heap_t *h) {
 
 /* The same for a block that this thread frees. */
 HK_INLINE bool heap_remote_add(heap_t *h, slot_t first, unsigned cls, unsigned index) {
-    if (hk_unlikely(!heap_remote_note(h, first, cls, index)))
+    if (hk_unlikely(!heap_remote_note(h, first, cls, index, false)))
         return false;
     hk_add(h->class_stats[cls].freed_remote, 1);
     heap_remote_post_much(h);

@@ -113,7 +113,7 @@ static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, ui
 /* A block of another heap's slab goes to its owner, in company when `h` is the thread's. */
 static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
     bool own = hk_front == &h->front && !hardened_is_on();
-    if (!(own ? heap_remote_note(h, slab_slot(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
+    if (!(own ? heap_remote_note(h, slab_slot(slab), slab->cls, index, true) : heap_remote_post_one(slab, index)))
         note_doubled(report, slab, index / 64, UINT64_C(1) << (index % 64));
 }
 
@@ -192,6 +192,19 @@ static void give_runs(heap_t *h, void **blocks, unsigned count) {
     }
 }
 
+/* Double frees that were found under the lock, where no report may be made. */
+static unsigned take_doubled_locked(heap_t *h) {
+    unsigned doubled = h->doubled_count;
+    h->doubled_count = 0;
+    return doubled;
+}
+
+static void report_taken(const heap_t *h, unsigned doubled) {
+    if (hk_unlikely(doubled > 0))
+        hk_misuse("double free in", h, NULL, "heap %u, %u blocks, found when other threads' frees came in", h->front.id,
+                  doubled);
+}
+
 /* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
 static void flush(heap_t *h, unsigned cls, unsigned count) {
     bin_t *bin = &h->front.bins[cls];
@@ -207,12 +220,14 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     heap_count_freed_locked(h, cls, count);
     memmove(bin->slots, bin->slots + count, (have - count) * sizeof *bin->slots);
     set_count(bin, have - count);
+    unsigned doubled = take_doubled_locked(h);
     heap_unlock(h);
     heap_remote_post_much(h);
     /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
     h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
     if (hk_unlikely(report.count > 0))
         report_doubled(&report, cls);
+    report_taken(h, doubled);
     heap_memory_freed(h);
 }
 
@@ -257,8 +272,7 @@ static unsigned refill(heap_t *h, unsigned cls) {
     h->run_bytes = 0;
     heap_lock(h);
     unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, bin->slots + want, want);
-    unsigned doubled = h->doubled_count;
-    h->doubled_count = 0;
+    unsigned doubled = take_doubled_locked(h);
     stats->refilled += got;
     heap_count_taken_locked(h, cls, got);
     stats->refills++;
@@ -266,9 +280,7 @@ static unsigned refill(heap_t *h, unsigned cls) {
         memmove(bin->slots, bin->slots + want - got, got * sizeof *bin->slots);
     set_count(bin, got);
     heap_unlock(h);
-    if (hk_unlikely(doubled > 0))
-        hk_misuse("double free in", h, NULL, "heap %u, %u blocks, found when other threads' frees came in", h->front.id,
-                  doubled);
+    report_taken(h, doubled);
     return got;
 }
 

@@ -136,21 +136,33 @@ static bool make_zeroed(slot_t first, size_t count, bool zeroed) {
     return true;
 }
 
+/* Makes a live run of slots just taken. */
+static char *run_begin(large_cache_t *cache, slots_t got, size_t count, bool fresh) {
+    large_run_t *run = run_at(got.first);
+    run->slot_count = (uint32_t)count;
+    run->moved = false;
+    run->fresh = fresh;
+    atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
+    run_mark(got.first, count);
+    count_live(cache, (int64_t)(count << HK_SLOT_SHIFT));
+    return map_slot_address(got.first);
+}
+
 static void *alloc_new(large_cache_t *cache, size_t count, size_t align_slots, slots_use_t use, bool *zeroed) {
     large_cache_yield(cache, count, align_slots);
     slots_t got = slots_alloc(count, align_slots, use);
     if (got.first == 0)
         return NULL;
-    large_run_t *run = run_at(got.first);
-    run->slot_count = (uint32_t)count;
-    run->moved = false;
-    run->fresh = got.zeroed && use == SLOTS_SPARSE;
-    atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
-    run_mark(got.first, count);
-    count_live(cache, (int64_t)(count << HK_SLOT_SHIFT));
+    char *block = run_begin(cache, got, count, got.zeroed && use == SLOTS_SPARSE);
     if (zeroed != NULL)
         *zeroed = make_zeroed(got.first, count, got.zeroed);
-    return map_slot_address(got.first);
+    return block;
+}
+
+/* Where a run may move to: its pages come along, so nothing resident is used up for it. */
+static char *alloc_target(large_cache_t *cache, size_t count) {
+    slots_t got = slots_alloc_clean(count, HK_SLOTS_PER_SUPERSLAB);
+    return got.first != 0 ? run_begin(cache, got, count, true) : NULL;
 }
 
 void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed) {
@@ -241,6 +253,7 @@ static bool grow_in_place(large_cache_t *cache, slot_t first, size_t count) {
     bool zeroed;
     if (!slots_alloc_at(end, extra, &zeroed))
         return false;
+    run->fresh = run->fresh && zeroed;
     map_set(end, (unsigned)extra, HK_MAP_RUN_BODY);
     run->slot_count = (uint32_t)count;
     count_live(cache, (int64_t)(extra << HK_SLOT_SHIFT));
@@ -281,9 +294,9 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
     large_run_t *run = run_at(first);
     size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
     size_t roomy = hk_min(count + count / HEADROOM_SHARE, HK_LARGE_MAX >> HK_SLOT_SHIFT);
-    char *to = alloc_new(cache, roomy, HK_SLOTS_PER_SUPERSLAB, SLOTS_SPARSE, NULL);
+    char *to = alloc_target(cache, roomy);
     if (to == NULL)
-        to = alloc_new(cache, count, 1, SLOTS_SPARSE, NULL);
+        to = alloc_target(cache, count);
     if (to == NULL)
         return NULL;
     if (!move_run(first, old_size, to, large_size(to))) {
@@ -291,6 +304,7 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
         return NULL;
     }
     run_of(to)->moved = true;
+    run_of(to)->fresh = run->fresh;
     if (filled)
         (void)sys_advise_huge(to, large_size(to));
     count_live(cache, -(int64_t)old_size);
@@ -313,7 +327,8 @@ void *large_resize(large_cache_t *cache, void *block, size_t size) {
     }
     if (size > HK_LARGE_MAX)
         return NULL;
-    bool can_move = have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN, can_stay = !run_at(first)->moved;
+    bool can_stay = !run_at(first)->moved;
+    bool can_move = have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN && (!can_stay || slots_alike(first, have));
     /* A moved run has a mapping of its own: it can ask for huge pages, and move again as long as it stays one. */
     bool filled = can_move && is_filled(first, size);
     void *moved = filled || (can_move && !can_stay) ? grow_by_moving(cache, first, count, filled) : NULL;

@@ -148,7 +148,7 @@ size_t superslab_purge(size_t slot_count) {
 void pool_purge_for_growth(size_t slot_count) {
     size_t dirty = pool_count(&hk_pool.dirty);
     size_t kept = hk_max(DIRTY_KEEP_MIN, superslab_taken_bytes() / DIRTY_KEEP_SHARE >> HK_SLOT_SHIFT);
-    if (slot_count == 0 || dirty <= kept || hk_option(HK_OPT_PURGE_DELAY) < 0)
+    if (slot_count == 0 || dirty <= kept || hk_option(HK_OPT_PURGE_DELAY) < 0 || sys_purge_refused())
         return;
     /* All of a superslab goes back at once, so growth gathers until it is worth one. */
     size_t owed = atomic_fetch_add_explicit(&growth_owed, slot_count, memory_order_relaxed) + slot_count;

@@ -96,6 +96,7 @@ typedef struct place {
     size_t dirty; /* 0: there is no place */
     size_t room;
     size_t seen, seen_end; /* the free run that was looked at last */
+    bool any;              /* the first that is resident as a whole will do */
 } place_t;
 
 static void consider(place_t *best, size_t first, size_t room) {
@@ -108,7 +109,7 @@ static void consider(place_t *best, size_t first, size_t room) {
 }
 
 static bool is_snug(const place_t *place) {
-    return place->dirty == place->count && place->room - place->count <= place->count / SNUG_SHARE;
+    return place->dirty == place->count && (place->any || place->room - place->count <= place->count / SNUG_SHARE);
 }
 
 /* In the free run around the dirty slot `at`: at an end of it, so that the rest stays one, or where more is dirty. */
@@ -131,14 +132,14 @@ static void consider_around(place_t *best, size_t at) {
 }
 
 /* Looks at the free runs around dirty slots, those that wait longest for a purge first. */
-static place_t find_place_locked(size_t count, size_t align) {
-    place_t best = {.count = count, .align = align, .room = SIZE_MAX};
+static place_t find_place_locked(size_t count, size_t align, bool any) {
+    place_t best = {.count = count, .align = align, .room = SIZE_MAX, .any = any};
     uint32_t index = pool_dirty_head_locked();
     for (unsigned looks = 0; index != 0 && looks < LOOKS_MAX && !is_snug(&best);
          index = pool_record(index)->dirty_next) {
         const superslab_t *s = pool_record(index);
         for (uint32_t dirty = s->dirty_mask; dirty != 0 && !is_snug(&best); looks++) {
-            unsigned at = hk_ctz64(dirty), length = hk_ctz64(~((uint64_t)s->free_mask >> at));
+            unsigned at = hk_ctz64(dirty), length = hk_ctz64(~((uint64_t)dirty >> at));
             consider_around(&best, (size_t)index * SLOTS + at);
             dirty &= ~(uint32_t)hk_low_mask64(at + length);
         }
@@ -151,7 +152,10 @@ static void convert_run_locked(size_t first, size_t count, slots_use_t use) {
     bool huge = pool_run_earns_huge(count / SLOTS, use);
     for (size_t i = hk_align_up(first, SLOTS); i + SLOTS <= first + count; i += SLOTS) {
         superslab_t *s = pool_record(i / SLOTS);
-        if (!pool_knows(i / SLOTS) || s->dirty_mask != 0)
+        if (!pool_knows(i / SLOTS))
+            continue;
+        hk_count(superslabs_reused);
+        if (s->dirty_mask != 0)
             continue;
         pool_convert_locked(s, use);
         if (huge && !s->huge)
@@ -161,7 +165,7 @@ static void convert_run_locked(size_t first, size_t count, slots_use_t use) {
 
 static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use) {
     bool zeroed;
-    place_t place = find_place_locked(count, align);
+    place_t place = find_place_locked(count, align, false);
     /* Huge pages are worth more than a small part that is resident. */
     size_t least = pool_run_earns_huge(count / SLOTS, use) ? count / 2 : 1;
     if (place.dirty < least)
@@ -185,7 +189,7 @@ static slots_t alloc_anywhere_locked(size_t count, size_t align) {
         for (uint32_t left = pool_knows(index) ? pool_record(index)->free_mask : 0; left != 0;) {
             unsigned at = hk_ctz64(left), length = hk_ctz64(~((uint64_t)left >> at));
             size_t first = hk_align_up(index * SLOTS + at, align);
-            if (free_after(first, count, count) == count && alloc_at_locked((slot_t)first, count, &zeroed))
+            if (free_after(first, count, 0) == count && alloc_at_locked((slot_t)first, count, &zeroed))
                 return (slots_t){(slot_t)first, zeroed};
             left &= ~(uint32_t)hk_low_mask64(at + length);
         }
@@ -215,9 +219,37 @@ slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     return got;
 }
 
-bool slots_resident(size_t count, size_t align) {
+slots_t slots_alloc_clean(size_t count, size_t align) {
     hk_lock(&hk_superslab_lock);
-    bool found = find_place_locked(count, align).dirty == count;
+    slots_t got = alloc_across_locked(count, align, SLOTS_SPARSE);
+    hk_unlock(&hk_superslab_lock);
+    return got;
+}
+
+bool slots_alike(slot_t first, size_t count) {
+    bool alike = true;
+    hk_lock(&hk_superslab_lock);
+    for (size_t index = first / SLOTS; index <= (first + count - 1) / SLOTS; index++)
+        alike &= pool_record(index)->huge == pool_record(first / SLOTS)->huge;
+    hk_unlock(&hk_superslab_lock);
+    return alike;
+}
+
+/* Within one superslab. */
+static bool aligned_resident_locked(unsigned count, unsigned align) {
+    uint32_t index = pool_dirty_head_locked();
+    for (unsigned looks = 0; index != 0 && looks < LOOKS_MAX; looks++, index = pool_record(index)->dirty_next)
+        if (pool_runs(pool_record(index)->dirty_mask, count, align) != 0)
+            return true;
+    return false;
+}
+
+bool slots_resident(size_t count, size_t align) {
+    if (pool_count(&hk_pool.dirty) < count)
+        return false;
+    hk_lock(&hk_superslab_lock);
+    bool found = align >= count && align <= SLOTS ? aligned_resident_locked((unsigned)count, (unsigned)align)
+                                                  : find_place_locked(count, align, true).dirty == count;
     hk_unlock(&hk_superslab_lock);
     return found;
 }

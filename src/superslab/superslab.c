@@ -286,6 +286,7 @@ bool pool_open_at_locked(size_t index) {
     reset_record_locked(pool_record(index));
     advise_small_locked(pool_record(index));
     pool_change(&hk_pool.superslabs, 1);
+    hk_count(superslabs_new);
     return true;
 }
 

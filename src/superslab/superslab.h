@@ -58,6 +58,12 @@ typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
 /* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use);
 
+/* The same from superslabs of the region, for pages that are moved there: what is resident serves others. */
+slots_t slots_alloc_clean(size_t count, size_t align);
+
+/* Whether the superslabs of a run have the same kind of pages, so that it can be moved as one mapping. */
+bool slots_alike(slot_t first, size_t count);
+
 /* Whether there is a run of dirty slots that would serve. */
 bool slots_resident(size_t count, size_t align);
 
