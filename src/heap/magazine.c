@@ -122,7 +122,8 @@ static bool is_still(const slab_t *slab, unsigned cls) {
     return atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
 }
 
-static HK_NOINLINE void give_elsewhere(heap_t *h, slab_t *slab, unsigned cls, void *block, flush_report_t *report) {
+static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, void *block, flush_report_t *report) {
+    slab_t *slab = slab_of(block, cls);
     if (is_still(slab, cls))
         give_to_owner(h, slab, class_block_index(&hk_classes[cls], block), report);
     else if (report->count < DOUBLED_MAX)
@@ -151,12 +152,14 @@ HK_INLINE unsigned give_slab_locked(slab_t *slab, uintptr_t base, size_class_t c
     return i;
 }
 
-/* What is in a magazine lies in the window. As the lock is held, what the map says of the heap's own slabs stays true. */
-static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned count, flush_report_t *report) {
+/* What is in a magazine lies in the window. As the lock is held, what the map says of the heap's own slabs stays true. Blocks
+ * of other heaps' slabs are left over, as the first of `blocks`; returns how many. */
+static unsigned give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned count, flush_report_t *report) {
     const size_class_t c = hk_classes[cls];
     const uint32_t own = h->front.tag | cls;
     const size_t first_slot = ~((size_t)hk_class_info[cls].slab_slots - 1);
     hk_assert(count > 0);
+    unsigned left = 0;
     void *ahead = blocks[count - 1];
     for (unsigned i = 0; i < count;) {
         void *block = blocks[i];
@@ -165,13 +168,42 @@ static void give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned 
             ahead = blocks[i + PREFETCH_AHEAD];
         __builtin_prefetch(slab_at((slot_t)(map_slot(ahead) & first_slot)), 1);
         if (hk_unlikely(map_entry(map_slot(block)) != own)) {
-            give_elsewhere(h, slab, cls, block, report);
+            blocks[left++] = block;
             i++;
             continue;
         }
         i += give_slab_locked(slab, (uintptr_t)block & ~(uintptr_t)c.mask, c, blocks + i, count - i, report);
         if (slab->free_count >= slab->settle_at)
             heap_settle_locked(h, slab);
+    }
+    return left;
+}
+
+static void reverse(void **from, unsigned count) {
+    for (unsigned i = 0; i < count / 2; i++) {
+        void *other = from[count - 1 - i];
+        from[count - 1 - i] = from[i];
+        from[i] = other;
+    }
+}
+
+/* The magazine of `have` blocks loses its first `count`, of which the first `left` belong to other heaps. Those leave the
+ * magazine one by one before they go: their owners may hand them out at once, and who looks for a block in all magazines
+ * must not find it here then. */
+static void leave_locked(heap_t *h, unsigned cls, unsigned have, unsigned count, unsigned left,
+                         flush_report_t *report) {
+    bin_t *bin = &h->front.bins[cls];
+    unsigned rest = have - count;
+    memmove(bin->slots + left, bin->slots + count, rest * sizeof *bin->slots);
+    if (left > 0) {
+        reverse(bin->slots, left + rest);
+        reverse(bin->slots, rest);
+    }
+    set_count(bin, rest + left);
+    while (left-- > 0) {
+        void *block = bin->slots[rest + left];
+        set_count(bin, rest + left);
+        give_elsewhere(h, cls, block, report);
     }
 }
 
@@ -213,13 +245,11 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     if (cls >= HK_CLASS_COUNT)
         give_runs(h, bin->slots, count);
     heap_lock(h);
-    if (cls < HK_CLASS_COUNT)
-        give_blocks_locked(h, cls, bin->slots, count, &report);
+    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, bin->slots, count, &report) : 0;
     h->class_stats[cls].flushed += count;
     h->class_stats[cls].flushes++;
     heap_count_freed_locked(h, cls, count);
-    memmove(bin->slots, bin->slots + count, (have - count) * sizeof *bin->slots);
-    set_count(bin, have - count);
+    leave_locked(h, cls, have, count, left, &report);
     unsigned doubled = take_doubled_locked(h);
     heap_unlock(h);
     heap_remote_post_much(h);
@@ -308,8 +338,8 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     if (cls >= HK_CLASS_COUNT)
         give_runs(h, &block, 1);
     heap_lock(h);
-    if (cls < HK_CLASS_COUNT)
-        give_blocks_locked(h, cls, &block, 1, &report);
+    if (cls < HK_CLASS_COUNT && give_blocks_locked(h, cls, &block, 1, &report) > 0)
+        give_elsewhere(h, cls, block, &report);
     h->class_stats[cls].flushed++;
     heap_count_freed_locked(h, cls, 1);
     heap_unlock(h);

@@ -33,7 +33,10 @@ static void *make(void *argument) {
         size_t size = pick_size(&random);
         unsigned char *p = (unsigned char *)hak_malloc(size);
         CHECK(p != NULL);
-        CHECK(hak_malloc_usable_size(p) >= size && hak_owns(p) && hak_owns(p + size / 2));
+        size_t usable = hak_malloc_usable_size(p);
+        CHECK_SAY(usable >= size, "%zu of %zu bytes", usable, size);
+        CHECK_SAY(hak_owns(p), "%zu bytes", size);
+        CHECK_SAY(hak_owns(p + size / 2), "%zu bytes at %p", size, (void *)p);
         p[0] = p[size - 1] = 1;
         size_t box = test_random_below(&random, BOXES);
         atomic_store_explicit(&stale[box], (uintptr_t)p, memory_order_relaxed);

@@ -196,8 +196,8 @@ fn large() -> Vec<Row> {
         load("calloc 1 MiB, dirty", "large_calloc", "dirty 1024 1200"),
         load("calloc 64 MiB, fresh", "large_calloc", "fresh 65536 120 250").takes(0.3),
         load("malloc_large 5-25 MiB", "malloc_large", "20 250 42").takes(0.2),
-        load("large_mix 16 KiB-8 MiB", "large_mix", "100 5000 16 8192 42").takes(0.4),
-        load("large_mix 1-32 MiB", "large_mix", "20 500 1024 32768 42").takes(0.4),
+        load("large_mix 16 KiB-8 MiB", "large_mix", "100 3000 16 8192 42").takes(0.3),
+        load("large_mix 1-32 MiB", "large_mix", "20 300 1024 32768 42").takes(0.3),
     ]
 }
 
