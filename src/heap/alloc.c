@@ -326,18 +326,11 @@ static void free_outside_window(void *block, const void *caller) {
 /* A block of another heap's slab serves this thread next, if it allocates of the class too. Smaller ones would let two
  * threads write to one line. */
 static inline bool keep(heap_front_t *front, void *block, unsigned cls) {
-    bin_t *bin = &front->bins[cls];
-    uint64_t state = atomic_load_explicit(&bin->state, memory_order_relaxed);
+    uint64_t state = atomic_load_explicit(&front->bins[cls].state, memory_order_relaxed);
     if (cls < KEEP_CLASS_MIN || BIN_POPS(state) == 0)
         return false;
     heap_t *h = (heap_t *)front;
-    if (hk_unlikely(BIN_ROOM(state) == 0)) {
-        magazine_free(h, cls, block);
-    } else {
-        bin->slots[BIN_COUNT(state)] = block;
-        atomic_signal_fence(memory_order_release); /* as in front_push */
-        atomic_store_explicit(&bin->state, state - BIN_PUSH, memory_order_relaxed);
-    }
+    magazine_free(h, cls, block);
     hk_add(h->class_stats[cls].freed_remote, 1);
     hk_add(h->class_stats[cls].kept, 1);
     return true;

@@ -74,7 +74,7 @@ typedef struct heap_class_stats {
     uint64_t refilled;     /* blocks put into the magazine from slabs */
     uint64_t flushed;      /* blocks taken out of the magazine to slabs */
     uint64_t freed_remote; /* blocks of other heaps freed by this thread */
-    uint64_t kept;         /* ... of which so many went into this thread's magazine */
+    uint64_t kept;         /* ... that went into its magazine; both written by the heap's thread, read by statistics */
     uint32_t refills;
     uint32_t flushes;
     uint16_t slab_count;
@@ -176,7 +176,7 @@ void heap_hand_over_locked(heap_t *h);
 
 /* --- Remote frees: remote.c ------------------------------------------------------------------------------------------ */
 
-/* Posts what entry `at` of the remote table holds and gives it to the word `key`. */
+/* Posts what entry `at` of the remote table holds and gives it to the word `key`; `locked`: the heap's lock is held. */
 void heap_remote_claim(heap_t *h, unsigned at, uint64_t key, bool locked);
 
 /* Posts at once, for threads without a heap. False: it was posted already. */

@@ -28,14 +28,13 @@ typedef struct sums {
 
 static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
-    uint64_t kept = hk_read(stats->kept); /* before the pushes that it is part of */
-    atomic_signal_fence(memory_order_acquire);
     uint64_t state = atomic_load_explicit(&h->front.bins[cls].state, memory_order_relaxed);
     uint64_t pops = stats->pops + BIN_POPS(state), count = BIN_COUNT(state);
     /* What went in by refills and frees came out by pops and flushes, or is there still. */
     uint64_t pushes = count + pops + stats->flushed - stats->refilled;
     out->alloc_count += pops;
-    out->free_local += pushes - kept;
+    /* The thread counts a block that it keeps after its push, but the two may be seen in another order. */
+    out->free_local += pushes - hk_min(hk_read(stats->kept), pushes);
     out->free_remote += hk_read(stats->freed_remote);
     out->refill_count += stats->refills;
     out->flush_count += stats->flushes;

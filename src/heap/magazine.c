@@ -189,7 +189,8 @@ static void reverse(void **from, unsigned count) {
 
 /* The magazine of `have` blocks loses its first `count`, of which the first `left` belong to other heaps. Those leave the
  * magazine one by one before they go: their owners may hand them out at once, and who looks for a block in all magazines
- * must not find it here then. */
+ * must not find it here then. The count needs no order of its own: whoever gets the block has it through the release in
+ * slab_post, the acquire in slab_drain, and sees what came before. */
 static void leave_locked(heap_t *h, unsigned cls, unsigned have, unsigned count, unsigned left,
                          flush_report_t *report) {
     bin_t *bin = &h->front.bins[cls];
@@ -248,7 +249,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, bin->slots, count, &report) : 0;
     h->class_stats[cls].flushed += count;
     h->class_stats[cls].flushes++;
-    heap_count_freed_locked(h, cls, count);
+    heap_count_freed_locked(h, cls, count - left); /* of the others their owners count */
     leave_locked(h, cls, have, count, left, &report);
     unsigned doubled = take_doubled_locked(h);
     heap_unlock(h);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * pool.h: what the files of this room share: the superslabs' records and the rules by which slots come and go. Everything
- * here is called under hk_superslab_lock; superslab.h is for the other rooms.
+ * here that says `_locked` is called under hk_superslab_lock; superslab.h is for the other rooms.
  */
 #ifndef HK_SUPERSLAB_POOL_H
 #define HK_SUPERSLAB_POOL_H
@@ -53,7 +53,8 @@ uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length);
 /* Takes the free slots of `mask`; true when all of them read as zeros. */
 bool pool_take_locked(superslab_t *s, uint32_t mask);
 
-/* Gives slots back. An empty superslab without a dirty slot may leave for the region, and does when `mask` is all of it. */
+/* Gives slots back; the second also returns an empty superslab to the region: one that is given as a whole and clean, and
+ * clean ones beyond a few. */
 void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty);
 void pool_free_locked(size_t index, uint32_t mask, bool dirty);
 
