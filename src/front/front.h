@@ -2,8 +2,9 @@
  *
  * front.h: malloc and free on one screen each.
  *
- * Everything the fast path reads: hk_front (thread-local), the heap's first line, the magazine of one class, the slot
- * table's entry and the class's 16-byte record. No call, no loop, no frame; every other case is one tail call away.
+ * Everything the fast path reads: hk_front (thread-local), the heap's first line, the magazine of one class, and for free the
+ * slot table's entry; and a word of live bits, which it changes. The block itself is touched by neither. No call, no loop, no
+ * frame; every other case is one tail call away.
  */
 #ifndef HK_FRONT_H
 #define HK_FRONT_H
@@ -12,18 +13,9 @@
 #include "heap/alloc.h"
 #include "heap/heap.h"
 
-/* Magazine and class record of the class whose number times 16 is `offset`. */
-_Static_assert(sizeof(bin_t) == 16 && sizeof(size_class_t) == 16, "one offset serves both");
-HK_INLINE bin_t *front_bin(heap_front_t *front, size_t offset) { return (bin_t *)((char *)front->bins + offset); }
-HK_INLINE const size_class_t *front_class_record(size_t offset) {
-    return (const size_class_t *)((const char *)hk_classes + offset);
-}
-
 /* Takes the top block of a magazine, or leaves for the slow path: the magazine is empty or the countdown ran out. */
-HK_INLINE void *front_pop(heap_front_t *front, bin_t *bin, size_t size, bool mid, void *(*slow)(size_t)) {
-    HK_OPAQUE(bin);
-    uint64_t state = atomic_load_explicit(&bin->state, memory_order_relaxed);
-    size_t count = BIN_COUNT(state);
+HK_INLINE void *front_pop(heap_front_t *front, size_t cls, size_t size, bool mid, void *(*slow)(size_t)) {
+    size_t count = BIN_COUNT(hk_read_in_place(front->state[cls]));
     if (hk_unlikely(count == 0))
         return slow(size);
     int64_t cost = mid ? HEAP_TICK_MID_BYTES : (int64_t)size;
@@ -31,9 +23,12 @@ HK_INLINE void *front_pop(heap_front_t *front, bin_t *bin, size_t size, bool mid
         HK_OPAQUE(cost);
     if (hk_unlikely((front->countdown -= cost) < 0))
         return slow(size);
-    void **block = bin->slots[count - 1];
-    atomic_store_explicit(&bin->state, state + BIN_POP, memory_order_relaxed);
-    block[1] = NULL; /* the key of a free block */
+    HK_OPAQUE(cls);
+    granule_t granule = front->slots[cls][count - 1];
+    HK_OPAQUE(cls);
+    hk_add_in_place(front->state[cls], BIN_POP);
+    map_set_live(granule);
+    void *block = map_granule_address(granule);
     if (mid)
         HK_KEEP_APART("mid", block);
     return block;
@@ -44,48 +39,43 @@ HK_INLINE void *front_malloc_or(size_t size, void *(*slow)(size_t)) {
     heap_front_t *front = hk_front;
     size_t size_minus_1 = size - 1; /* 0 becomes the largest size: the slow path knows it */
     if (hk_likely(size_minus_1 < HK_TINY_MAX))
-        return front_pop(front, front_bin(front, size_minus_1 & ~(size_t)15), size, false, slow);
+        return front_pop(front, size_minus_1 >> 4, size, false, slow);
     if (hk_likely(size_minus_1 < HK_BIN_MAX))
-        return front_pop(front, front_bin(front, (size_t)class_of_mid(size_minus_1) << 4), size, true, slow);
+        return front_pop(front, class_of_mid(size_minus_1), size, true, slow);
     return slow(size);
 }
 
 HK_INLINE void *front_malloc(size_t size) { return front_malloc_or(size, heap_malloc_slow); }
 
 /* Class of a block that the thread's heap owns; above HK_MAP_CLASS_MAX for anything else. */
-HK_INLINE uint32_t front_class(const heap_front_t *front, const void *block) {
-    size_t slot = map_slot(block);
+HK_INLINE uint32_t front_class(const heap_front_t *front, granule_t granule) {
+    size_t slot = map_granule_slot(granule);
     return hk_likely(slot < map_count()) ? map_entry(slot) ^ front->tag : UINT32_MAX;
 }
 
-/* The checks and the push of an own block. */
-HK_INLINE void front_push(heap_front_t *front, void *block, uint32_t cls) {
-    size_t offset = (size_t)cls << 4;
-    HK_OPAQUE(offset);
-    uint64_t key = block_key(front, block);
-    if (hk_unlikely(!class_is_block(front_class_record(offset), block) || ((uint64_t *)block)[1] == key)) {
-        heap_free_suspect(block, (uint32_t)(offset >> 4));
+/* The check and the push of an own block. */
+HK_INLINE void front_push(heap_front_t *front, void *block, granule_t granule, uint32_t cls) {
+    if (hk_unlikely(!map_clear_live(granule))) {
+        heap_free_suspect(block, cls);
         return;
     }
-    ((uint64_t *)block)[1] = key;
-    bin_t *bin = front_bin(front, offset);
-    HK_OPAQUE(bin);
-    uint64_t state = atomic_load_explicit(&bin->state, memory_order_relaxed);
+    uint64_t state = hk_read_in_place(front->state[cls]);
     if (hk_unlikely(BIN_ROOM(state) == 0)) {
-        heap_free_full(block, (uint32_t)(offset >> 4));
+        heap_free_full(block, cls);
         return;
     }
-    bin->slots[BIN_COUNT(state)] = block;
+    front->slots[cls][BIN_COUNT(state)] = granule;
     /* For the child of a fork: the block is in place before it counts. */
     atomic_signal_fence(memory_order_release);
-    atomic_store_explicit(&bin->state, state - BIN_PUSH, memory_order_relaxed);
+    hk_add_in_place(front->state[cls], BIN_PUSH);
 }
 
 HK_INLINE void front_free(void *block) {
     heap_front_t *front = hk_front;
-    uint32_t cls = front_class(front, block);
+    granule_t granule = map_granule(block);
+    uint32_t cls = front_class(front, granule);
     if (hk_likely(cls <= HK_MAP_CLASS_MAX))
-        front_push(front, block, cls);
+        front_push(front, block, granule, cls);
     else
         heap_free_other(block);
 }
@@ -93,9 +83,10 @@ HK_INLINE void front_free(void *block) {
 /* `verb` names the function in reports. Only a tiny block of just that class takes the fast path. */
 HK_INLINE void front_free_sized(void *block, size_t size, const char *verb) {
     heap_front_t *front = hk_front;
-    uint32_t cls = front_class(front, block);
+    granule_t granule = map_granule(block);
+    uint32_t cls = front_class(front, granule);
     if (hk_likely(cls < HK_TINY_CLASSES && (size - 1) >> 4 == cls))
-        front_push(front, block, cls);
+        front_push(front, block, granule, cls);
     else
         heap_free_sized(block, HK_ALIGNMENT, size, verb, __builtin_return_address(0));
 }

@@ -36,10 +36,7 @@ static void *pool_alloc(unsigned cls) {
     if (!heap_system_ready())
         return NULL;
     block_past_t past;
-    void **block = heap_take_one(heap_pool(), cls, &past);
-    if (block != NULL)
-        block[1] = NULL;
-    return block;
+    return heap_take_one(heap_pool(), cls, &past);
 }
 
 /* Out of memory: gives back what can be given and waits for what a purge holds; true when it is worth to try again. The
@@ -61,7 +58,7 @@ static void *borrow(heap_t *h, unsigned cls) {
     stats->borrowed++;
     uint32_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
     for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++)
-        if (BIN_COUNT(atomic_load_explicit(&h->front.bins[c].state, memory_order_relaxed)) > 0)
+        if (BIN_COUNT(hk_read(h->front.state[c])) > 0)
             return magazine_alloc(h, c);
     return NULL;
 }
@@ -81,6 +78,7 @@ static void *large_class_alloc(heap_t *h, size_t size) {
     if (block == NULL)
         return NULL;
     large_tag(block, h->front.id, cls);
+    map_set_live_shared(map_granule(block));
     heap_lock(h);
     h->class_stats[cls].refilled++;
     h->class_stats[cls].pops++;
@@ -93,6 +91,7 @@ static void untag(heap_t *h, void *block, uint32_t entry) {
     if (entry == HK_MAP_RUN_HEAD)
         return;
     large_tag(block, HK_OWNER_NONE, 0);
+    (void)map_clear_live_shared(map_granule(block));
     heap_t *counts = h != NULL ? h : heap_pool();
     heap_lock(counts);
     hk_add(counts->class_stats[entry & HK_MAP_CLASS_MAX].freed_remote, 1);
@@ -164,13 +163,10 @@ void *heap_aligned(size_t align, size_t size) {
 /* A block straight from a slab, which knows whether it reads as zeros; only when the magazine has none at hand. */
 static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     *zeroed = false;
-    uint64_t state = atomic_load_explicit(&h->front.bins[cls].state, memory_order_relaxed);
-    if (BIN_COUNT(state) > 0)
+    if (BIN_COUNT(hk_read(h->front.state[cls])) > 0)
         return magazine_alloc(h, cls);
     block_past_t past = BLOCK_USED;
-    void **block = heap_take_one(h, cls, &past);
-    if (block != NULL)
-        block[1] = NULL;
+    void *block = heap_take_one(h, cls, &past);
     *zeroed = past == BLOCK_ZEROED;
     return block;
 }
@@ -179,6 +175,8 @@ void *heap_calloc_slow(size_t size) {
     heap_t *h = heap_current();
     if (hk_unlikely(hardened_is_on()))
         return hardened_alloc(h, HK_ALIGNMENT, size, true);
+    if (h != NULL && h->front.countdown < 0)
+        heap_tick(h);
     bool zeroed = false;
     void *block;
     if (size > HK_MID_MAX) {
@@ -212,15 +210,14 @@ static void *block_start(const void *address, unsigned cls) {
     return slab_base(slab) + (size_t)index * hk_class_info[cls].block_size;
 }
 
-/* True when `block` starts a block of the class and is not known to be free; reports otherwise. */
+/* True when `block`, in a slab or run of the class, starts a block and is not free; reports otherwise. */
 static bool slab_block_is_good(const char *verb, void *block, unsigned cls, const void *caller) {
     size_t size = hk_class_info[cls].block_size;
     if (!class_is_block(&hk_classes[cls], block)) {
         misuse_interior(verb, block, block_start(block, cls), size, caller);
         return false;
     }
-    uint64_t key = heap_pool()->front.secret ^ (uintptr_t)block;
-    if (((uint64_t *)block)[1] == key && misuse_is_watched() && heap_block_is_free(block, cls)) {
+    if (!map_is_live(map_granule(block)) && misuse_is_watched() && heap_block_is_free(block, cls)) {
         misuse_double_free(verb, block, size, caller);
         return false;
     }
@@ -236,11 +233,11 @@ void heap_free_suspect(void *block, uint32_t cls) {
 static void free_remote(void *block, unsigned cls, const void *caller) {
     if (!slab_block_is_good("free", block, cls, caller))
         return;
+    (void)map_clear_live_shared(map_granule(block));
     if (hk_unlikely(hardened_is_on())) {
         hardened_free(heap_current(), block, cls, caller);
         return;
     }
-    ((uint64_t *)block)[1] = heap_pool()->front.secret ^ (uintptr_t)block;
     slab_t *slab = slab_of(block, cls);
     unsigned index = class_block_index(&hk_classes[cls], block);
     heap_t *h = heap_current();
@@ -326,8 +323,7 @@ static void free_outside_window(void *block, const void *caller) {
 /* A block of another heap's slab serves this thread next, if it allocates of the class too. Smaller ones would let two
  * threads write to one line. */
 static inline bool keep(heap_front_t *front, void *block, unsigned cls) {
-    uint64_t state = atomic_load_explicit(&front->bins[cls].state, memory_order_relaxed);
-    if (cls < KEEP_CLASS_MIN || BIN_POPS(state) == 0)
+    if (cls < KEEP_CLASS_MIN || BIN_POPS(hk_read(front->state[cls])) == 0)
         return false;
     heap_t *h = (heap_t *)front;
     magazine_free(h, cls, block);
@@ -348,10 +344,8 @@ static inline bool free_remote_plain(heap_front_t *front, void *block) {
     /* Both halves of one product: is it the start of a block, and of which? */
     const size_class_t *c = &hk_classes[cls];
     unsigned __int128 product = (unsigned __int128)((uint32_t)(uintptr_t)block & c->mask) * c->inverse;
-    uint64_t key = block_key(front, block);
-    if ((uint64_t)product >= c->limit || ((uint64_t *)block)[1] == key)
+    if ((uint64_t)product >= c->limit || !map_clear_live_shared(map_granule(block)))
         return false;
-    ((uint64_t *)block)[1] = key;
     if (keep(front, block, cls))
         return true;
     slot_t first = (slot_t)slot & ~(c->mask >> HK_SLOT_SHIFT);
@@ -461,7 +455,7 @@ static HK_COLD void *realloc_foreign(void *block, size_t size, const void *calle
 static void free_any(void *block) {
     uint32_t cls = map_lookup(block) ^ hk_front->tag;
     if (cls < HK_CLASS_COUNT && !hardened_is_on()) {
-        ((uint64_t *)block)[1] = block_key(hk_front, block);
+        (void)map_clear_live(map_granule(block));
         magazine_free(heap_current(), cls, block);
     } else {
         heap_free_other(block);

@@ -31,7 +31,7 @@ HK_NOINLINE void heap_free_full(void *block, uint32_t cls);
 /* free of what is not the thread's own: another heap's block, a large block, a foreign pointer, NULL. */
 HK_NOINLINE void heap_free_other(void *block);
 
-/* free of an own slab's address that starts no block, or of a block that carries the key of a free one. */
+/* free of an address in an own slab whose live bit is clear. */
 HK_NOINLINE void heap_free_suspect(void *block, uint32_t cls);
 
 void *heap_realloc(void *block, size_t size, const void *caller);

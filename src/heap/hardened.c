@@ -5,6 +5,7 @@
 #include "heap/alloc.h"
 #include "heap/misuse.h"
 #include "map/meta.h"
+#include "sys/sys.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,16 +27,18 @@ struct hardened_queue {
 };
 
 int hk_hardened_level;
+static uint64_t secret; /* constant after hardened_init */
 
-void hardened_init(int level) { hk_hardened_level = level; }
-
-static uint64_t secret(void) { return heap_pool()->front.secret; }
+void hardened_init(int level) {
+    sys_random(&secret, sizeof secret);
+    hk_hardened_level = level;
+}
 
 static uint64_t *size_word(const void *block, size_t block_size) {
     return (uint64_t *)((uintptr_t)block + block_size - sizeof(uint64_t));
 }
 
-static uint64_t mix(const void *block) { return secret() ^ (uintptr_t)block; }
+static uint64_t mix(const void *block) { return secret ^ (uintptr_t)block; }
 
 /* Size asked for, or SIZE_MAX when the word was overwritten. */
 static size_t asked_size(const void *block, size_t block_size) {
@@ -76,8 +79,8 @@ static bool seal_is_whole(const void *block, size_t block_size, const void *call
     return true;
 }
 
-/* The first words of a free block: of what slab and class it was freed, and the key of the default level. A head that an
- * earlier slab in the same place left behind is not taken for one. */
+/* The first words of a free block: of what slab and class it was freed, and a secret. A head that an earlier slab in the same
+ * place left behind is not taken for one. */
 typedef struct free_head {
     uint64_t words[2];
 } free_head_t;
@@ -190,7 +193,6 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     size_t block_size = hk_class_info[cls].block_size;
     if (is_poisoned(block, cls))
         report_if_written(block, cls, __builtin_return_address(0));
-    ((uint64_t *)block)[1] = 0;
     seal(block, block_size, size);
     return zero ? memset(block, 0, size) : block;
 }
@@ -212,6 +214,7 @@ void *hardened_realloc(void *block, size_t old_size, size_t size, const void *ca
     if (copy == NULL)
         return NULL;
     memcpy(copy, block, hk_min(old_size, size));
+    (void)map_clear_live_shared(map_granule(block));
     hardened_free(h, block, map_lookup(block) & HK_MAP_CLASS_MAX, caller);
     return copy;
 }

@@ -9,7 +9,6 @@
  *   3  besides, the bytes behind what was asked for carry a pattern and the size: an overflow is found at free.
  *
  * Layout of a block at level 3:  | what was asked for | pattern ... | size ^ secret ^ address |   (at least 8 bytes each)
- * The second word of a free block holds the key of the default level, as always.
  */
 #ifndef HK_HARDENED_H
 #define HK_HARDENED_H

@@ -10,7 +10,7 @@
  *                 LIVE --fork, in the child--> ORPHAN --first refill that adopts--> UNUSED
  *
  * Who may touch what:
- *   front.*                   the heap's thread; anybody may read `bins[].state` relaxed (statistics)
+ *   front.*                   the heap's thread; anybody may read `state[]` relaxed (statistics)
  *   remote_table              the heap's thread
  *   lists, class_stats, ...   who holds `lock`
  *   remote_head               any thread pushes; who holds `lock` takes
@@ -47,26 +47,22 @@ enum { HEAP_WORTH_BYTES = 1 << 20 }; /* less than this is not worth a helper thr
 
 enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN };
 
-/* A magazine. `state` packs what the fast path changes into one word: count (bits 0..15), room = capacity - count (16..31)
- * and the number of pops (32..63), so that one addition does it all and counting allocations is free. */
-typedef struct bin {
-    void **slots;
-    _Atomic uint64_t state;
-} bin_t;
-
+/* State of a magazine: count (bits 0..15), the number of pops since the last tick (16..47) and capacity (48..63), so that one
+ * addition of a small constant does all that the fast path changes and counting allocations is free. Ticks come before the
+ * pops overflow. */
 #define BIN_COUNT(state)    ((size_t)(uint16_t)(state))
-#define BIN_ROOM(state)     ((unsigned)((state) >> 16) & 0xffff)
-#define BIN_CAPACITY(state) ((unsigned)BIN_COUNT(state) + BIN_ROOM(state))
-#define BIN_POPS(state)     ((uint64_t)(state) >> 32)
-#define BIN_POP             UINT64_C(0x10000ffff) /* add: pops + 1, room + 1, count - 1 */
-#define BIN_PUSH            UINT64_C(0xffff)      /* subtract: room - 1, count + 1 */
+#define BIN_POPS(state)     ((uint32_t)((state) >> 16))
+#define BIN_CAPACITY(state) ((unsigned)((state) >> 48))
+#define BIN_ROOM(state)     (BIN_CAPACITY(state) - (unsigned)BIN_COUNT(state))
+#define BIN_POP             0xffff /* add: pops + 1, count - 1 */
+#define BIN_PUSH            1      /* add: count + 1 */
 
 typedef struct heap_front {
     uint32_t tag; /* id << 8 */
     uint32_t id;
-    int64_t countdown; /* bytes until the next tick */
-    uint64_t secret;   /* ^ address = key in the second word of a free block; the same in all heaps */
-    bin_t bins[HK_BIN_COUNT];
+    int64_t countdown;              /* bytes until the next tick */
+    uint64_t state[HK_BIN_COUNT];   /* of magazines; read and written relaxed */
+    granule_t *slots[HK_BIN_COUNT]; /* their blocks */
 } heap_front_t;
 
 typedef struct heap_class_stats {
@@ -125,8 +121,6 @@ typedef struct heap {
 } heap_t;
 
 _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
-_Static_assert(sizeof(bin_t) == 16 && HK_TINY_CLASSES * 16 == HK_TINY_MAX,
-               "the fast path takes a size rounded down to 16 for the offset of a tiny class's magazine");
 
 /* The front of a thread without a heap: every malloc and free on it takes the slow path. */
 extern const heap_front_t hk_no_heap;
@@ -153,9 +147,9 @@ bool heap_is_crowded(void);
 /* --- Slabs behind the magazines: lists.c (caller holds h->lock) ------------------------------------------------------ */
 
 /* Fills end[-1], end[-2], ... with up to `want` blocks; fewer when that saves opening a slab; 0 when memory is out. */
-unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want);
+unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want);
 
-/* One block past the magazine; counted as one that went through it. Takes the lock. */
+/* One block for the program, past the magazine; counted as one that went through it. Takes the lock. */
 void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past);
 
 /* The heap's thread frees a block of a slab that no thread owns: it takes the slab, so that this free and those that
@@ -297,7 +291,5 @@ HK_INLINE void heap_count_taken_locked(heap_t *h, unsigned cls, uint32_t blocks)
 HK_INLINE size_t heap_freed_bytes(const heap_t *h) {
     return atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
 }
-
-HK_INLINE uint64_t block_key(const heap_front_t *front, const void *block) { return front->secret ^ (uintptr_t)block; }
 
 #endif

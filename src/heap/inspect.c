@@ -28,7 +28,7 @@ typedef struct sums {
 
 static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
-    uint64_t state = atomic_load_explicit(&h->front.bins[cls].state, memory_order_relaxed);
+    uint64_t state = hk_read(h->front.state[cls]);
     uint64_t pops = stats->pops + BIN_POPS(state), count = BIN_COUNT(state);
     /* What went in by refills and frees came out by pops and flushes, or is there still. */
     uint64_t pushes = count + pops + stats->flushed - stats->refilled;
@@ -188,12 +188,12 @@ size_t hk_check_all(void) {
 /* --- Is a block free? ------------------------------------------------------------------------------------------------ */
 
 static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsigned cls) {
-    const bin_t *bin = &h->front.bins[cls];
-    size_t count = BIN_COUNT(atomic_load_explicit(&bin->state, memory_order_relaxed));
+    size_t count = BIN_COUNT(hk_read(h->front.state[cls]));
+    granule_t wanted = map_granule(block);
     /* Arrays of magazines are never unmapped: a stale one is read in vain, not in error. */
-    void **slots = __atomic_load_n(&bin->slots, __ATOMIC_RELAXED);
+    granule_t *slots = hk_read(h->front.slots[cls]);
     for (size_t i = 0; i < count && slots != NULL; i++)
-        if (__atomic_load_n(&slots[i], __ATOMIC_RELAXED) == block)
+        if (hk_read(slots[i]) == wanted)
             return true;
     return false;
 }
@@ -225,8 +225,11 @@ static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls) {
     return false;
 }
 
-/* Hardened heaps keep freed blocks in queues besides, and let no live block carry the key. */
-bool heap_block_is_free(const void *block, unsigned cls) { return hardened_is_on() || is_block_free(block, cls); }
+/* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is proof. */
+bool heap_block_is_free(const void *block, unsigned cls) {
+    /* Twice: a magazine that changes while it is looked through may show what lay there before. */
+    return hardened_is_on() || (is_block_free(block, cls) && is_block_free(block, cls));
+}
 
 /* --- What an address is --------------------------------------------------------------------------------------------------- */
 

@@ -44,8 +44,6 @@ static _Atomic uint32_t thread_heap_count; /* heaps that are not UNUSED */
 static _Atomic uint32_t crowd = CROWD_MIN; /* written by who looks at the processors */
 static _Atomic uint64_t cpus_look_at_ms;
 
-static uint64_t secret;
-
 uint32_t heap_crowd_of(uint64_t cpus) {
     return cpus >= CROWD_MAX / CROWD_A_CPU ? CROWD_MAX : (uint32_t)hk_max(CROWD_MIN, (size_t)cpus * CROWD_A_CPU);
 }
@@ -72,7 +70,6 @@ static void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
     h->front.tag = hardened_is_on() ? HK_MAP_NO_TAG : map_tag(id); /* hardened: no free takes the fast path */
     h->front.id = id;
     h->front.countdown = HEAP_TICK_BYTES;
-    h->front.secret = secret;
     h->lock = (hk_lock_t)HK_LOCK_INIT(rank);
     large_cache_init(&h->large);
 }
@@ -83,7 +80,6 @@ static bool init_locked(void) {
         return false;
     map_init();
     classes_init();
-    sys_random(&secret, sizeof secret);
     if (hk_option(HK_OPT_SAFE) >= 2)
         hardened_init((int)hk_option(HK_OPT_SAFE));
     heap_prepare(heap_pool(), HK_OWNER_POOL, HK_RANK_POOL_HEAP);

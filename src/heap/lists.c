@@ -236,7 +236,7 @@ static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
     return slab;
 }
 
-unsigned heap_take_locked(heap_t *h, unsigned cls, void **end, unsigned want) {
+unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want) {
     unsigned got = 0;
     while (got < want) {
         slab_t *slab = got == 0 ? slab_with_room_locked(h, cls) : pick_locked(h, cls);
@@ -259,6 +259,8 @@ void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
         h->class_stats[cls].pops++;
     }
     heap_unlock(h);
+    if (block != NULL)
+        map_set_live_shared(map_granule(block)); /* the pool heap's slabs serve several threads */
     return block;
 }
 

@@ -32,39 +32,38 @@ enum {
     PREFETCH_AHEAD = 8,
 };
 
-static uint64_t state_load(const bin_t *bin) { return atomic_load_explicit(&bin->state, memory_order_relaxed); }
+static uint64_t state_load(const heap_t *h, unsigned cls) { return hk_read(h->front.state[cls]); }
 
-static void state_store(bin_t *bin, unsigned count, unsigned capacity, uint64_t pops) {
-    atomic_store_explicit(&bin->state, count | (uint64_t)(capacity - count) << 16 | pops << 32, memory_order_relaxed);
+static void state_store(heap_t *h, unsigned cls, unsigned count, unsigned capacity, uint32_t pops) {
+    hk_write(h->front.state[cls], count | (uint64_t)pops << 16 | (uint64_t)capacity << 48);
 }
 
-static void set_count(bin_t *bin, unsigned count) {
-    uint64_t state = state_load(bin);
-    state_store(bin, count, BIN_CAPACITY(state), BIN_POPS(state));
+static void set_count(heap_t *h, unsigned cls, unsigned count) {
+    uint64_t state = state_load(h, cls);
+    state_store(h, cls, count, BIN_CAPACITY(state), BIN_POPS(state));
 }
 
 /* Gives the magazine another capacity; its count must fit. False when there is no memory for it. */
 static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
-    bin_t *bin = &h->front.bins[cls];
-    uint64_t state = state_load(bin);
-    void **slots = NULL;
+    uint64_t state = state_load(h, cls);
+    granule_t *slots = NULL;
     if (capacity > 0) {
         slots = meta_alloc(capacity * sizeof *slots);
         if (slots == NULL)
             return false;
         if (BIN_COUNT(state) > 0)
-            memcpy(slots, bin->slots, BIN_COUNT(state) * sizeof *slots);
+            memcpy(slots, h->front.slots[cls], BIN_COUNT(state) * sizeof *slots);
     }
     /* In this order, so that a fork between two steps leaves the child a magazine that it can flush. */
-    void **old = bin->slots;
+    granule_t *old = h->front.slots[cls];
     bool shrinks = capacity < BIN_CAPACITY(state);
     if (shrinks)
-        state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
+        state_store(h, cls, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
     atomic_signal_fence(memory_order_release);
-    bin->slots = slots;
+    h->front.slots[cls] = slots;
     atomic_signal_fence(memory_order_release);
     if (!shrinks)
-        state_store(bin, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
+        state_store(h, cls, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
     atomic_signal_fence(memory_order_release);
     meta_free(old, BIN_CAPACITY(state) * sizeof *slots);
     h->magazine_bytes += capacity * (size_t)hk_class_info[cls].block_size;
@@ -83,10 +82,9 @@ static bool budget_allows(const heap_t *h, size_t more_bytes) {
 
 /* A refill or a flush happened: grows the magazine when it happens often. */
 static void note_event(heap_t *h, unsigned cls) {
-    bin_t *bin = &h->front.bins[cls];
     heap_class_stats_t *stats = &h->class_stats[cls];
     const size_class_info_t *info = &hk_class_info[cls];
-    unsigned capacity = BIN_CAPACITY(state_load(bin));
+    unsigned capacity = BIN_CAPACITY(state_load(h, cls));
     if (capacity == 0) {
         (void)set_capacity(h, cls, info->magazine_min);
         return;
@@ -122,7 +120,8 @@ static bool is_still(const slab_t *slab, unsigned cls) {
     return atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
 }
 
-static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, void *block, flush_report_t *report) {
+static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, granule_t granule, flush_report_t *report) {
+    void *block = map_granule_address(granule);
     slab_t *slab = slab_of(block, cls);
     if (is_still(slab, cls))
         give_to_owner(h, slab, class_block_index(&hk_classes[cls], block), report);
@@ -131,10 +130,10 @@ static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, void *block, flu
 }
 
 /* Gives back the leading blocks that lie in the slab at `base`; the first one does. Returns how many. */
-HK_INLINE unsigned give_slab_locked(slab_t *slab, uintptr_t base, size_class_t c, void **blocks, unsigned count,
-                                    flush_report_t *report) {
+HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c, const granule_t *blocks,
+                                    unsigned count, flush_report_t *report) {
     uint64_t *free_bits = slab->free_bits;
-    uint64_t offset = (uintptr_t)blocks[0] - base;
+    uint64_t offset = (blocks[0] - base) << HK_GRANULE_SHIFT;
     unsigned doubled = 0, i = 0;
     do {
         unsigned index = (unsigned)(((unsigned __int128)offset * c.inverse) >> 64);
@@ -146,7 +145,7 @@ HK_INLINE unsigned give_slab_locked(slab_t *slab, uintptr_t base, size_class_t c
         }
         if (++i == count)
             break;
-        offset = (uintptr_t)blocks[i] - base;
+        offset = (blocks[i] - base) << HK_GRANULE_SHIFT;
     } while (offset <= c.mask);
     slab_count_given(slab, i - doubled);
     return i;
@@ -154,34 +153,34 @@ HK_INLINE unsigned give_slab_locked(slab_t *slab, uintptr_t base, size_class_t c
 
 /* What is in a magazine lies in the window. As the lock is held, what the map says of the heap's own slabs stays true. Blocks
  * of other heaps' slabs are left over, as the first of `blocks`; returns how many. */
-static unsigned give_blocks_locked(heap_t *h, unsigned cls, void **blocks, unsigned count, flush_report_t *report) {
+static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, flush_report_t *report) {
     const size_class_t c = hk_classes[cls];
     const uint32_t own = h->front.tag | cls;
     const size_t first_slot = ~((size_t)hk_class_info[cls].slab_slots - 1);
     hk_assert(count > 0);
     unsigned left = 0;
-    void *ahead = blocks[count - 1];
+    granule_t ahead = blocks[count - 1];
     for (unsigned i = 0; i < count;) {
-        void *block = blocks[i];
-        slab_t *slab = slab_at((slot_t)(map_slot(block) & first_slot));
+        granule_t block = blocks[i];
+        slab_t *slab = slab_at((slot_t)(map_granule_slot(block) & first_slot));
         if (i + PREFETCH_AHEAD < count)
             ahead = blocks[i + PREFETCH_AHEAD];
-        __builtin_prefetch(slab_at((slot_t)(map_slot(ahead) & first_slot)), 1);
-        if (hk_unlikely(map_entry(map_slot(block)) != own)) {
+        __builtin_prefetch(slab_at((slot_t)(map_granule_slot(ahead) & first_slot)), 1);
+        if (hk_unlikely(map_entry(map_granule_slot(block)) != own)) {
             blocks[left++] = block;
             i++;
             continue;
         }
-        i += give_slab_locked(slab, (uintptr_t)block & ~(uintptr_t)c.mask, c, blocks + i, count - i, report);
+        i += give_slab_locked(slab, block & ~((granule_t)c.mask >> HK_GRANULE_SHIFT), c, blocks + i, count - i, report);
         if (slab->free_count >= slab->settle_at)
             heap_settle_locked(h, slab);
     }
     return left;
 }
 
-static void reverse(void **from, unsigned count) {
+static void reverse(granule_t *from, unsigned count) {
     for (unsigned i = 0; i < count / 2; i++) {
-        void *other = from[count - 1 - i];
+        granule_t other = from[count - 1 - i];
         from[count - 1 - i] = from[i];
         from[i] = other;
     }
@@ -193,17 +192,16 @@ static void reverse(void **from, unsigned count) {
  * slab_post, the acquire in slab_drain, and sees what came before. */
 static void leave_locked(heap_t *h, unsigned cls, unsigned have, unsigned count, unsigned left,
                          flush_report_t *report) {
-    bin_t *bin = &h->front.bins[cls];
     unsigned rest = have - count;
-    memmove(bin->slots + left, bin->slots + count, rest * sizeof *bin->slots);
+    memmove(h->front.slots[cls] + left, h->front.slots[cls] + count, rest * sizeof *h->front.slots[cls]);
     if (left > 0) {
-        reverse(bin->slots, left + rest);
-        reverse(bin->slots, rest);
+        reverse(h->front.slots[cls], left + rest);
+        reverse(h->front.slots[cls], rest);
     }
-    set_count(bin, rest + left);
+    set_count(h, cls, rest + left);
     while (left-- > 0) {
-        void *block = bin->slots[rest + left];
-        set_count(bin, rest + left);
+        granule_t block = h->front.slots[cls][rest + left];
+        set_count(h, cls, rest + left);
         give_elsewhere(h, cls, block, report);
     }
 }
@@ -214,13 +212,14 @@ static void report_doubled(const flush_report_t *report, unsigned cls) {
 }
 
 /* Runs leave the magazine for the heap's run cache. */
-static void give_runs(heap_t *h, void **blocks, unsigned count) {
+static void give_runs(heap_t *h, const granule_t *blocks, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
-        if (map_is_run(map_lookup(blocks[i])) && large_is_live(blocks[i])) {
-            large_tag(blocks[i], HK_OWNER_NONE, 0);
-            (void)large_free(&h->large, blocks[i]);
+        void *block = map_granule_address(blocks[i]);
+        if (map_is_run(map_lookup(block)) && large_is_live(block)) {
+            large_tag(block, HK_OWNER_NONE, 0);
+            (void)large_free(&h->large, block);
         } else {
-            hk_misuse("double free of", blocks[i], NULL, "large block, free");
+            hk_misuse("double free of", block, NULL, "large block, free");
         }
     }
 }
@@ -240,13 +239,12 @@ static void report_taken(const heap_t *h, unsigned doubled) {
 
 /* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
 static void flush(heap_t *h, unsigned cls, unsigned count) {
-    bin_t *bin = &h->front.bins[cls];
-    unsigned have = (unsigned)BIN_COUNT(state_load(bin));
+    unsigned have = (unsigned)BIN_COUNT(state_load(h, cls));
     flush_report_t report = {.count = 0};
     if (cls >= HK_CLASS_COUNT)
-        give_runs(h, bin->slots, count);
+        give_runs(h, h->front.slots[cls], count);
     heap_lock(h);
-    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, bin->slots, count, &report) : 0;
+    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, h->front.slots[cls], count, &report) : 0;
     h->class_stats[cls].flushed += count;
     h->class_stats[cls].flushes++;
     heap_count_freed_locked(h, cls, count - left); /* of the others their owners count */
@@ -262,26 +260,24 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     heap_memory_freed(h);
 }
 
-/* Takes the block on top; the magazine is not empty. */
-static void *pop(bin_t *bin) {
-    uint64_t state = state_load(bin);
-    void **block = bin->slots[BIN_COUNT(state) - 1];
-    atomic_store_explicit(&bin->state, state + BIN_POP, memory_order_relaxed);
-    block[1] = NULL; /* the key of a free block */
-    return block;
+/* Takes the block on top; the magazine is not empty. The countdown sees that ticks come before the pops overflow. */
+static void *pop(heap_t *h, unsigned cls) {
+    uint64_t state = state_load(h, cls);
+    granule_t granule = h->front.slots[cls][BIN_COUNT(state) - 1];
+    hk_write(h->front.state[cls], state + BIN_POP);
+    h->front.countdown -= (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
+    map_set_live(granule);
+    return map_granule_address(granule);
 }
 
 /* --- Large classes ------------------------------------------------------------------------------------------------------ */
 
-void *magazine_take_large(heap_t *h, unsigned cls) {
-    bin_t *bin = &h->front.bins[cls];
-    return BIN_COUNT(state_load(bin)) > 0 ? pop(bin) : NULL;
-}
+void *magazine_take_large(heap_t *h, unsigned cls) { return BIN_COUNT(state_load(h, cls)) > 0 ? pop(h, cls) : NULL; }
 
 /* A class gets a magazine when it is asked for a few times within one tick. */
 bool magazine_wants_large(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    if (BIN_CAPACITY(state_load(&h->front.bins[cls])) > 0)
+    if (BIN_CAPACITY(state_load(h, cls)) > 0)
         return true;
     if (++stats->events < LARGE_EVENTS || hk_option(HK_OPT_ADAPT) == 0)
         return false;
@@ -295,21 +291,20 @@ bool magazine_wants_large(heap_t *h, unsigned cls) {
 }
 
 static unsigned refill(heap_t *h, unsigned cls) {
-    bin_t *bin = &h->front.bins[cls];
     heap_class_stats_t *stats = &h->class_stats[cls];
-    unsigned capacity = BIN_CAPACITY(state_load(bin));
+    unsigned capacity = BIN_CAPACITY(state_load(h, cls));
     unsigned want = (capacity + 1) / 2;
     heap_adopt_orphan();
     h->run_bytes = 0;
     heap_lock(h);
-    unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, bin->slots + want, want);
+    unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, h->front.slots[cls] + want, want);
     unsigned doubled = take_doubled_locked(h);
     stats->refilled += got;
     heap_count_taken_locked(h, cls, got);
     stats->refills++;
     if (got < want && got > 0)
-        memmove(bin->slots, bin->slots + want - got, got * sizeof *bin->slots);
-    set_count(bin, got);
+        memmove(h->front.slots[cls], h->front.slots[cls] + want - got, got * sizeof *h->front.slots[cls]);
+    set_count(h, cls, got);
     heap_unlock(h);
     report_taken(h, doubled);
     return got;
@@ -318,29 +313,26 @@ static unsigned refill(heap_t *h, unsigned cls) {
 /* Without memory for a magazine a block comes straight from a slab. */
 static void *alloc_without_magazine(heap_t *h, unsigned cls) {
     block_past_t past;
-    void **block = heap_take_one(h, cls, &past);
-    if (block != NULL)
-        block[1] = NULL;
-    return block;
+    return heap_take_one(h, cls, &past);
 }
 
 void *magazine_alloc(heap_t *h, unsigned cls) {
-    bin_t *bin = &h->front.bins[cls];
-    if (BIN_COUNT(state_load(bin)) > 0)
-        return pop(bin);
+    if (BIN_COUNT(state_load(h, cls)) > 0)
+        return pop(h, cls);
     note_event(h, cls);
-    if (BIN_CAPACITY(state_load(bin)) == 0)
+    if (BIN_CAPACITY(state_load(h, cls)) == 0)
         return alloc_without_magazine(h, cls);
-    return refill(h, cls) > 0 ? pop(bin) : NULL;
+    return refill(h, cls) > 0 ? pop(h, cls) : NULL;
 }
 
 void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     flush_report_t report = {.count = 0};
+    granule_t granule = map_granule(block);
     if (cls >= HK_CLASS_COUNT)
-        give_runs(h, &block, 1);
+        give_runs(h, &granule, 1);
     heap_lock(h);
-    if (cls < HK_CLASS_COUNT && give_blocks_locked(h, cls, &block, 1, &report) > 0)
-        give_elsewhere(h, cls, block, &report);
+    if (cls < HK_CLASS_COUNT && give_blocks_locked(h, cls, &granule, 1, &report) > 0)
+        give_elsewhere(h, cls, granule, &report);
     h->class_stats[cls].flushed++;
     heap_count_freed_locked(h, cls, 1);
     heap_unlock(h);
@@ -350,10 +342,9 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
 }
 
 static void harvest_locked(heap_t *h, unsigned cls) {
-    bin_t *bin = &h->front.bins[cls];
-    uint64_t state = state_load(bin);
+    uint64_t state = state_load(h, cls);
     h->class_stats[cls].pops += BIN_POPS(state);
-    state_store(bin, (unsigned)BIN_COUNT(state), BIN_CAPACITY(state), 0);
+    state_store(h, cls, (unsigned)BIN_COUNT(state), BIN_CAPACITY(state), 0);
 }
 
 /* Calls `act` for each magazine that has a capacity. */
@@ -365,7 +356,7 @@ static void for_each_bin(heap_t *h, void (*act)(heap_t *, unsigned)) {
 
 /* Gives all that the magazine holds back. */
 static void empty(heap_t *h, unsigned cls) {
-    unsigned count = (unsigned)BIN_COUNT(state_load(&h->front.bins[cls]));
+    unsigned count = (unsigned)BIN_COUNT(state_load(h, cls));
     if (count > 0)
         flush(h, cls, count);
 }
@@ -381,13 +372,12 @@ static void drop(heap_t *h, unsigned cls) {
 /* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and on
  * without an allocation in between may go to sleep next; what its magazines hold nobody else could give back. */
 static void make_room(heap_t *h, unsigned cls) {
-    bin_t *bin = &h->front.bins[cls];
     if (h->front.countdown != h->run_countdown)
         h->run_bytes = 0;
     bool crowded = heap_is_crowded(), runs = h->run_bytes > 0;
     if (!runs)
         note_event(h, cls);
-    uint64_t state = state_load(bin);
+    uint64_t state = state_load(h, cls);
     unsigned count = (unsigned)BIN_COUNT(state);
     if (BIN_ROOM(state) == 0 && count > 0) {
         flush(h, cls, runs ? count : (count + 1) / 2);
@@ -401,20 +391,19 @@ static void make_room(heap_t *h, unsigned cls) {
 }
 
 void magazine_free(heap_t *h, unsigned cls, void *block) {
-    bin_t *bin = &h->front.bins[cls];
-    uint64_t state = state_load(bin);
+    uint64_t state = state_load(h, cls);
     if (BIN_ROOM(state) == 0) {
         if (cls < HK_CLASS_COUNT)
             make_room(h, cls);
-        state = state_load(bin);
+        state = state_load(h, cls);
         if (BIN_ROOM(state) == 0) {
             magazine_give_one(h, cls, block);
             return;
         }
     }
-    bin->slots[BIN_COUNT(state)] = block;
+    h->front.slots[cls][BIN_COUNT(state)] = map_granule(block);
     atomic_signal_fence(memory_order_release);
-    atomic_store_explicit(&bin->state, state - BIN_PUSH, memory_order_relaxed);
+    hk_write(h->front.state[cls], state + BIN_PUSH);
     if (h->front.countdown < 0) {
         heap_tick(h);
         h->run_countdown = h->front.countdown;
@@ -426,7 +415,7 @@ void magazine_drop_all(heap_t *h) { for_each_bin(h, drop); }
 static void retire(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     stats->events = stats->idle_ticks = stats->still_ticks = 0;
-    if (heap_is_crowded() || BIN_CAPACITY(state_load(&h->front.bins[cls])) > RETIRED_SLOTS) {
+    if (heap_is_crowded() || BIN_CAPACITY(state_load(h, cls)) > RETIRED_SLOTS) {
         drop(h, cls);
         return;
     }
@@ -439,7 +428,7 @@ static void retire(heap_t *h, unsigned cls) {
 void magazine_retire_all(heap_t *h) { for_each_bin(h, retire); }
 
 static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
-    unsigned count = (unsigned)BIN_COUNT(state_load(&h->front.bins[cls]));
+    unsigned count = (unsigned)BIN_COUNT(state_load(h, cls));
     if (count > wanted)
         flush(h, cls, count - wanted);
     if (set_capacity(h, cls, wanted))
@@ -448,7 +437,7 @@ static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
 
 static void tick_class_locked(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    uint64_t state = state_load(&h->front.bins[cls]);
+    uint64_t state = state_load(h, cls);
     uint32_t seen = (uint32_t)BIN_COUNT(state) ^ stats->flushes << 16;
     bool used = BIN_POPS(state) > 0, still = !used && seen == stats->seen;
     if (used)
@@ -463,7 +452,7 @@ static void tick_class_locked(heap_t *h, unsigned cls) {
  * at all gives back everything: a few blocks that were freed at random keep as many slabs from emptying as many do. */
 static void shrink_if_idle(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    unsigned half = BIN_CAPACITY(state_load(&h->front.bins[cls])) / 2;
+    unsigned half = BIN_CAPACITY(state_load(h, cls)) / 2;
     bool still = stats->still_ticks >= STILL_TICKS_BEFORE_DROP;
     if (!still && stats->idle_ticks < IDLE_TICKS_BEFORE_SHRINK)
         return;

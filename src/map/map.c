@@ -8,12 +8,15 @@ hk_map_t hk_map;
 void map_init(void) {
     hk_map.first = hk_window.base >> HK_SLOT_SHIFT;
     hk_map.table = (_Atomic uint32_t *)hk_window.areas[REGION_AREA_TABLE];
+    hk_map.live = (uint64_t *)(hk_window.areas[REGION_AREA_LIVE] - hk_window.base / HK_LIVE_SHARE);
 }
 
 int map_cover(size_t slot_count) {
     if (slot_count <= map_count())
         return 0;
     int error = region_area_cover(REGION_AREA_TABLE, slot_count * sizeof(uint32_t));
+    if (error == 0)
+        error = region_area_cover(REGION_AREA_LIVE, slot_count * (HK_SLOT_SIZE / HK_LIVE_SHARE));
     if (error != 0)
         return error;
     /* Release: the memory behind the entries is mapped by now. */

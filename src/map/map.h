@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * map.h: the slot table: whose is an address, and how big are the blocks there?
+ * map.h: the slot table: whose is an address, and how big are the blocks there? And the live bits: is it a block of the
+ * program's?
  *
  * One entry of 4 bytes for each 64 KiB slot of the window: `owner << 8 | class`. An owner is a heap's id; `entry ^ tag`,
  * where tag is `id << 8`, is the class when the slot is the heap's own and above 255 otherwise. 16 entries fill a cache
@@ -16,6 +17,15 @@
  * got its address through some synchronisation that came after the entry was written; a stale owner only sends a free
  * down the remote path, which is always valid.
  *
+ * A live bit for each granule of 16 bytes of the window is set where a block lies with the program that came from a slab or
+ * a magazine, at the block's first granule, and clear everywhere else. So one bit says that an address starts a block and
+ * that it is not free, without a look at the block, whose line is often in no cache when it is freed (docs/adr/0017).
+ * The slab's owner reads and writes a word of bits plainly, on each call; others clear bits atomically. A plain write can undo
+ * what another thread did to the same word in between. So a bit may stay set though its block is free: that double free is
+ * found later, when the block comes back to its slab twice. It may also be clear though the block is live (slabs change
+ * owners while their blocks lie in magazines): a clear bit is a suspicion, and reported only if the block is found where
+ * free blocks are.
+ *
  * MAP-1  `count` only grows; entries below it are readable for ever.
  * MAP-2  HK_MAP_RUN_* ^ tag is above 255 for every tag in use.
  */
@@ -23,11 +33,13 @@
 #define HK_MAP_H
 
 #include "base/base.h"
+#include "base/bits.h"
 #include "region/region.h"
 
 #include <stdatomic.h>
 
-typedef uint32_t slot_t; /* index of a slot in the window; 0 is none, superslab 0 is never used */
+typedef uintptr_t granule_t; /* address / 16: what magazines hold */
+typedef uint32_t slot_t;     /* index of a slot in the window; 0 is none, superslab 0 is never used */
 
 enum {
     HK_OWNER_NONE = 0,
@@ -35,6 +47,8 @@ enum {
     HK_OWNER_FIRST = 2,
     HK_OWNER_LIMIT = 1 << 22,
 };
+enum { HK_GRANULE_SHIFT = 4 };
+#define HK_LIVE_SHARE      ((size_t)8 << HK_GRANULE_SHIFT) /* bytes of heap for one of live bits */
 #define HK_MAP_RUN_HEAD    UINT32_C(0xffffff01)
 #define HK_MAP_RUN_BODY    UINT32_C(0xffffff02)
 #define HK_MAP_NO_TAG      UINT32_C(0xfeffff00) /* a tag that matches no entry */
@@ -42,16 +56,17 @@ enum {
 #define HK_MAP_CLASS_LARGE 128u /* classes from here on are of runs, below of slabs */
 
 typedef struct hk_map {
-    size_t first;            /* address >> 16 of slot 0; constant after map_init */
-    size_t count;            /* slots covered; written under the superslab lock, read by any thread */
-    _Atomic uint32_t *table; /* constant after map_init */
+    HK_ALIGNED(32) size_t first; /* address >> 16 of slot 0; constant after map_init */
+    size_t count;                /* slots covered; written under the superslab lock, read by any thread */
+    _Atomic uint32_t *table;     /* constant after map_init */
+    uint64_t *live;              /* where the word of granule 0 would lie; constant after map_init */
 } hk_map_t;
 
-extern hk_map_t hk_map;
+extern hk_map_t hk_map HK_HIDDEN;
 
 void map_init(void);
 
-/* Makes the table cover the first `slot_count` slots. Returns 0 or ENOMEM. Caller holds the superslab lock. */
+/* Makes the table and the live bits cover the first `slot_count` slots. Returns 0 or ENOMEM. Caller holds the superslab lock. */
 int map_cover(size_t slot_count);
 
 /* Slot of an address, or a number >= hk_map.count when the address is not in the covered window. */
@@ -81,6 +96,41 @@ HK_INLINE char *map_slot_address(slot_t slot) { return (char *)((hk_map.first + 
 /* True when the entry is of a run of slots; its head when the entry is not HK_MAP_RUN_BODY. */
 HK_INLINE bool map_is_run(uint32_t entry) {
     return (entry & HK_MAP_CLASS_MAX) >= HK_MAP_CLASS_LARGE || entry >= HK_MAP_RUN_HEAD;
+}
+
+/* --- Live bits ---------------------------------------------------------------------------------------------------------- */
+
+/* Granule of an address; one that is no multiple of 16 gives a granule outside every window. */
+HK_INLINE granule_t map_granule(const void *address) {
+    return (uintptr_t)address >> HK_GRANULE_SHIFT | (uintptr_t)address << (64 - HK_GRANULE_SHIFT);
+}
+HK_INLINE void *map_granule_address(granule_t granule) { return (void *)(granule << HK_GRANULE_SHIFT); }
+HK_INLINE size_t map_granule_slot(granule_t granule) {
+    return (granule >> (HK_SLOT_SHIFT - HK_GRANULE_SHIFT)) - hk_map.first;
+}
+
+/* Live bit `granule` is of an address in the covered window. */
+HK_INLINE uint64_t map_live_bit(granule_t granule) { return UINT64_C(1) << (granule % 64); }
+
+HK_INLINE bool map_is_live(granule_t granule) {
+    return (__atomic_load_n(&hk_map.live[granule / 64], __ATOMIC_RELAXED) & map_live_bit(granule)) != 0;
+}
+
+/* By the owner of the slab: no atomic read-modify-write, see above. */
+HK_INLINE void map_set_live(granule_t granule) { hk_bit_set(&hk_map.live, granule); }
+
+/* The same; false when it was clear. */
+HK_INLINE bool map_clear_live(granule_t granule) { return hk_bit_clear(&hk_map.live, granule); }
+
+/* By any thread. Relaxed: what passes a block on is the post, or what the program does; the bit passes on nothing. */
+HK_INLINE void map_set_live_shared(granule_t granule) {
+    (void)__atomic_fetch_or(&hk_map.live[granule / 64], map_live_bit(granule), __ATOMIC_RELAXED);
+}
+
+/* The same; false when it was clear. */
+HK_INLINE bool map_clear_live_shared(granule_t granule) {
+    uint64_t bit = map_live_bit(granule);
+    return (__atomic_fetch_and(&hk_map.live[granule / 64], ~bit, __ATOMIC_RELAXED) & bit) != 0;
 }
 
 HK_INLINE uint32_t map_tag(uint32_t owner) { return owner << 8; }

@@ -52,14 +52,17 @@ static uint8_t *states(void) { return (uint8_t *)hk_window.areas[REGION_AREA_STA
 static const size_t area_bytes_per_superslab[REGION_AREA_COUNT] = {
     [REGION_AREA_STATE] = 1,
     [REGION_AREA_TABLE] = HK_SLOTS_PER_SUPERSLAB * 4,
+    [REGION_AREA_LIVE] = HK_SUPERSLAB_SIZE / 128,
     [REGION_AREA_SUPERSLABS] = 64,
     [REGION_AREA_SLABS] = HK_SLOTS_PER_SUPERSLAB * 128,
     [REGION_AREA_HEAPS] = HK_SUPERSLAB_SIZE / HEAP_AREA_SHARE,
     [REGION_AREA_META] = HK_SUPERSLAB_SIZE / META_AREA_SHARE,
 };
 
-/* Slab records and bitmaps are 0.5 % of a heap of small blocks: a page fault in ten if they had small pages only. */
-static bool may_be_huge(int area) { return area == REGION_AREA_SLABS || area == REGION_AREA_META; }
+/* Slab records, bitmaps and live bits are 1.3 % of a heap of small blocks: a page fault in five if they had small pages only. */
+static bool may_be_huge(int area) {
+    return area == REGION_AREA_SLABS || area == REGION_AREA_META || area == REGION_AREA_LIVE;
+}
 
 /* Lays the areas out behind the superslabs; returns the size of the whole window. */
 static size_t window_lay_out(uintptr_t base, size_t superslab_max) {

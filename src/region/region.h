@@ -40,6 +40,7 @@ enum {
 typedef enum region_area {
     REGION_AREA_STATE,      /* one byte a superslab: region.c */
     REGION_AREA_TABLE,      /* slot table: map/ */
+    REGION_AREA_LIVE,       /* live bits: map/ */
     REGION_AREA_SUPERSLABS, /* superslab records: superslab/ */
     REGION_AREA_SLABS,      /* slab records: slab/ */
     REGION_AREA_HEAPS,      /* heaps: heap/ */

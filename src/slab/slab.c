@@ -115,8 +115,8 @@ void slab_set_owner(slab_t *slab, uint32_t owner) {
     map_set(slab_slot(slab), hk_class_info[slab->cls].slab_slots, map_tag(owner) | slab->cls);
 }
 
-/* Stores the blocks of `bits` downwards from `end`; block 0 of the word is at `base`. */
-static void store_blocks(void **end, char *base, size_t size, uint64_t bits) {
+/* Stores the blocks of `bits` downwards from `end`; block 0 of the word is at `base`, `size` is that of a block. */
+static void store_blocks(granule_t *end, granule_t base, size_t size, uint64_t bits) {
     if (bits == UINT64_MAX) {
         for (unsigned i = 0; i < 64; i++)
             *--end = base + i * size;
@@ -134,22 +134,22 @@ static uint64_t lowest_bits(uint64_t bits, unsigned count) {
 }
 
 /* Takes up to `want` of `bits` of word `w` downwards to `end`. Returns how many. */
-static unsigned take_bits(slab_t *slab, unsigned w, uint64_t bits, void **end, unsigned want) {
+static unsigned take_bits(slab_t *slab, unsigned w, uint64_t bits, granule_t *end, unsigned want) {
     if (bits == 0)
         return 0;
-    size_t size = hk_class_info[slab->cls].block_size;
+    size_t size = hk_class_info[slab->cls].block_size >> HK_GRANULE_SHIFT;
     unsigned have = hk_popcount64(bits);
     if (have > want) {
         bits = lowest_bits(bits, want);
         have = want;
     }
     slab->free_bits[w] ^= bits;
-    store_blocks(end, slab_base(slab) + (size_t)w * 64 * size, size, bits);
+    store_blocks(end, map_granule(slab_base(slab)) + (size_t)w * 64 * size, size, bits);
     return have;
 }
 
 /* The word of first_block goes round too: from that block up, then from the word's first. */
-static unsigned take_first_word(slab_t *slab, unsigned w, void **end, unsigned want) {
+static unsigned take_first_word(slab_t *slab, unsigned w, granule_t *end, unsigned want) {
     uint64_t below = hk_low_mask64(slab->first_block % 64);
     unsigned got = take_bits(slab, w, slab->free_bits[w] & ~below, end, want);
     return got + take_bits(slab, w, slab->free_bits[w] & below, end - got, want - got);
@@ -173,7 +173,7 @@ static void note_taken(slab_t *slab, uint64_t inline_before, unsigned count) {
         note_full(slab);
 }
 
-unsigned slab_take(slab_t *slab, void **end, unsigned want) {
+unsigned slab_take(slab_t *slab, granule_t *end, unsigned want) {
     uint64_t inline_before = slab->inline_free;
     unsigned words = slab_word_count(slab), first = slab->first_block / 64u;
     unsigned got = 0, passed = slab->word_hint;
@@ -192,8 +192,9 @@ unsigned slab_take(slab_t *slab, void **end, unsigned want) {
 
 void *slab_take_one(slab_t *slab, block_past_t *past) {
     uint64_t handed_before = slab->handed_out;
-    void *block = NULL;
-    (void)slab_take(slab, &block + 1, 1);
+    granule_t granule = 0;
+    (void)slab_take(slab, &granule + 1, 1);
+    void *block = map_granule_address(granule);
     unsigned index = class_block_index(&hk_classes[slab->cls], block);
     bool known = slab->zeroed && slab->block_count <= SLAB_INLINE_BLOCKS;
     *past = known && (handed_before >> index & 1) == 0 ? BLOCK_ZEROED : BLOCK_USED;

@@ -102,9 +102,9 @@ void slab_close(slab_t *slab);
 /* Makes `owner` the slab's owner. Caller holds the locks of both heaps. */
 void slab_set_owner(slab_t *slab, uint32_t owner);
 
-/* Takes up to `want` free blocks in (cyclic) address order and stores them downwards from `end` (end[-1] is the first), so that a
- * magazine pops them in address order. Returns how many. */
-unsigned slab_take(slab_t *slab, void **end, unsigned want);
+/* Takes up to `want` free blocks in (cyclic) address order and stores their granules downwards from `end` (end[-1] is the first),
+ * so that a magazine pops them in address order. Returns how many. */
+unsigned slab_take(slab_t *slab, granule_t *end, unsigned want);
 
 /* What is known of a block that a slab hands out. */
 typedef enum block_past {

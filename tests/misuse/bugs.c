@@ -50,6 +50,14 @@ static void double_free_huge(void) { double_free_of_size(3 * TEST_GIB); }
 
 static void double_free_zero(void) { double_free_of_size(0); }
 
+/* The program's writes to a freed block do not hide it. */
+static void double_free_overwritten(void) {
+    unsigned char *p = block_announced(64, 0);
+    free(p);
+    memset(test_opaque(p), 0, 64);
+    free(test_opaque(p));
+}
+
 static void double_free_after(size_t others) {
     static void *other[1000];
     CHECK(others <= 1000);
@@ -350,6 +358,7 @@ static const bug_t bugs[] = {
     BUG(double_free_mid_top),
     BUG(double_free_large),
     BUG(double_free_huge),
+    BUG(double_free_overwritten),
     BUG(double_free_after_1),
     BUG(double_free_after_10),
     BUG(double_free_after_1000),

@@ -61,6 +61,7 @@ EXPECTED = {
     "double_free_mid_top": double(EITHER),
     "double_free_large": double(EITHER),
     "double_free_huge": double(EITHER),
+    "double_free_overwritten": double(BLOCK_FREE),
     "double_free_after_1": double(BLOCK_FREE),
     "double_free_after_10": double(BLOCK_FREE),
     "double_free_after_1000": double(BLOCK_FREE),

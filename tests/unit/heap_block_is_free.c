@@ -3,6 +3,7 @@
  * A block is known to be free wherever it is: in a magazine, in free bits, in a remote table, in remote bits; and not when
  * the program has it. The same by any address, for reports.
  */
+#include "core/panic.h"
 #include "heap_places.h"
 
 #include <pthread.h>
@@ -25,6 +26,21 @@ static void *frees(void *unused) {
     return NULL;
 }
 
+/* A live bit that another thread's write undid, or kept: no accusation, and the block goes round as ever. */
+static void doubtful(void) {
+    void *block = magazine_alloc(h, CLS);
+    CHECK(map_clear_live(map_granule(block)));
+    heap_free_suspect(block, CLS);
+    CHECK_EQ(hk_misuse_count(), 0);
+    CHECK(is_free(block));
+    map_set_live(map_granule(block));
+    CHECK(magazine_alloc(h, CLS) == block && map_is_live(map_granule(block)));
+    CHECK(!is_free(block));
+    release(block);
+    CHECK(is_free(block) && !map_is_live(map_granule(block)));
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
 int main(void) {
     h = start_heap();
     live = magazine_alloc(h, CLS);
@@ -34,6 +50,7 @@ int main(void) {
     CHECK(hk_owns(block) && hk_owns(block + 100) && !hk_owns(&h) && !hk_owns(NULL));
     release(block);
     CHECK(is_free(block) && !hk_owns(block));
+    doubtful();
     magazine_drop_all(h);
     CHECK_EQ(bin_count(h, CLS), 0);
     CHECK(is_free(block) && !is_free(live) && !is_free(remote));

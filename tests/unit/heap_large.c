@@ -36,11 +36,11 @@ static void after_a_few(void) {
     CHECK_EQ(entry(block + HK_SLOT_SIZE), HK_MAP_RUN_BODY);
     CHECK_EQ(heap_usable_size(block, NULL), 5 * HK_SLOT_SIZE);
     memset(block, 1, SIZE);
-    magazine_free(h, cls, block);
+    push(h, cls, block);
     CHECK(bin_count(h, cls) >= 1 && heap_block_is_free(block, cls));
     CHECK(heap_malloc_slow(SIZE) == block);
     CHECK(!heap_block_is_free(block, cls));
-    magazine_free(h, cls, block);
+    push(h, cls, block);
     /* Zeroed memory out of a magazine is zeroed by hand. */
     CHECK(heap_calloc_slow(SIZE) == block && all_zeros(block, SIZE));
     /* Another size takes the run out of the magazines' way. */
@@ -69,8 +69,8 @@ static void *frees_and_leaves(void *unused) {
     for (unsigned i = 0; i < 3; i++)
         blocks[i] = heap_malloc_slow(SIZE);
     of_worker = blocks[0];
-    magazine_free(worker_heap, cls, blocks[1]);
-    magazine_free(worker_heap, cls, blocks[2]);
+    push(worker_heap, cls, blocks[1]);
+    push(worker_heap, cls, blocks[2]);
     CHECK_EQ(bin_count(worker_heap, cls), 2);
     return NULL;
 }
@@ -94,10 +94,9 @@ static void twice(void) {
     h = start_heap();
     unsigned cls = class_of(SIZE);
     (void)use(h, cls, SIZE);
-    uint64_t *block = heap_malloc_slow(SIZE);
+    void *block = heap_malloc_slow(SIZE);
     CHECK_EQ(entry(block), h->front.tag | cls);
-    block[1] = block_key(&h->front, block); /* as free leaves it */
-    magazine_free(h, cls, block);
+    push(h, cls, block);
     heap_free_suspect(block, cls);
 }
 

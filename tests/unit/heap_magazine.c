@@ -42,7 +42,7 @@ static void at_random(void) {
             held[k].block = magazine_alloc(h, classes[which]);
             CHECK(held[k].block != NULL);
             CHECK_EQ(map_lookup(held[k].block), h->front.tag | classes[which]);
-            CHECK(held[k].block[1] == 0);
+            CHECK(map_is_live(map_granule(held[k].block)));
             held[k].block[0] = k;
             live[which]++;
         } else {
@@ -66,7 +66,7 @@ static void dropped(void) {
     magazine_drop_all(h);
     for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++) {
         CHECK_EQ(bin_capacity(h, cls), 0);
-        CHECK(h->front.bins[cls].slots == NULL);
+        CHECK(h->front.slots[cls] == NULL);
     }
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
         places_t p = places_of(cls);

@@ -20,16 +20,18 @@ static inline heap_t *start_heap(void) {
     return h;
 }
 
+/* As free() of a block that the heap's magazine takes. */
+static inline void push(heap_t *h, unsigned cls, void *block) {
+    CHECK(map_clear_live(map_granule(block)));
+    magazine_free(h, cls, block);
+}
+
 /* As free(), of any block. */
 static inline void release(void *block) { CHECK(heap_realloc(block, 0, NULL) == NULL); }
 
-static inline unsigned bin_count(const heap_t *h, unsigned cls) {
-    return (unsigned)BIN_COUNT(atomic_load(&h->front.bins[cls].state));
-}
+static inline unsigned bin_count(const heap_t *h, unsigned cls) { return (unsigned)BIN_COUNT(h->front.state[cls]); }
 
-static inline unsigned bin_capacity(const heap_t *h, unsigned cls) {
-    return BIN_CAPACITY(atomic_load(&h->front.bins[cls].state));
-}
+static inline unsigned bin_capacity(const heap_t *h, unsigned cls) { return BIN_CAPACITY(h->front.state[cls]); }
 
 typedef struct places {
     size_t total, in_free_bits, in_remote_bits, in_remote_tables, in_magazines;

@@ -22,7 +22,7 @@ static size_t round_at(uint64_t ms) {
 
 static void drop(void *block) {
     heap_t *h = heap_current();
-    ((uint64_t *)block)[1] = block_key(&h->front, block);
+    (void)map_clear_live(map_granule(block));
     magazine_free(h, class_of(SIZE), block);
 }
 

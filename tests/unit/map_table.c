@@ -25,6 +25,7 @@ static void nothing_outside(void) {
     for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
         CHECK_EQ(map_lookup(outside[i]), 0);
         CHECK(map_slot(outside[i]) >= map_count());
+        CHECK(map_granule_slot(map_granule(outside[i])) >= map_count());
     }
     CHECK_EQ(map_lookup(&local), 0);
     CHECK_EQ(map_lookup((char *)hk_window.base - 1), 0);
@@ -52,6 +53,32 @@ static void entries(void) {
     CHECK_EQ(map_lookup(map_slot_address(106)), HK_MAP_RUN_BODY);
     map_set(100, 7, 0);
     CHECK_EQ(map_lookup(map_slot_address(104)), 0);
+}
+
+/* One bit each; the odd addresses between granules are nobody's. */
+static void live_bits(void) {
+    char *base = map_slot_address(200);
+    for (size_t offset = 0; offset < 4096; offset += 16) {
+        granule_t granule = map_granule(base + offset);
+        CHECK(map_granule_address(granule) == base + offset);
+        CHECK_EQ(map_granule_slot(granule), 200);
+        CHECK(!map_is_live(granule) && !map_clear_live(granule) && !map_clear_live_shared(granule));
+        if (offset % 48 == 0)
+            map_set_live(granule);
+        else if (offset % 80 == 0)
+            map_set_live_shared(granule);
+        for (size_t odd = 1; odd < 16; odd++)
+            CHECK(map_granule_slot(map_granule(base + offset + odd)) >= map_count());
+    }
+    for (size_t offset = 0; offset < 4096; offset += 16) {
+        granule_t granule = map_granule(base + offset);
+        bool live = offset % 48 == 0 || offset % 80 == 0;
+        CHECK_EQ(map_is_live(granule), live);
+        CHECK_EQ(offset % 32 == 0 ? map_clear_live(granule) : map_clear_live_shared(granule), live);
+        CHECK(!map_is_live(granule));
+    }
+    char *last = map_slot_address((slot_t)map_count()) - 16;
+    CHECK(!map_is_live(map_granule(last)) && !map_is_live(map_granule(map_slot_address(0))));
 }
 
 static void growth(void) {
@@ -88,7 +115,9 @@ int main(void) {
     start_map();
     nothing_outside();
     entries();
+    live_bits();
     growth();
+    live_bits();
     nothing_outside();
     tags();
     return CHECK_PASS;

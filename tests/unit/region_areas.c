@@ -19,6 +19,7 @@ static void apart(void) {
     }
     CHECK(hk_window.area_sizes[REGION_AREA_TABLE] >= hk_window.superslab_max * HK_SLOTS_PER_SUPERSLAB * 4);
     CHECK(hk_window.area_sizes[REGION_AREA_SLABS] >= hk_window.superslab_max * HK_SLOTS_PER_SUPERSLAB * 128);
+    CHECK(hk_window.area_sizes[REGION_AREA_LIVE] >= hk_window.superslab_max * (HK_SUPERSLAB_SIZE / 128));
     CHECK(hk_window.area_sizes[REGION_AREA_STATE] >= hk_window.superslab_max);
 }
 
@@ -49,6 +50,7 @@ static size_t asked(void) { return atomic_load(&hk_counters.huge_page_bytes); }
 static void first_covers(void) {
     covered(REGION_AREA_META);
     covered(REGION_AREA_SLABS);
+    covered(REGION_AREA_LIVE);
     CHECK_EQ(asked(), 0);
 }
 
@@ -73,6 +75,7 @@ static void earned(region_area_t area) {
 static void huge_pages(void) {
     earned(REGION_AREA_META);
     earned(REGION_AREA_SLABS);
+    earned(REGION_AREA_LIVE);
     size_t before = asked();
     region_earn_huge_records(true);
     CHECK_EQ(region_area_cover(REGION_AREA_TABLE, 8 * HK_MIB), 0);

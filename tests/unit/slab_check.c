@@ -4,7 +4,7 @@
  * stops the check build.
  */
 #include "rooms.h"
-#include "slab/slab.h"
+#include "slab_blocks.h"
 
 #include <signal.h>
 
@@ -87,7 +87,7 @@ int main(void) {
     start_slab();
     slab = slab_open(CLS, OWNER, &reused);
     CHECK(slab != NULL && slab->block_count == 204);
-    CHECK_EQ(slab_take(slab, &block + 1, 1), 1);
+    CHECK_EQ(take_blocks(slab, &block + 1, 1), 1);
     CHECK_EQ(slab_check(slab), 0);
     breaks(count_off);
     breaks(bit_lost);

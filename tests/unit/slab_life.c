@@ -4,7 +4,7 @@
  * over.
  */
 #include "rooms.h"
-#include "slab/slab.h"
+#include "slab_blocks.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
@@ -64,8 +64,8 @@ static void whole(unsigned cls) {
     unsigned count = info->block_count;
     hand_out_order(slab, order);
     CHECK_EQ((uintptr_t)slab_base(slab) % ((size_t)info->slab_slots * HK_SLOT_SIZE), 0);
-    CHECK_EQ(slab_take(slab, blocks + 4096, 4096), count);
-    CHECK_EQ(slab_take(slab, blocks, 1), 0);
+    CHECK_EQ(take_blocks(slab, blocks + 4096, 4096), count);
+    CHECK_EQ(take_blocks(slab, blocks + 1, 1), 0);
     CHECK_EQ(slab->free_count, 0);
     CHECK_EQ(slab->peak_count, count);
     CHECK_EQ(slab_check(slab), 0);
@@ -82,7 +82,7 @@ static void whole(unsigned cls) {
     CHECK_EQ(slab->free_count, (count + 1) / 2);
     CHECK_EQ(slab_check(slab), 0);
     /* Holes are filled in the same order. */
-    unsigned want = count < 6 ? 2 : 3, got = slab_take(slab, blocks + 2048, want);
+    unsigned want = count < 6 ? 2 : 3, got = take_blocks(slab, blocks + 2048, want);
     CHECK_EQ(got, want);
     for (unsigned i = 0; i < got; i++)
         CHECK(blocks[2047 - i] == block_at(slab, order[2 * i]));
@@ -106,7 +106,7 @@ static void past(void) {
     void *first = slab_take_one(slab, &was);
     CHECK(was == BLOCK_ZEROED && all_zeros(first, SIZE));
     memset(first, 1, SIZE);
-    CHECK_EQ(slab_take(slab, blocks + 10, 10), 10);
+    CHECK_EQ(take_blocks(slab, blocks + 10, 10), 10);
     CHECK_EQ(slab->peak_count, 11);
     CHECK_EQ(hk_popcount64(slab->handed_out), 11);
     give(slab, first);
@@ -143,7 +143,7 @@ static void past(void) {
 
 static void doubled(void) {
     slab_t *slab = open_slab(0);
-    CHECK_EQ(slab_take(slab, blocks + 4096, 4096), 4096);
+    CHECK_EQ(take_blocks(slab, blocks + 4096, 4096), 4096);
     CHECK_EQ(slab_give(slab, 1, 0xff), 0);
     CHECK_EQ(slab_give(slab, 1, 0x3c0), 0xc0);
     CHECK_EQ(slab->free_count, 10);
@@ -167,7 +167,7 @@ static void owners_and_use(void) {
     /* All out and all back, twice: it counts as used in full once. */
     for (unsigned round = 0; round < 2; round++) {
         void *out[64];
-        CHECK_EQ(slab_take(slab, out + slab->block_count, slab->block_count), slab->block_count);
+        CHECK_EQ(take_blocks(slab, out + slab->block_count, slab->block_count), slab->block_count);
         CHECK(slab->used_in_full);
         CHECK_EQ(slab_give(slab, 0, hk_low_mask64(slab->block_count)), 0);
     }

@@ -3,7 +3,7 @@
  * Remote frees: who announces and who pushes, what a drain takes and what it leaves, bits posted twice, and what is refused.
  */
 #include "rooms.h"
-#include "slab/slab.h"
+#include "slab_blocks.h"
 
 enum { OWNER = 5 };
 
@@ -13,7 +13,7 @@ static slab_t *full_slab(unsigned cls) {
     bool reused;
     slab_t *slab = slab_open(cls, OWNER, &reused);
     CHECK(slab != NULL);
-    CHECK_EQ(slab_take(slab, blocks + 4096, 4096), slab->block_count);
+    CHECK_EQ(take_blocks(slab, blocks + 4096, 4096), slab->block_count);
     return slab;
 }
 
@@ -62,7 +62,7 @@ static void many_words(void) {
     CHECK_EQ(atomic_load(&slab->summary), 0);
     CHECK_EQ(slab_check(slab), 0);
     /* Once round from the word where the slab begins. */
-    CHECK_EQ(slab_take(slab, blocks + 64, 64), 64);
+    CHECK_EQ(take_blocks(slab, blocks + 64, 64), 64);
     for (unsigned i = 0; i < 64; i++)
         CHECK(blocks[63 - i] == slab_base(slab) + (size_t)((slab->first_block / 64 + i) % 64) * 65 * 16);
     for (unsigned word = 0; word < 64; word++)

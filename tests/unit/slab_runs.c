@@ -3,7 +3,7 @@
  * Runs of free blocks: found one after the other, taken out of the slab and given back, against a naive search.
  */
 #include "rooms.h"
-#include "slab/slab.h"
+#include "slab_blocks.h"
 
 enum { OWNER = 5 };
 
@@ -61,7 +61,7 @@ static void at_random(unsigned cls) {
     slab_t *slab = slab_open(cls, OWNER, &reused);
     CHECK(slab != NULL);
     every_run(slab);
-    CHECK_EQ(slab_take(slab, blocks + 4096, 4096), slab->block_count);
+    CHECK_EQ(take_blocks(slab, blocks + 4096, 4096), slab->block_count);
     every_run(slab);
     for (unsigned round = 0; round < 20; round++) {
         unsigned index = (unsigned)(next_random(&random) % slab->block_count);
@@ -71,7 +71,7 @@ static void at_random(unsigned cls) {
         every_run(slab);
         taken_and_back(slab);
         if (slab->free_count > slab->block_count / 2)
-            (void)slab_take(slab, blocks + 4096, slab->free_count / 2);
+            (void)take_blocks(slab, blocks + 4096, slab->free_count / 2);
     }
 }
 

@@ -3,7 +3,7 @@
  * Posters against a drainer: every block comes back once, and of all posters after a drain exactly one pushes.
  */
 #include "rooms.h"
-#include "slab/slab.h"
+#include "slab_blocks.h"
 
 #include <pthread.h>
 
@@ -59,7 +59,7 @@ int main(void) {
     for (uintptr_t i = 0; i < POSTERS; i++)
         CHECK(pthread_create(&posters[i], NULL, post_share, (void *)i) == 0);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        CHECK_EQ(slab_take(slab, blocks + BLOCKS, BLOCKS), BLOCKS);
+        CHECK_EQ(take_blocks(slab, blocks + BLOCKS, BLOCKS), BLOCKS);
         atomic_store(&posters_done, 0);
         pthread_barrier_wait(&barrier);
         drain_all();
