@@ -9,7 +9,18 @@
 
 #define CALLER() __builtin_return_address(0)
 
-void *front_realloc(void *block, size_t size) { return heap_realloc(block, size, CALLER()); }
+/* An own slab block whose class serves the new size too stays where it is. */
+static bool fits_already(const void *block, size_t size) {
+    granule_t granule = map_granule(block);
+    uint32_t cls = front_class(hk_front, granule);
+    return cls < HK_CLASS_COUNT && size - 1 < HK_MID_MAX && class_of(size) == cls && map_is_live(granule);
+}
+
+void *front_realloc(void *block, size_t size) {
+    if (block == NULL)
+        return front_malloc(size);
+    return hk_likely(fits_already(block, size)) ? block : heap_realloc(block, size, CALLER());
+}
 
 void *front_reallocarray(void *block, size_t count, size_t size) {
     size_t total;

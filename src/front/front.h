@@ -4,7 +4,7 @@
  *
  * Everything the fast path reads: hk_front (thread-local), the heap's first line, the magazine of one class, and for free the
  * slot table's entry; and a word of live bits, which it changes. The block itself is touched by neither. No call, no loop, no
- * frame; every other case is one tail call away.
+ * frame (but for calloc, which calls memset); every other case is one tail call away.
  */
 #ifndef HK_FRONT_H
 #define HK_FRONT_H
@@ -12,6 +12,11 @@
 #include "base/base.h"
 #include "heap/alloc.h"
 #include "heap/heap.h"
+
+#include <string.h>
+
+/* Above it pays to ask whether a block reads as zeros already: heap_calloc_slow. */
+enum { FRONT_CALLOC_MAX = HK_TINY_MAX };
 
 /* Takes the top block of a magazine, or leaves for the slow path: the magazine is empty or the countdown ran out. */
 HK_INLINE void *front_pop(heap_front_t *front, size_t cls, size_t size, bool mid, void *(*slow)(size_t)) {
@@ -101,7 +106,10 @@ HK_INLINE void *front_calloc(size_t count, size_t size) {
     size_t total;
     if (hk_unlikely(__builtin_mul_overflow(count, size, &total)))
         total = SIZE_MAX; /* refused as too large */
-    return heap_calloc_slow(total);
+    if (hk_unlikely(total - 1 >= FRONT_CALLOC_MAX))
+        return heap_calloc_slow(total);
+    void *block = front_malloc(total);
+    return hk_likely(block != NULL) ? memset(block, 0, total) : NULL;
 }
 
 #endif

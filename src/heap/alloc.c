@@ -462,8 +462,17 @@ static void free_any(void *block) {
     }
 }
 
+/* malloc without the fast path of front/: most copies are small. */
+static void *alloc_copy(size_t size) {
+    heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL || size - 1 >= HK_MID_MAX || h->front.countdown < 0 || hardened_is_on()))
+        return heap_malloc_slow(size);
+    unsigned cls = class_of(size);
+    return hk_likely(BIN_COUNT(hk_read(h->front.state[cls])) > 0) ? magazine_alloc(h, cls) : heap_malloc_slow(size);
+}
+
 static void *move_block(void *block, size_t old_size, size_t size) {
-    void *copy = heap_malloc_slow(size);
+    void *copy = alloc_copy(size);
     if (copy == NULL)
         /* A block that only had to shrink stays as it is. */
         return size <= old_size ? block : NULL;

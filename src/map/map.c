@@ -23,3 +23,11 @@ int map_cover(size_t slot_count) {
     __atomic_store_n(&hk_map.count, slot_count, __ATOMIC_RELEASE);
     return 0;
 }
+
+void map_touch_live(slot_t slot, unsigned count) {
+    enum { PAGE_BYTES = 4096 };
+    granule_t first = map_granule(map_slot_address(slot));
+    granule_t granules = (granule_t)count << (HK_SLOT_SHIFT - HK_GRANULE_SHIFT);
+    for (granule_t i = 0; i < granules; i += PAGE_BYTES * 8)
+        (void)__atomic_fetch_or(&hk_map.live[(first + i) / 64], 0, __ATOMIC_RELAXED);
+}

@@ -116,6 +116,9 @@ HK_INLINE bool map_is_live(granule_t granule) {
     return (__atomic_load_n(&hk_map.live[granule / 64], __ATOMIC_RELAXED) & map_live_bit(granule)) != 0;
 }
 
+/* Before the first block of the slots is handed out: a page of bits that is read first and written then would fault twice. */
+void map_touch_live(slot_t slot, unsigned count);
+
 /* By the owner of the slab: no atomic read-modify-write, see above. */
 HK_INLINE void map_set_live(granule_t granule) { hk_bit_set(&hk_map.live, granule); }
 

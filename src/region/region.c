@@ -32,6 +32,7 @@ enum {
 #define WINDOW_ALIGN          HK_GIB
 #define AREA_STEP             (64 * HK_KIB)
 #define AREA_SMALL            (512 * HK_KIB) /* of the areas that may use huge pages, what comes before the first */
+#define AREA_SMALL_LIVE       HK_MIB         /* ... of live bits: those of the first 128 MiB */
 
 region_window_t hk_window;
 hk_lock_t hk_region_lock = HK_LOCK_INIT(HK_RANK_REGION);
@@ -45,6 +46,8 @@ static _Atomic size_t area_committed[REGION_AREA_COUNT];
 static bool tight;
 static bool advise_no_huge;
 static _Atomic bool huge_records; /* written by who grows the heap, read by who grows an area */
+
+_Static_assert(START_SPREAD *(HK_SUPERSLAB_SIZE / 128) <= HK_SUPERSLAB_SIZE - AREA_SMALL_LIVE, "area_offset has room");
 
 static uint8_t *states(void) { return (uint8_t *)hk_window.areas[REGION_AREA_STATE]; }
 
@@ -64,13 +67,24 @@ static bool may_be_huge(int area) {
     return area == REGION_AREA_SLABS || area == REGION_AREA_META || area == REGION_AREA_LIVE;
 }
 
-/* Lays the areas out behind the superslabs; returns the size of the whole window. */
-static size_t window_lay_out(uintptr_t base, size_t superslab_max) {
+/* Where an area begins behind a border of a huge page, so that the next border comes after what is to have small pages. Live
+ * bits are used from those of the first superslab on. */
+static size_t area_offset(int area, size_t first_superslab) {
+    if (!may_be_huge(area))
+        return 0;
+    if (area != REGION_AREA_LIVE)
+        return HK_SUPERSLAB_SIZE - AREA_SMALL;
+    size_t unused = hk_align_down(first_superslab * area_bytes_per_superslab[area], AREA_STEP);
+    return HK_SUPERSLAB_SIZE - AREA_SMALL_LIVE - unused;
+}
+
+/* Lays the areas out behind the superslabs, of which the first used is `first`; returns the size of the whole window. */
+static size_t window_lay_out(uintptr_t base, size_t superslab_max, size_t first) {
     hk_window.base = base;
     hk_window.superslab_max = superslab_max;
     uintptr_t at = base + (superslab_max << HK_SUPERSLAB_SHIFT);
     for (int area = 0; area < REGION_AREA_COUNT; area++) {
-        hk_window.areas[area] = at + (may_be_huge(area) ? HK_SUPERSLAB_SIZE - AREA_SMALL : 0);
+        hk_window.areas[area] = at + area_offset(area, first);
         hk_window.area_sizes[area] = hk_align_up(superslab_max * area_bytes_per_superslab[area], HK_SUPERSLAB_SIZE);
         at += hk_window.area_sizes[area] + HK_SUPERSLAB_SIZE;
     }
@@ -78,8 +92,8 @@ static size_t window_lay_out(uintptr_t base, size_t superslab_max) {
 }
 
 /* The window is usable when its first superslab and the state area can be claimed there. */
-static bool window_try(uintptr_t base, size_t superslab_max) {
-    window_lay_out(base, superslab_max);
+static bool window_try(uintptr_t base, size_t superslab_max, size_t first) {
+    window_lay_out(base, superslab_max, first);
     if (sys_map_at((void *)hk_window.areas[REGION_AREA_STATE], AREA_STEP) != 0)
         return false;
     char *probe = region_superslab_address(1);
@@ -95,12 +109,12 @@ static bool window_try(uintptr_t base, size_t superslab_max) {
 /* A hole that the kernel knows of: for tools and kernels with an unusual address space (Valgrind, 39-bit aarch64). */
 static bool window_from_kernel(void) {
     for (size_t count = WINDOW_SUPERSLABS_MAX; count >= WINDOW_SUPERSLABS_MIN; count /= 2) {
-        size_t size = window_lay_out(0, count) + WINDOW_ALIGN;
+        size_t size = window_lay_out(0, count, frontier) + WINDOW_ALIGN;
         void *hole = sys_map_none(size);
         if (hole == NULL)
             continue;
         sys_unmap(hole, size);
-        if (window_try(hk_align_up((uintptr_t)hole, WINDOW_ALIGN), count))
+        if (window_try(hk_align_up((uintptr_t)hole, WINDOW_ALIGN), count, frontier))
             return true;
     }
     return false;
@@ -113,8 +127,9 @@ int region_init(void) {
         uint64_t random = 0;
         sys_random(&random, sizeof random);
         uintptr_t base = WINDOW_LOWEST + hk_align_down((uintptr_t)random % WINDOW_RANDOM_SPAN, WINDOW_ALIGN);
-        if (window_try(base, WINDOW_SUPERSLABS_MAX)) {
-            frontier = lowest_free = 1 + (size_t)(random >> 58) % START_SPREAD;
+        size_t first = 1 + (size_t)(random >> 58) % START_SPREAD;
+        if (window_try(base, WINDOW_SUPERSLABS_MAX, first)) {
+            frontier = lowest_free = first;
             return 0;
         }
     }
