@@ -78,6 +78,7 @@ static void *large_class_alloc(heap_t *h, size_t size) {
     if (block == NULL)
         return NULL;
     large_tag(block, h->front.id, cls);
+    map_reset_live((slot_t)map_slot(block), 1);
     map_set_live_shared(map_granule(block));
     heap_lock(h);
     h->class_stats[cls].refilled++;
@@ -233,8 +234,12 @@ void heap_free_suspect(void *block, uint32_t cls) {
 static void free_remote(void *block, unsigned cls, const void *caller) {
     if (!slab_block_is_good("free", block, cls, caller))
         return;
-    (void)map_clear_live_shared(map_granule(block));
+    bool was_live = map_clear_live_shared(map_granule(block));
     if (hk_unlikely(hardened_is_on())) {
+        if (!was_live) { /* another thread frees it at this moment */
+            misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
+            return;
+        }
         hardened_free(heap_current(), block, cls, caller);
         return;
     }

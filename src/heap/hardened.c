@@ -214,7 +214,9 @@ void *hardened_realloc(void *block, size_t old_size, size_t size, const void *ca
     if (copy == NULL)
         return NULL;
     memcpy(copy, block, hk_min(old_size, size));
-    (void)map_clear_live_shared(map_granule(block));
-    hardened_free(h, block, map_lookup(block) & HK_MAP_CLASS_MAX, caller);
+    if (map_clear_live_shared(map_granule(block)))
+        hardened_free(h, block, map_lookup(block) & HK_MAP_CLASS_MAX, caller);
+    else /* another thread frees it at this moment */
+        misuse_double_free("realloc", block, old_size, caller);
     return copy;
 }

@@ -2,8 +2,8 @@
  *
  * heap.h: one thread's heap.
  *
- * In front, touched by its thread alone and without synchronisation: a magazine per class, an array of pointers to free
- * blocks. Behind it, under the heap's lock: the slabs that the heap owns. The pool heap (id 1) has no thread and no
+ * In front, touched by its thread alone and without synchronisation: a magazine per class, an array of free blocks, by
+ * their granules. Behind it, under the heap's lock: the slabs that the heap owns. The pool heap (id 1) has no thread and no
  * magazines; it owns the slabs of threads that are gone until somebody adopts them.
  *
  *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the pool heap)

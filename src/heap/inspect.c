@@ -212,23 +212,34 @@ static HK_SNAPSHOT bool is_in_remote_table(const heap_t *h, const slab_t *slab, 
     return false;
 }
 
-/* Looks at our own records only. */
-static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls) {
-    bool in_slab = cls < HK_CLASS_COUNT;
-    const slab_t *slab = in_slab ? slab_of(block, cls) : NULL;
-    unsigned index = class_block_index(&hk_classes[cls], block);
-    if (in_slab && slab_block_is_free(slab, index))
+static bool is_with_heap(heap_t *h, const void *block, unsigned cls, bool locked) {
+    if (locked)
+        hk_lock(&h->lock); /* not heap_lock: that counts as a sign of life of the heap's thread */
+    bool found = is_in_magazine(h, block, cls);
+    if (!found && cls < HK_CLASS_COUNT)
+        found = is_in_remote_table(h, slab_of(block, cls), class_block_index(&hk_classes[cls], block));
+    if (locked)
+        hk_unlock(&h->lock);
+    return found;
+}
+
+/* Looks at our own records only; `locked`: at each heap's under its lock. */
+static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls, bool locked) {
+    if (cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block)))
         return true;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        if (is_in_magazine(heap_by_id(id), block, cls) || (in_slab && is_in_remote_table(heap_by_id(id), slab, index)))
+        if (is_with_heap(heap_by_id(id), block, cls, locked))
             return true;
     return false;
 }
 
 /* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is proof. */
 bool heap_block_is_free(const void *block, unsigned cls) {
-    /* Twice: a magazine that changes while it is looked through may show what lay there before. */
-    return hardened_is_on() || (is_block_free(block, cls) && is_block_free(block, cls));
+    if (hardened_is_on())
+        return true;
+    /* Once more: a magazine that changes while it is looked through may show what lay there before, and one that is being
+     * flushed what its slabs have already, which may even be another slab's by now. Flushes hold the lock. */
+    return is_block_free(block, cls, false) && is_block_free(block, cls, true);
 }
 
 /* --- What an address is --------------------------------------------------------------------------------------------------- */
@@ -242,7 +253,7 @@ static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, hk_descri
     out->block_size = hk_class_info[cls].block_size;
     out->block = slab_base(slab) + index * out->block_size;
     out->owner = entry >> 8;
-    out->is_free = is_block_free(out->block, cls);
+    out->is_free = is_block_free(out->block, cls, false);
 }
 
 static HK_SNAPSHOT void describe_large(const void *ptr, hk_description_t *out) {
@@ -251,7 +262,7 @@ static HK_SNAPSHOT void describe_large(const void *ptr, hk_description_t *out) {
     out->block_size = large_size(out->block);
     uint32_t entry = map_lookup(out->block);
     bool tagged = entry != HK_MAP_RUN_HEAD && entry != 0;
-    out->is_free = !large_is_live(out->block) || (tagged && is_block_free(out->block, entry & HK_MAP_CLASS_MAX));
+    out->is_free = !large_is_live(out->block) || (tagged && is_block_free(out->block, entry & HK_MAP_CLASS_MAX, false));
 }
 
 static bool describe_outside(const void *ptr, hk_description_t *out) {

@@ -3,6 +3,8 @@
 
 #include "region/region.h"
 
+#include <string.h>
+
 hk_map_t hk_map;
 
 void map_init(void) {
@@ -24,10 +26,11 @@ int map_cover(size_t slot_count) {
     return 0;
 }
 
-void map_touch_live(slot_t slot, unsigned count) {
-    enum { PAGE_BYTES = 4096 };
-    granule_t first = map_granule(map_slot_address(slot));
-    granule_t granules = (granule_t)count << (HK_SLOT_SHIFT - HK_GRANULE_SHIFT);
-    for (granule_t i = 0; i < granules; i += PAGE_BYTES * 8)
-        (void)__atomic_fetch_or(&hk_map.live[(first + i) / 64], 0, __ATOMIC_RELAXED);
+void map_reset_live(slot_t slot, unsigned count) {
+    uint64_t *words = &hk_map.live[map_granule(map_slot_address(slot)) / 64];
+    size_t word_count = count * (HK_SLOT_SIZE / HK_LIVE_SHARE) / sizeof *words;
+    if (!HK_TSAN)
+        memset(words, 0, word_count * sizeof *words);
+    for (size_t i = 0; HK_TSAN && i < word_count; i++)
+        hk_write(words[i], 0);
 }

@@ -23,8 +23,8 @@
  * The slab's owner reads and writes a word of bits plainly, on each call; others clear bits atomically. A plain write can undo
  * what another thread did to the same word in between. So a bit may stay set though its block is free: that double free is
  * found later, when the block comes back to its slab twice. It may also be clear though the block is live (slabs change
- * owners while their blocks lie in magazines): a clear bit is a suspicion, and reported only if the block is found where
- * free blocks are.
+ * owners while their blocks lie in magazines, and threads hand out blocks of others that they kept): a clear bit is a
+ * suspicion, and reported only if the block is found where free blocks are.
  *
  * MAP-1  `count` only grows; entries below it are readable for ever.
  * MAP-2  HK_MAP_RUN_* ^ tag is above 255 for every tag in use.
@@ -116,8 +116,9 @@ HK_INLINE bool map_is_live(granule_t granule) {
     return (__atomic_load_n(&hk_map.live[granule / 64], __ATOMIC_RELAXED) & map_live_bit(granule)) != 0;
 }
 
-/* Before the first block of the slots is handed out: a page of bits that is read first and written then would fault twice. */
-void map_touch_live(slot_t slot, unsigned count);
+/* Clears the bits of slots that nobody has a block in: a bit that stayed set would make the inside of a later block look like the
+ * start of one. By writing alone: a page that is read first and written then faults twice. */
+void map_reset_live(slot_t slot, unsigned count);
 
 /* By the owner of the slab: no atomic read-modify-write, see above. */
 HK_INLINE void map_set_live(granule_t granule) { hk_bit_set(&hk_map.live, granule); }

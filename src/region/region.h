@@ -77,7 +77,7 @@ void region_release(size_t first, size_t count);
 /* Makes the first `size` bytes of an area usable. Returns 0 or ENOMEM. */
 int region_area_cover(region_area_t area, size_t size);
 
-/* Whether the heap is large enough for huge pages in the areas of slab records and of everything else: from their first
+/* Whether the heap is large enough for huge pages in the areas of slab records, live bits and everything else: from their first
  * border of one on, as they grow. */
 void region_earn_huge_records(bool earned);
 bool region_has_huge_records(void);

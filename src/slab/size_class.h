@@ -31,7 +31,7 @@ enum {
     HK_ALIGNMENT = 16,
 };
 
-/* What `free` needs to know of a class: one record of 16 bytes. */
+/* What a free of another heap's block, a flush and every check need to know of a class: one record of 16 bytes. */
 typedef struct size_class {
     uint64_t inverse;
     uint32_t limit;

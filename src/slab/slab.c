@@ -86,7 +86,7 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
         return NULL;
     }
     fill_bits(slab);
-    map_touch_live(got.first, info->slab_slots);
+    map_reset_live(got.first, info->slab_slots);
     atomic_store_explicit(&slab->remote_words, slab_word_count(slab), memory_order_relaxed);
     hk_assert(atomic_load_explicit(&slab->summary, memory_order_relaxed) == 0);
     atomic_store_explicit(&slab->owner, owner, memory_order_relaxed);

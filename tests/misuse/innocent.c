@@ -2,7 +2,7 @@
  *
  * Programs that are right, or wrong in ways that must not hurt the heap: nothing may be reported at the default level.
  *
- *   innocent stale      bytes left over in a freed block (a detection key among them) are written back into live blocks
+ *   innocent stale      bytes left over in a freed block are written back into live blocks
  *   innocent scribble   whole free blocks are overwritten at random, live ones to the end of their usable size; then a
  *                       million allocations must neither overlap nor fail, and the heap must be whole
  *   innocent sized      every size freed by free_sized with the size asked for

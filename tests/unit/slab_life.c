@@ -157,6 +157,20 @@ static void doubled(void) {
     close_slab(slab);
 }
 
+/* A live bit that stayed set is gone with the next slab there. */
+static void stale_bits(void) {
+    slab_t *slab = open_slab(3);
+    char *at = slab_base(slab);
+    for (size_t offset = 0; offset < HK_SLOT_SIZE; offset += 208)
+        map_set_live(map_granule(at + offset));
+    close_slab(slab);
+    slab_t *again = open_slab(15);
+    CHECK(again == slab);
+    for (size_t offset = 0; offset < HK_SLOT_SIZE; offset += 16)
+        CHECK(!map_is_live(map_granule(at + offset)));
+    close_slab(again);
+}
+
 static void owners_and_use(void) {
     unsigned cls = HK_CLASS_COUNT - 1;
     slab_t *slab = open_slab(cls);
@@ -194,6 +208,7 @@ int main(void) {
         whole(cls);
     past();
     doubled();
+    stale_bits();
     owners_and_use();
     steady();
     superslab_totals_t totals = superslab_totals();
