@@ -6,20 +6,30 @@
 #include "sys/sys.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define CALLER() __builtin_return_address(0)
 
-/* An own slab block whose class serves the new size too stays where it is. */
-static bool fits_already(const void *block, size_t size) {
-    granule_t granule = map_granule(block);
-    uint32_t cls = front_class(hk_front, granule);
-    return cls < HK_CLASS_COUNT && size - 1 < HK_MID_MAX && class_of(size) == cls && map_is_live(granule);
+/* An own block of a slab, that will be one of a slab again: all but these go to heap_realloc. */
+static void *move_block(void *block, unsigned cls, size_t size) {
+    size_t old_size = hk_class_info[cls].block_size;
+    void *copy = front_malloc(size);
+    if (hk_unlikely(copy == NULL))
+        /* A block that only had to shrink stays as it is. */
+        return size <= old_size ? block : NULL;
+    memcpy(copy, block, hk_min(old_size, size));
+    front_free(block);
+    return copy;
 }
 
 void *front_realloc(void *block, size_t size) {
     if (block == NULL)
         return front_malloc(size);
-    return hk_likely(fits_already(block, size)) ? block : heap_realloc(block, size, CALLER());
+    granule_t granule = map_granule(block);
+    uint32_t cls = front_class(hk_front, granule);
+    if (hk_unlikely(cls >= HK_CLASS_COUNT || size - 1 >= HK_MID_MAX || !map_is_live(granule)))
+        return heap_realloc(block, size, CALLER());
+    return heap_block_stays(cls, size) ? block : move_block(block, cls, size);
 }
 
 void *front_reallocarray(void *block, size_t count, size_t size) {
@@ -38,13 +48,13 @@ void *front_memalign(size_t align, size_t size) {
     }
     if (align <= HK_ALIGNMENT)
         return front_malloc(size);
-    return heap_aligned((size_t)1 << hk_log2_ceil(align), size);
+    return front_aligned((size_t)1 << hk_log2_ceil(align), size);
 }
 
 int front_posix_memalign(void **out, size_t align, size_t size) {
     if (!hk_is_pow2(align) || align % sizeof(void *) != 0)
         return EINVAL;
-    void *block = heap_aligned(align, size);
+    void *block = front_aligned(align, size);
     if (block == NULL)
         return ENOMEM;
     *out = block;

@@ -161,6 +161,8 @@ void *heap_aligned(size_t align, size_t size) {
     return block != NULL ? block : fail();
 }
 
+void *heap_aligned_slow(size_t size) { return heap_aligned(size & -size, size); }
+
 /* A block straight from a slab, which knows whether it reads as zeros; only when the magazine has none at hand. */
 static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     *zeroed = false;
@@ -467,17 +469,8 @@ static void free_any(void *block) {
     }
 }
 
-/* malloc without the fast path of front/: most copies are small. */
-static void *alloc_copy(size_t size) {
-    heap_t *h = heap_current();
-    if (hk_unlikely(h == NULL || size - 1 >= HK_MID_MAX || h->front.countdown < 0 || hardened_is_on()))
-        return heap_malloc_slow(size);
-    unsigned cls = class_of(size);
-    return hk_likely(BIN_COUNT(hk_read(h->front.state[cls])) > 0) ? magazine_alloc(h, cls) : heap_malloc_slow(size);
-}
-
 static void *move_block(void *block, size_t old_size, size_t size) {
-    void *copy = alloc_copy(size);
+    void *copy = heap_malloc_slow(size);
     if (copy == NULL)
         /* A block that only had to shrink stays as it is. */
         return size <= old_size ? block : NULL;
@@ -486,17 +479,10 @@ static void *move_block(void *block, size_t old_size, size_t size) {
     return copy;
 }
 
-/* A mid block that shrinks by less than half stays: copying it would cost more than the memory is worth. */
-static bool stays(const found_t *found, size_t size) {
-    if (size > HK_MID_MAX || size > found->size)
-        return false;
-    return class_of(size) == found->cls || (found->cls >= HK_TINY_CLASSES && size >= found->size / 2);
-}
-
 static void *resize_in_place(void *block, size_t size, const found_t *found) {
     heap_t *h = heap_current();
     if (found->kind == KIND_SLAB)
-        return stays(found, size) ? block : NULL;
+        return heap_block_stays(found->cls, size) ? block : NULL;
     if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
         return NULL;
     if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
@@ -535,7 +521,7 @@ static bool size_fits(const found_t *found, size_t align, size_t size) {
     if (found->kind != KIND_SLAB || asked > found->size || hardened_is_on())
         return asked <= found->size;
     unsigned cls = align <= HK_ALIGNMENT ? class_of(asked) : class_of_aligned(asked, align);
-    if (cls == found->cls || (found->cls >= HK_TINY_CLASSES && asked >= found->size / 2))
+    if (cls == found->cls || heap_block_stays(found->cls, asked))
         return true;
     /* It may have been borrowed. */
     return cls < found->cls &&

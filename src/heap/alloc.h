@@ -21,6 +21,9 @@ HK_NOINLINE void *heap_calloc_slow(size_t size);
 /* `align` is a power of two. */
 HK_NOINLINE void *heap_aligned(size_t align, size_t size);
 
+/* A block aligned as far as `size`, not 0, is: to the largest power of two that divides it. */
+HK_NOINLINE void *heap_aligned_slow(size_t size);
+
 /* Large and huge blocks; `h` may be NULL. `*zeroed` tells whether the block reads as zeros; NULL when nobody wants zeros.
  * NULL, without errno, on failure. */
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
@@ -33,6 +36,13 @@ HK_NOINLINE void heap_free_other(void *block);
 
 /* free of an address in an own slab whose live bit is clear. */
 HK_NOINLINE void heap_free_suspect(void *block, uint32_t cls);
+
+/* Whether a slab's block stays where it is when its size changes: when its class is that of the new size, or it shrinks by less
+ * than a quarter (tiny) or half (mid). Copying would cost more than the memory is worth. */
+HK_INLINE bool heap_block_stays(unsigned cls, size_t size) {
+    size_t now = hk_class_info[cls].block_size, least = cls < HK_TINY_CLASSES ? now - now / 4 : now / 2;
+    return size <= now && (size >= least || class_of(size) == cls);
+}
 
 void *heap_realloc(void *block, size_t size, const void *caller);
 size_t heap_usable_size(const void *block, const void *caller);

@@ -65,8 +65,11 @@ void heap_remove_locked(heap_t *h, slab_t *slab) {
     atomic_fetch_sub_explicit(&h->slot_count, hk_class_info[slab->cls].slab_slots, memory_order_relaxed);
 }
 
-/* An empty slab is kept when it is the only one of its class with room: closing it would be undone at the next refill. */
+/* An empty slab is kept when it is the only one of its class with room: closing it would be undone at the next refill. Not in
+ * a crowd, where a slab of each class in every thread adds up. */
 static bool is_spare_locked(const heap_t *h, const slab_t *slab) {
+    if (heap_is_crowded())
+        return false;
     slot_t self = slab_slot(slab);
     for (unsigned bin = 0; bin < HEAP_BINS; bin++) {
         slot_t head = h->partial[slab->cls][bin];

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many threads are a crowd follows the processors that the process may use, not those that there are.
+ * How many threads are a crowd follows the processors that the process may use, not those that there are. In a crowd nobody keeps
+ * an empty slab.
  */
 #include "check.h"
+#include "heap/alloc.h"
 #include "heap/heap.h"
 #include "heap/life.h"
 #include "sys/sys.h"
@@ -32,15 +34,27 @@ static void bind_to_one(void) {
     CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
 }
 
+/* Slabs of a class of which everything is free again. */
+static unsigned spares_left(unsigned cls) {
+    heap_t *h = heap_current();
+    void *block = magazine_alloc(h, cls);
+    CHECK(block != NULL && h->class_stats[cls].slab_count == 1);
+    CHECK(heap_realloc(block, 0, NULL) == NULL);
+    magazine_drop_all(h);
+    return h->class_stats[cls].slab_count;
+}
+
 static bool is_crowded_with_threads(void) {
     pthread_t threads[THREADS];
     pthread_barrier_init(&started, NULL, THREADS + 1);
     pthread_barrier_init(&seen, NULL, THREADS + 1);
     CHECK(!heap_is_crowded());
+    CHECK_EQ(spares_left(7), 1);
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, start, NULL) == 0);
     pthread_barrier_wait(&started);
     bool crowded = heap_is_crowded();
+    CHECK_EQ(spares_left(9), crowded ? 0 : 1);
     pthread_barrier_wait(&seen);
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
