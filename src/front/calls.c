@@ -13,24 +13,26 @@
 /* An own block of a slab, that will be one of a slab again: all but these go to heap_realloc. */
 static void *move_block(void *block, unsigned cls, size_t size) {
     size_t old_size = hk_class_info[cls].block_size;
+    int saved = size <= old_size ? errno : 0;
     void *copy = front_malloc(size);
     if (hk_unlikely(copy == NULL))
-        /* A block that only had to shrink stays as it is. */
-        return size <= old_size ? block : NULL;
+        return size <= old_size ? heap_keep_whole(block, saved) : NULL;
     memcpy(copy, block, hk_min(old_size, size));
     front_free(block);
     return copy;
 }
 
-void *front_realloc(void *block, size_t size) {
+static inline void *resize(void *block, size_t size, const void *caller) {
     if (block == NULL)
         return front_malloc(size);
     granule_t granule = map_granule(block);
     uint32_t cls = front_class(hk_front, granule);
     if (hk_unlikely(cls >= HK_CLASS_COUNT || size - 1 >= HK_MID_MAX || !map_is_live(granule)))
-        return heap_realloc(block, size, CALLER());
+        return heap_realloc(block, size, caller);
     return heap_block_stays(cls, size) ? block : move_block(block, cls, size);
 }
+
+void *front_realloc(void *block, size_t size) { return resize(block, size, CALLER()); }
 
 void *front_reallocarray(void *block, size_t count, size_t size) {
     size_t total;
@@ -38,7 +40,7 @@ void *front_reallocarray(void *block, size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    return heap_realloc(block, total, CALLER());
+    return resize(block, total, CALLER());
 }
 
 void *front_memalign(size_t align, size_t size) {

@@ -103,9 +103,11 @@ HK_INLINE void front_free_aligned_sized(void *block, size_t align, size_t size, 
 /* `align` is a power of two. A tiny size rounded up to a multiple of it has a class of just that size, in slabs aligned by
  * slots: each of its blocks will do. */
 HK_INLINE void *front_aligned(size_t align, size_t size) {
-    size_t rounded = (size + align - 1) & ~(align - 1);
-    if (hk_likely(size - 1 < HK_TINY_MAX && rounded <= HK_TINY_MAX))
-        return front_pop(hk_front, (rounded - 1) >> 4, rounded, false, heap_aligned_slow);
+    heap_front_t *front = hk_front;
+    size_t rounded = (size + align - 1) & ~(align - 1), cls = (rounded - 1) >> 4;
+    if (hk_likely(size - 1 < HK_TINY_MAX && rounded <= HK_TINY_MAX) &&
+        hk_likely(BIN_COUNT(hk_read_in_place(front->state[cls])) > 0))
+        return front_pop(front, cls, rounded, false, heap_aligned_slow);
     return heap_aligned(align, size);
 }
 

@@ -24,6 +24,9 @@ enum {
     RECLAIM_TRIES = 8,            /* out of memory is the answer when so many attempts found nothing */
 };
 
+/* Once a block is larger than the program asked for since memory was out when it had to shrink. */
+static _Atomic bool kept_whole;
+
 static void *fail(void) {
     errno = ENOMEM;
     return NULL;
@@ -469,11 +472,17 @@ static void free_any(void *block) {
     }
 }
 
+void *heap_keep_whole(void *block, int saved_errno) {
+    atomic_store_explicit(&kept_whole, true, memory_order_relaxed);
+    errno = saved_errno;
+    return block;
+}
+
 static void *move_block(void *block, size_t old_size, size_t size) {
+    int saved = errno;
     void *copy = heap_malloc_slow(size);
     if (copy == NULL)
-        /* A block that only had to shrink stays as it is. */
-        return size <= old_size ? block : NULL;
+        return size <= old_size ? heap_keep_whole(block, saved) : NULL;
     memcpy(copy, block, hk_min(old_size, size));
     free_any(block);
     return copy;
@@ -516,6 +525,8 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
 
 static bool size_fits(const found_t *found, size_t align, size_t size) {
     size_t asked = size + (size == 0);
+    if (hk_unlikely(atomic_load_explicit(&kept_whole, memory_order_relaxed)))
+        return asked <= found->size;
     if (found->kind == KIND_LARGE)
         return (align > HK_ALIGNMENT || asked > HK_MID_MAX / 2) && asked <= found->size;
     if (found->kind != KIND_SLAB || asked > found->size || hardened_is_on())

@@ -21,7 +21,8 @@ HK_NOINLINE void *heap_calloc_slow(size_t size);
 /* `align` is a power of two. */
 HK_NOINLINE void *heap_aligned(size_t align, size_t size);
 
-/* A block aligned as far as `size`, not 0, is: to the largest power of two that divides it. */
+/* A block aligned as far as `size`, not 0, is: to the largest power of two that divides it. When the countdown ran out: whoever
+ * needs to know what was asked for, as hardened heaps do, comes to heap_aligned. */
 HK_NOINLINE void *heap_aligned_slow(size_t size);
 
 /* Large and huge blocks; `h` may be NULL. `*zeroed` tells whether the block reads as zeros; NULL when nobody wants zeros.
@@ -37,12 +38,15 @@ HK_NOINLINE void heap_free_other(void *block);
 /* free of an address in an own slab whose live bit is clear. */
 HK_NOINLINE void heap_free_suspect(void *block, uint32_t cls);
 
-/* Whether a slab's block stays where it is when its size changes: when its class is that of the new size, or it shrinks by less
- * than a quarter (tiny) or half (mid). Copying would cost more than the memory is worth. */
+/* Whether a slab's block stays where it is when its size changes: when its class is that of the new size, or that leaves at most a
+ * quarter (tiny) or half (mid) of it unused. Copying would cost more than the memory is worth. */
 HK_INLINE bool heap_block_stays(unsigned cls, size_t size) {
     size_t now = hk_class_info[cls].block_size, least = cls < HK_TINY_CLASSES ? now - now / 4 : now / 2;
     return size <= now && (size >= least || class_of(size) == cls);
 }
+
+/* Memory is out, so a block that had to shrink stays as it is: sizes are no longer proof of anything. Restores errno. */
+HK_COLD void *heap_keep_whole(void *block, int saved_errno);
 
 void *heap_realloc(void *block, size_t size, const void *caller);
 size_t heap_usable_size(const void *block, const void *caller);

@@ -10,8 +10,8 @@
  *                 LIVE --fork, in the child--> ORPHAN --first refill that adopts--> UNUSED
  *
  * Who may touch what:
- *   front.*                   the heap's thread; anybody may read `state[]` relaxed (statistics)
- *   remote_table              the heap's thread
+ *   front.*                   the heap's thread; anybody may read it relaxed (statistics, reports)
+ *   remote_table              the heap's thread; anybody may read it (reports)
  *   lists, class_stats, ...   who holds `lock`
  *   remote_head               any thread pushes; who holds `lock` takes
  *
@@ -211,8 +211,8 @@ void magazine_retire_all(heap_t *h);
 /* Harvests counts and lets capacities follow the load. */
 void magazine_tick(heap_t *h);
 
-/* Whether the block lies in free bits, in a magazine or in a remote table of any heap. For reports: looks at all heaps
- * without their locks. */
+/* Whether the block lies in free bits, in a magazine or in a remote table of any heap. For reports: looks at all heaps, and takes
+ * the lock of each for a moment before it says yes. Caller holds none. */
 bool heap_block_is_free(const void *block, unsigned cls);
 
 /* --- Ticks, helper, trim: maintain.c ------------------------------------------------------------------------------------ */

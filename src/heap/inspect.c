@@ -212,6 +212,10 @@ static HK_SNAPSHOT bool is_in_remote_table(const heap_t *h, const slab_t *slab, 
     return false;
 }
 
+static bool is_free_in_slab(const void *block, unsigned cls) {
+    return cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block));
+}
+
 static bool is_with_heap(heap_t *h, const void *block, unsigned cls, bool locked) {
     if (locked)
         hk_lock(&h->lock); /* not heap_lock: that counts as a sign of life of the heap's thread */
@@ -225,12 +229,12 @@ static bool is_with_heap(heap_t *h, const void *block, unsigned cls, bool locked
 
 /* Looks at our own records only; `locked`: at each heap's under its lock. */
 static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls, bool locked) {
-    if (cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block)))
+    if (is_free_in_slab(block, cls))
         return true;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
         if (is_with_heap(heap_by_id(id), block, cls, locked))
             return true;
-    return false;
+    return locked && is_free_in_slab(block, cls); /* who held a lock may have brought it there meanwhile */
 }
 
 /* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is proof. */

@@ -336,6 +336,14 @@ static void overflow(size_t size, size_t offset) {
 
 static void overflow_by_one(void) { overflow(24, 24); }
 static void overflow_by_four(void) { overflow(100, 103); }
+static void overflow_aligned(void) {
+    void *p = NULL;
+    CHECK(posix_memalign(&p, 64, 100) == 0);
+    announce_all(p, p, malloc_usable_size(p));
+    ((volatile unsigned char *)p)[100] = 1;
+    free(p);
+}
+
 static void overflow_full_class(void) { overflow(64, 64); }
 static void overflow_mid(void) { overflow(5000, 5000); }
 
@@ -421,6 +429,7 @@ static const bug_t bugs[] = {
     BUG(overflow_by_four),
     BUG(overflow_full_class),
     BUG(overflow_mid),
+    BUG(overflow_aligned),
     BUG(overflow_at_realloc),
 };
 

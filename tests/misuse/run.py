@@ -124,6 +124,7 @@ EXPECTED = {
     "overflow_by_four": overflow(100, 103),
     "overflow_full_class": overflow(64, 64),
     "overflow_mid": overflow(5000, 5000),
+    "overflow_aligned": overflow(100, 100),
     "overflow_at_realloc": overflow(24, 24),
     "sized_delete_wrong": wrong_size(128, "operator delete"),
     "sized_delete_array_wrong": wrong_size(400, r"operator delete\[\]"),
