@@ -19,8 +19,8 @@
 enum {
     CALLOC_DIRECT_MIN = 8 * 1024, /* from here on it pays to know that a block reads as zeros */
     KEEP_CLASS_MIN = 3,           /* 64 bytes, a cache line */
-    BORROW_MAX = 8,               /* blocks a class borrows from larger ones before it gets its own slab */
-    BORROW_SHARE = 4,             /* ... which are larger by this part at the most */
+    BORROW_MAX = 12,              /* blocks a class borrows from larger ones before it gets its own slab */
+    BORROW_SHARE = 3,             /* ... which are larger by this part at the most */
     RECLAIM_TRIES = 8,            /* out of memory is the answer when so many attempts found nothing */
 };
 
