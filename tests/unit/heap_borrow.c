@@ -5,9 +5,9 @@
  */
 #include "heap_places.h"
 
-enum { SMALL = 400, SMALL_CLASS = SMALL / 16 - 1, LARGER = 448, LARGER_CLASS = LARGER / 16 - 1, BORROWED = 8 };
+enum { SMALL = 400, SMALL_CLASS = SMALL / 16 - 1, LARGER = 448, LARGER_CLASS = LARGER / 16 - 1, BORROWED = 12 };
 
-static void within_a_quarter(void) {
+static void within_a_third(void) {
     heap_t *h = start_heap();
     void *larger = heap_malloc_slow(LARGER);
     CHECK_EQ(heap_usable_size(larger, NULL), LARGER);
@@ -48,7 +48,7 @@ static void only_what_is_there(void) {
 }
 
 int main(void) {
-    in_child(within_a_quarter);
+    in_child(within_a_third);
     in_child(not_for_long);
     in_child(only_what_is_there);
     return CHECK_PASS;
