@@ -20,7 +20,7 @@ enum {
     CALLOC_DIRECT_MIN = 8 * 1024, /* from here on it pays to know that a block reads as zeros */
     KEEP_CLASS_MIN = 3,           /* 64 bytes, a cache line */
     BORROW_MAX = 12,              /* blocks a class borrows from larger ones before it gets its own slab */
-    BORROW_SHARE = 3,             /* ... which are larger by this part at the most */
+    BORROW_SHARE = 3,             /* ... which are larger by this part at the most; as heap_block_stays allows */
     RECLAIM_TRIES = 8,            /* out of memory is the answer when so many attempts found nothing */
 };
 
@@ -532,11 +532,8 @@ static bool size_fits(const found_t *found, size_t align, size_t size) {
     if (found->kind != KIND_SLAB || asked > found->size || hardened_is_on())
         return asked <= found->size;
     unsigned cls = align <= HK_ALIGNMENT ? class_of(asked) : class_of_aligned(asked, align);
-    if (cls == found->cls || heap_block_stays(found->cls, asked))
-        return true;
-    /* It may have been borrowed. */
-    return cls < found->cls &&
-           found->size <= hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
+    /* It may have been borrowed, or been larger before. */
+    return cls == found->cls || heap_block_stays(found->cls, hk_class_info[cls].block_size);
 }
 
 void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller) {

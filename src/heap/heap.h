@@ -171,7 +171,7 @@ void heap_hand_over_locked(heap_t *h);
 /* --- Remote frees: remote.c ------------------------------------------------------------------------------------------ */
 
 /* Posts what entry `at` of the remote table holds and gives it to the word `key`; `locked`: the heap's lock is held. */
-void heap_remote_claim(heap_t *h, unsigned at, uint64_t key, bool locked);
+void heap_remote_claim(heap_t *h, unsigned at, uint64_t key);
 
 /* Posts at once, for threads without a heap. False: it was posted already. */
 bool heap_remote_post_one(slab_t *slab, unsigned index);
@@ -211,8 +211,8 @@ void magazine_retire_all(heap_t *h);
 /* Harvests counts and lets capacities follow the load. */
 void magazine_tick(heap_t *h);
 
-/* Whether the block lies in free bits, in a magazine or in a remote table of any heap. For reports: looks at all heaps, and takes
- * the lock of each for a moment before it says yes. Caller holds none. */
+/* Whether the block lies in free bits, in a magazine or in a remote table of any heap. For reports: looks at all heaps, twice
+ * before it says yes. Takes no lock. */
 bool heap_block_is_free(const void *block, unsigned cls);
 
 /* --- Ticks, helper, trim: maintain.c ------------------------------------------------------------------------------------ */
@@ -236,13 +236,13 @@ void heap_maintain_after_fork(bool in_child);
 
 /* Notes that block `index` of a slab of another heap, of class `cls`, that begins at slot `first` goes back to it. False: it was
  * noted already (double free). The thread's own heap only; `locked`: its lock is held. */
-HK_INLINE bool heap_remote_note(heap_t *h, slot_t first, unsigned cls, unsigned index, bool locked) {
+HK_INLINE bool heap_remote_note(heap_t *h, slot_t first, unsigned cls, unsigned index) {
     uint64_t key = (uint64_t)first << 6 | index / 64, bit = UINT64_C(1) << (index % 64);
     unsigned at = (unsigned)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
     _Static_assert(HEAP_REMOTE_ENTRIES == 256, "the hash above keeps 8 bits");
     remote_entry_t *entry = &h->remote_table[at];
     if (entry->key != key)
-        heap_remote_claim(h, at, key, locked);
+        heap_remote_claim(h, at, key);
     if (hk_unlikely((entry->bits & bit) != 0))
         return false;
     entry->bits |= bit;
@@ -257,7 +257,7 @@ HK_INLINE void heap_remote_post_much(heap_t *h) {
 
 /* The same for a block that this thread frees. */
 HK_INLINE bool heap_remote_add(heap_t *h, slot_t first, unsigned cls, unsigned index) {
-    if (hk_unlikely(!heap_remote_note(h, first, cls, index, false)))
+    if (hk_unlikely(!heap_remote_note(h, first, cls, index)))
         return false;
     hk_add(h->class_stats[cls].freed_remote, 1);
     heap_remote_post_much(h);

@@ -216,34 +216,28 @@ static bool is_free_in_slab(const void *block, unsigned cls) {
     return cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block));
 }
 
-static bool is_with_heap(heap_t *h, const void *block, unsigned cls, bool locked) {
-    if (locked)
-        hk_lock(&h->lock); /* not heap_lock: that counts as a sign of life of the heap's thread */
-    bool found = is_in_magazine(h, block, cls);
-    if (!found && cls < HK_CLASS_COUNT)
-        found = is_in_remote_table(h, slab_of(block, cls), class_block_index(&hk_classes[cls], block));
-    if (locked)
-        hk_unlock(&h->lock);
-    return found;
+static HK_SNAPSHOT bool is_with_heap(const heap_t *h, const void *block, unsigned cls) {
+    return is_in_magazine(h, block, cls) ||
+           (cls < HK_CLASS_COUNT &&
+            is_in_remote_table(h, slab_of(block, cls), class_block_index(&hk_classes[cls], block)));
 }
 
-/* Looks at our own records only; `locked`: at each heap's under its lock. */
-static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls, bool locked) {
+/* Looks at our own records only, and takes no lock. */
+static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls) {
     if (is_free_in_slab(block, cls))
         return true;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        if (is_with_heap(heap_by_id(id), block, cls, locked))
+        if (is_with_heap(heap_by_id(id), block, cls))
             return true;
-    return locked && is_free_in_slab(block, cls); /* who held a lock may have brought it there meanwhile */
+    return false;
 }
 
 /* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is proof. */
 bool heap_block_is_free(const void *block, unsigned cls) {
     if (hardened_is_on())
         return true;
-    /* Once more: a magazine that changes while it is looked through may show what lay there before, and one that is being
-     * flushed what its slabs have already, which may even be another slab's by now. Flushes hold the lock. */
-    return is_block_free(block, cls, false) && is_block_free(block, cls, true);
+    /* Once more: a magazine that changes while it is looked through may show what lay in its array before. */
+    return is_block_free(block, cls) && is_block_free(block, cls);
 }
 
 /* --- What an address is --------------------------------------------------------------------------------------------------- */
@@ -257,7 +251,7 @@ static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, hk_descri
     out->block_size = hk_class_info[cls].block_size;
     out->block = slab_base(slab) + index * out->block_size;
     out->owner = entry >> 8;
-    out->is_free = is_block_free(out->block, cls, false);
+    out->is_free = is_block_free(out->block, cls);
 }
 
 static HK_SNAPSHOT void describe_large(const void *ptr, hk_description_t *out) {
@@ -266,7 +260,7 @@ static HK_SNAPSHOT void describe_large(const void *ptr, hk_description_t *out) {
     out->block_size = large_size(out->block);
     uint32_t entry = map_lookup(out->block);
     bool tagged = entry != HK_MAP_RUN_HEAD && entry != 0;
-    out->is_free = !large_is_live(out->block) || (tagged && is_block_free(out->block, entry & HK_MAP_CLASS_MAX, false));
+    out->is_free = !large_is_live(out->block) || (tagged && is_block_free(out->block, entry & HK_MAP_CLASS_MAX));
 }
 
 static bool describe_outside(const void *ptr, hk_description_t *out) {

@@ -111,7 +111,7 @@ static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, ui
 /* A block of another heap's slab goes to its owner, in company when `h` is the thread's. */
 static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
     bool own = hk_front == &h->front && !hardened_is_on();
-    if (!(own ? heap_remote_note(h, slab_slot(slab), slab->cls, index, true) : heap_remote_post_one(slab, index)))
+    if (!(own ? heap_remote_note(h, slab_slot(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
         note_doubled(report, slab, index / 64, UINT64_C(1) << (index % 64));
 }
 
@@ -178,32 +178,26 @@ static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, u
     return left;
 }
 
-static void reverse(granule_t *from, unsigned count) {
-    for (unsigned i = 0; i < count / 2; i++) {
-        granule_t other = from[count - 1 - i];
-        from[count - 1 - i] = from[i];
-        from[i] = other;
+/* The `count` blocks that have been in the magazine longest leave it; they lie behind what remains, until the next push. They
+ * leave before they go: their owners may hand them out at once, and who looks for a block in all magazines must not find
+ * it here then. The count needs no order of its own: whoever gets a block has it through the heap's lock, or through the
+ * release in slab_post and the acquire in slab_drain, and sees what came before. */
+static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
+    unsigned rest = (unsigned)BIN_COUNT(state_load(h, cls)) - count, swaps = count < rest ? count : rest;
+    granule_t *oldest = h->front.slots[cls], *newest = oldest + rest + count - swaps;
+    for (unsigned i = 0; i < swaps; i++) {
+        granule_t leaves = oldest[i];
+        oldest[i] = newest[i];
+        newest[i] = leaves;
     }
+    set_count(h, cls, rest);
+    return oldest + rest;
 }
 
-/* The magazine of `have` blocks loses its first `count`, of which the first `left` belong to other heaps. Those leave the
- * magazine one by one before they go: their owners may hand them out at once, and who looks for a block in all magazines
- * must not find it here then. The count needs no order of its own: whoever gets the block has it through the release in
- * slab_post, the acquire in slab_drain, and sees what came before. */
-static void leave_locked(heap_t *h, unsigned cls, unsigned have, unsigned count, unsigned left,
-                         flush_report_t *report) {
-    unsigned rest = have - count;
-    memmove(h->front.slots[cls] + left, h->front.slots[cls] + count, rest * sizeof *h->front.slots[cls]);
-    if (left > 0) {
-        reverse(h->front.slots[cls], left + rest);
-        reverse(h->front.slots[cls], rest);
-    }
-    set_count(h, cls, rest + left);
-    while (left-- > 0) {
-        granule_t block = h->front.slots[cls][rest + left];
-        set_count(h, cls, rest + left);
-        give_elsewhere(h, cls, block, report);
-    }
+static void give_all_elsewhere(heap_t *h, unsigned cls, const granule_t *blocks, unsigned count,
+                               flush_report_t *report) {
+    for (unsigned i = 0; i < count; i++)
+        give_elsewhere(h, cls, blocks[i], report);
 }
 
 static void report_doubled(const flush_report_t *report, unsigned cls) {
@@ -239,18 +233,18 @@ static void report_taken(const heap_t *h, unsigned doubled) {
 
 /* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
 static void flush(heap_t *h, unsigned cls, unsigned count) {
-    unsigned have = (unsigned)BIN_COUNT(state_load(h, cls));
     flush_report_t report = {.count = 0};
-    if (cls >= HK_CLASS_COUNT)
-        give_runs(h, h->front.slots[cls], count);
     heap_lock(h);
-    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, h->front.slots[cls], count, &report) : 0;
+    granule_t *blocks = leave_locked(h, cls, count);
+    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, blocks, count, &report) : 0;
     h->class_stats[cls].flushed += count;
     h->class_stats[cls].flushes++;
     heap_count_freed_locked(h, cls, count - left); /* of the others their owners count */
-    leave_locked(h, cls, have, count, left, &report);
     unsigned doubled = take_doubled_locked(h);
     heap_unlock(h);
+    if (cls >= HK_CLASS_COUNT)
+        give_runs(h, blocks, count);
+    give_all_elsewhere(h, cls, blocks, left, &report);
     heap_remote_post_much(h);
     /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
     h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
@@ -331,11 +325,11 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     if (cls >= HK_CLASS_COUNT)
         give_runs(h, &granule, 1);
     heap_lock(h);
-    if (cls < HK_CLASS_COUNT && give_blocks_locked(h, cls, &granule, 1, &report) > 0)
-        give_elsewhere(h, cls, granule, &report);
+    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, &granule, 1, &report) : 0;
     h->class_stats[cls].flushed++;
-    heap_count_freed_locked(h, cls, 1);
+    heap_count_freed_locked(h, cls, 1 - left);
     heap_unlock(h);
+    give_all_elsewhere(h, cls, &granule, left, &report);
     if (hk_unlikely(report.count > 0))
         report_doubled(&report, cls);
     heap_memory_freed(h);

@@ -16,7 +16,6 @@
 typedef struct chain {
     heap_t *owner;
     slab_t *first, *last;
-    bool locked; /* the heap's lock is held: double frees are counted, for a report without it */
 } chain_t;
 
 /* One exchange on the line that owner and freeing threads share, for all slabs of the chain. A reader that takes the list
@@ -81,11 +80,7 @@ static void post_entry(heap_t *h, remote_entry_t *entry, chain_t *chain) {
     if (push)
         chain_slab(chain, slab);
     h->remote_batches++;
-    if (hk_likely(doubled == 0))
-        return;
-    if (chain->locked)
-        h->doubled_count += (uint32_t)hk_popcount64(doubled);
-    else
+    if (hk_unlikely(doubled != 0))
         report_doubled(slab, word, doubled);
 }
 
@@ -96,9 +91,9 @@ bool heap_remote_post_one(slab_t *slab, unsigned index) {
 
 void heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits) { (void)post(slab, word, bits); }
 
-void heap_remote_claim(heap_t *h, unsigned at, uint64_t key, bool locked) {
+void heap_remote_claim(heap_t *h, unsigned at, uint64_t key) {
     remote_entry_t *entry = &h->remote_table[at];
-    chain_t chain = {.first = NULL, .locked = locked};
+    chain_t chain = {.first = NULL};
     if (entry->bits != 0)
         post_entry(h, entry, &chain);
     push_chain(&chain);
