@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-    BUDGET_BYTES_MIN = 1 << 20,
+    BUDGET_BYTES_MIN = 4 << 20,
     BUDGET_BYTES_CROWDED = 64 << 10,
     SWEEP_BYTES = 256 << 10, /* a thread that only frees empties all magazines each time it has flushed so much */
     BUDGET_SHARE = 4,        /* magazines may be able to hold this part of what the heap owns */
