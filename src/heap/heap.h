@@ -7,10 +7,12 @@
  * magazines; it owns the slabs of threads that are gone until somebody adopts them.
  *
  *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the pool heap)
- *                 LIVE --fork, in the child--> ORPHAN --first refill that adopts--> UNUSED
+ *                 LIVE --thread exit, small--> RESTING --heap_start--> LIVE
+ *                 RESTING --helper, trim--> RETIRING --> UNUSED
+ *                 LIVE, RETIRING --fork, in the child--> ORPHAN --first refill that adopts--> RETIRING --> UNUSED
  *
  * Who may touch what:
- *   front.*                   the heap's thread; anybody may read it relaxed (statistics, reports)
+ *   front.*                   the heap's thread, or who retires it; anybody may read it relaxed (statistics, reports)
  *   remote_table              the heap's thread; anybody may read it (reports)
  *   lists, class_stats, ...   who holds `lock`
  *   remote_head               any thread pushes; who holds `lock` takes
@@ -45,7 +47,7 @@ enum {
 
 enum { HEAP_WORTH_BYTES = 1 << 20 }; /* less than this is not worth a helper thread */
 
-enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN };
+enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN, HEAP_RESTING, HEAP_RETIRING };
 
 /* State of a magazine: count (bits 0..15), the number of pops since the last tick (16..47) and capacity (48..63), so that one
  * addition of a small constant does all that the fast path changes and counting allocations is free. Ticks come before the
@@ -92,7 +94,7 @@ typedef struct heap {
 
     HK_ALIGNED(HK_CACHE_LINE) hk_lock_t lock;
     _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
-    uint32_t next_unused;  /* list of unused ids, under the heap-list lock */
+    uint32_t next_unused;  /* list of unused or of resting ids, under the heap-list lock */
     slot_t full;
     uint32_t doubled_count;      /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
@@ -103,6 +105,8 @@ typedef struct heap {
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
+    uint64_t rests_since_ms;       /* the thread that ends, then under the heap-list lock */
+    uint32_t rests_with_slots;     /* as above */
     uint32_t scan_id;              /* where this heap goes on looking for sleeping heaps */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
     _Atomic size_t freed_bytes;    /* the sum of the classes' rest_blocks, in bytes; also read without the lock */

@@ -16,6 +16,7 @@
 #include "sys/sys.h"
 
 enum { CROWD_A_CPU = 8, CROWD_MIN = 8, CROWD_MAX = 32, CPUS_LOOK_MS = 1000 };
+enum { REST_SLOTS_MAX = 128 }; /* a heap of more does not rest */
 
 enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
 enum { HOOKS_NONE = 0, HOOKS_DONE = 2, HOOKS_WAIT_MS = 1 };
@@ -37,9 +38,12 @@ static _Atomic uint32_t hooks_state; /* HOOKS_*, or the process whose thread is 
 /* Guarded by list_lock; id_limit is also read without it. */
 static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
 static uint32_t unused_ids;
+static uint32_t resting_ids; /* the latest first */
+static uint32_t resting_count;
+static _Atomic size_t resting_slots; /* also read without it */
 static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
-static _Atomic uint32_t thread_heap_count; /* heaps that are not UNUSED */
+static _Atomic uint32_t thread_heap_count; /* heaps of threads */
 
 static _Atomic uint32_t crowd = CROWD_MIN; /* written by who looks at the processors */
 static _Atomic uint64_t cpus_look_at_ms;
@@ -154,7 +158,8 @@ static void after_fork_in_child(void) {
     uint32_t orphans = 0;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++) {
         heap_t *h = heap_by_id(id);
-        if (&h->front == hk_front || atomic_load_explicit(&h->life, memory_order_relaxed) != HEAP_LIVE)
+        uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
+        if (&h->front == hk_front || (life != HEAP_LIVE && life != HEAP_RETIRING))
             continue;
         atomic_store_explicit(&h->life, HEAP_ORPHAN, memory_order_relaxed);
         orphans++;
@@ -171,6 +176,7 @@ static heap_t *take_unused_locked(void) {
     if (unused_ids != 0) {
         heap_t *h = heap_by_id(unused_ids);
         unused_ids = h->next_unused;
+        atomic_store_explicit(&h->life, HEAP_LIVE, memory_order_relaxed);
         return h;
     }
     uint32_t id = heap_limit();
@@ -178,12 +184,13 @@ static heap_t *take_unused_locked(void) {
         return NULL;
     heap_t *h = heap_by_id(id);
     heap_prepare(h, id, HK_RANK_HEAP);
+    atomic_store_explicit(&h->life, HEAP_LIVE, memory_order_relaxed);
     /* Release: pairs with the acquire in heap_limit; who sees the limit sees a prepared heap. */
     atomic_store_explicit(&id_limit, id + 1, memory_order_release);
     return h;
 }
 
-/* Empties a heap whose thread is over and makes its id usable again. */
+/* Empties a heap whose thread is over and makes its id usable again. Any thread that has claimed the heap, and the helper. */
 static void heap_retire(heap_t *h) {
     if (hardened_is_on())
         hardened_drain(h);
@@ -197,9 +204,7 @@ static void heap_retire(heap_t *h) {
     atomic_store_explicit(&h->life, HEAP_UNUSED, memory_order_relaxed);
     h->next_unused = unused_ids;
     unused_ids = h->front.id;
-    atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
     hk_unlock(&list_lock);
-    heap_memory_freed(h);
 }
 
 static heap_t *claim_orphan(void) {
@@ -211,7 +216,7 @@ static heap_t *claim_orphan(void) {
             found = h;
     }
     if (found != NULL) {
-        atomic_store_explicit(&found->life, HEAP_LIVE, memory_order_relaxed);
+        atomic_store_explicit(&found->life, HEAP_RETIRING, memory_order_relaxed);
         atomic_fetch_sub_explicit(&orphan_count, 1, memory_order_relaxed);
     }
     hk_unlock(&list_lock);
@@ -222,8 +227,81 @@ void heap_adopt_orphan(void) {
     if (hk_likely(atomic_load_explicit(&orphan_count, memory_order_relaxed) == 0))
         return;
     heap_t *orphan = claim_orphan();
-    if (orphan != NULL)
-        heap_retire(orphan);
+    if (orphan == NULL)
+        return;
+    heap_retire(orphan);
+    atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
+    heap_memory_freed(NULL);
+}
+
+/* --- Rest ------------------------------------------------------------------------------------------------------------ */
+
+/* A small heap whose thread is over rests as it is, with its magazines and slabs, for the next thread: threads that come and
+ * go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
+static bool may_rest(const heap_t *h) {
+    return atomic_load_explicit(&h->slot_count, memory_order_relaxed) <= REST_SLOTS_MAX &&
+           h->bins_in_use[HK_MAP_CLASS_LARGE / 64] == 0 && !hardened_is_on() && !heap_is_crowded() &&
+           hk_option(HK_OPT_PURGE_DELAY) != 0;
+}
+
+/* False when as many rest as threads may be without a crowd. */
+static bool lie_down(heap_t *h) {
+    uint64_t now = sys_now_ms();
+    hk_lock(&list_lock);
+    bool fits = resting_count < atomic_load_explicit(&crowd, memory_order_relaxed);
+    if (fits) {
+        h->rests_since_ms = now;
+        h->rests_with_slots = atomic_load_explicit(&h->slot_count, memory_order_relaxed);
+        atomic_fetch_add_explicit(&resting_slots, h->rests_with_slots, memory_order_relaxed);
+        resting_count++;
+        atomic_store_explicit(&h->life, HEAP_RESTING, memory_order_relaxed);
+        h->next_unused = resting_ids;
+        resting_ids = h->front.id;
+    }
+    hk_unlock(&list_lock);
+    return fits;
+}
+
+static bool rest(heap_t *h) {
+    if (!may_rest(h))
+        return false;
+    heap_remote_post_all(h);
+    (void)large_cache_trim(&h->large, 0, 0);
+    return lie_down(h);
+}
+
+static void rise_locked(heap_t *h, uint32_t life) {
+    atomic_store_explicit(&h->life, life, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&resting_slots, h->rests_with_slots, memory_order_relaxed);
+    resting_count--;
+}
+
+static heap_t *take_resting_locked(void) {
+    if (resting_ids == 0)
+        return NULL;
+    heap_t *h = heap_by_id(resting_ids);
+    resting_ids = h->next_unused;
+    rise_locked(h, HEAP_LIVE);
+    return h;
+}
+
+size_t heap_resting_bytes(void) { return atomic_load_explicit(&resting_slots, memory_order_relaxed) << HK_SLOT_SHIFT; }
+
+void heap_retire_resting(uint64_t until_ms) {
+    hk_lock(&list_lock);
+    uint32_t *link = &resting_ids;
+    while (*link != 0 && heap_by_id(*link)->rests_since_ms > until_ms)
+        link = &heap_by_id(*link)->next_unused;
+    uint32_t first = *link;
+    *link = 0;
+    for (uint32_t id = first; id != 0; id = heap_by_id(id)->next_unused)
+        rise_locked(heap_by_id(id), HEAP_RETIRING);
+    hk_unlock(&list_lock);
+    while (first != 0) {
+        heap_t *h = heap_by_id(first);
+        first = h->next_unused;
+        heap_retire(h);
+    }
 }
 
 static void thread_ends(void *value) {
@@ -232,8 +310,13 @@ static void thread_ends(void *value) {
         return;
     thread_over = true;
     hk_front = (heap_front_t *)(uintptr_t)&hk_no_heap;
-    heap_retire(h);
+    if (!rest(h))
+        heap_retire(h);
+    atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
+    heap_memory_freed(h);
 }
+
+/* --- Hooks and start ------------------------------------------------------------------------------------------------- */
 
 /* Takes the hooks upon this thread; false when they are done. A process that was forked while another thread was at it, by a
  * fork that knew no handlers of ours yet, finds that thread's mark and not its own: it begins anew. */
@@ -275,15 +358,14 @@ static HK_COLD heap_t *heap_start(void) {
     if (second)
         heap_ensure_hooks();
     hk_lock(&list_lock);
-    heap_t *h = take_unused_locked();
-    if (h != NULL)
-        atomic_store_explicit(&h->life, HEAP_LIVE, memory_order_relaxed);
+    heap_t *h = take_resting_locked();
+    if (h == NULL)
+        h = take_unused_locked();
     hk_unlock(&list_lock);
     if (h == NULL)
         return NULL;
     if (atomic_fetch_add_explicit(&thread_heap_count, 1, memory_order_relaxed) >= CROWD_MIN)
         look_at_cpus();
-    h->front.countdown = HEAP_TICK_BYTES;
     hk_front = &h->front;
     hk_count(heaps_total);
     if (second)

@@ -17,6 +17,12 @@ void heap_ensure_hooks(void);
 /* After fork, in the child: empties one heap whose thread does not exist here. */
 void heap_adopt_orphan(void);
 
+/* Empties the heaps that rest since `until_ms` or longer. */
+void heap_retire_resting(uint64_t until_ms);
+
+/* Size of the slots of resting heaps. */
+size_t heap_resting_bytes(void);
+
 /* HAKMEM_WARMUP: makes `bytes` of slots resident and fills the calling thread's magazines. */
 void heap_warm_up(size_t bytes);
 

@@ -27,6 +27,7 @@ enum {
     HELPER_STOP_WAIT_MS = 1,
     HOLES_SHARE = 4, /* when this part of the heap waits in slabs in use, it is given back */
     HOLES_HASTE = 4, /* ... after this part of the delay */
+    REST_SHARE = 2,  /* heaps without a thread rest for this part of the delay */
 };
 
 /* Guarded by helper_lock, but for the words that are atomic. */
@@ -95,6 +96,7 @@ static bool helper_round(void) {
     uint64_t age = purge_age_ms();
     if (age == UINT64_MAX || !hk_try_lock(&round_lock))
         return false;
+    heap_retire_resting(now - hk_min(now, age / REST_SHARE));
     size_t cached = tidy_all(now, age, false);
     sparse_result_t sparse = sparse_round_within(now, age, holes_are_many ? HOLES_HASTE : 1);
     if (sparse.looked_at_bytes > 0)
@@ -103,7 +105,7 @@ static bool helper_round(void) {
     size_t slots = low_water_note(&dirty_low, least, level, now, age);
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
     hk_unlock(&round_lock);
-    return superslab_waiting_bytes() + cached + sparse.waiting_bytes >= HEAP_WORTH_BYTES;
+    return superslab_waiting_bytes() + cached + sparse.waiting_bytes + heap_resting_bytes() >= HEAP_WORTH_BYTES;
 }
 
 /* --- The helper thread ------------------------------------------------------------------------------------------------ */
@@ -176,8 +178,8 @@ static void purge_inline(void) {
 }
 
 void heap_memory_freed(const heap_t *h) {
-    if (superslab_waiting_bytes() >= HEAP_WORTH_BYTES || (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) ||
-        limit_is_near())
+    if (superslab_waiting_bytes() + heap_resting_bytes() >= HEAP_WORTH_BYTES ||
+        (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) || limit_is_near())
         heap_memory_freed_much();
 }
 
@@ -273,6 +275,7 @@ void heap_tick(heap_t *h) {
 }
 
 size_t heap_relieve(void) {
+    heap_retire_resting(UINT64_MAX);
     (void)tidy_all(sys_now_ms(), 0, true);
     size_t sparse = sparse_trim(), slots = superslab_purge(SIZE_MAX);
     superslab_close_empty();

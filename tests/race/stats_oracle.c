@@ -168,6 +168,7 @@ int main(void) {
     one_thread();
     several_threads();
     large_and_huge();
+    (void)hak_trim(); /* slabs that changed hands come back */
     one_thread();
     CHECK(after.errors == 0);
     CHECK_HEAP();

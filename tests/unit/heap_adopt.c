@@ -30,6 +30,7 @@ static void run_and_end(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, allocates, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
+    heap_retire_resting(UINT64_MAX);
     for (unsigned i = 0; i < BLOCKS; i++)
         CHECK_EQ(owner_of(blocks[i]), HK_OWNER_POOL);
     CHECK(live_blocks(CLS) >= BLOCKS);

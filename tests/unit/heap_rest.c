@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rest: the heap of a thread that is over serves the next thread as it is. What has rested for long enough is emptied, the
+ * latest last; a trim empties all. Large heaps, and more than a few, do not rest.
+ */
+#include "core/counters.h"
+#include "heap_places.h"
+#include "sys/sys.h"
+
+#include <pthread.h>
+
+enum { CLS = 4, BIG = 71, BLOCKS = 300, AT_ONCE = 40 /* more than are no crowd on any machine */ };
+
+static void *kept[BLOCKS], *of_main;
+static heap_t *last_heap;
+static pthread_barrier_t barrier;
+
+static void run(void *(*body)(void *), void *argument) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, body, argument) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static uint32_t life_of(const heap_t *h) { return atomic_load(&h->life); }
+
+static size_t slabs_opened(void) {
+    return atomic_load(&hk_counters.slabs_new) + atomic_load(&hk_counters.slabs_reused) +
+           atomic_load(&hk_counters.slabs_adopted);
+}
+
+/* Keeps every third block, frees the others. */
+static void *lives(void *unused) {
+    (void)unused;
+    last_heap = heap_current();
+    for (unsigned i = 0; i < BLOCKS; i++)
+        kept[i] = magazine_alloc(last_heap, CLS);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        if (i % 3 == 0)
+            continue;
+        release(kept[i]);
+        kept[i] = NULL;
+    }
+    if (of_main != NULL)
+        release(of_main);
+    return NULL;
+}
+
+/* Another life like it, which finds everything in place: frees what the last one kept, as blocks of its own. */
+static void *lives_again(void *rested) {
+    heap_t *h = heap_current();
+    CHECK(h == rested && life_of(h) == HEAP_LIVE);
+    CHECK(bin_count(h, CLS) > 0);
+    size_t opened = slabs_opened();
+    uint64_t remote = h->class_stats[CLS].freed_remote;
+    for (unsigned i = 0; i < BLOCKS; i += 3) {
+        CHECK_EQ(map_lookup(kept[i]), h->front.tag | CLS);
+        release(kept[i]);
+    }
+    CHECK_EQ(h->class_stats[CLS].freed_remote, remote);
+    (void)lives(NULL);
+    CHECK_EQ(slabs_opened(), opened);
+    return NULL;
+}
+
+static void serves_the_next(void) {
+    heap_t *h = start_heap();
+    of_main = magazine_alloc(h, CLS);
+    run(lives, NULL);
+    of_main = NULL;
+    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
+    CHECK_EQ(places_of(CLS).in_remote_tables, 0); /* other heaps' blocks went to them */
+    CHECK_EQ(heap_resting_bytes(), atomic_load(&last_heap->slot_count) * HK_SLOT_SIZE);
+    CHECK(heap_resting_bytes() > 0);
+    CHECK_EQ(heap_live_count(), 1);
+    uint32_t limit = heap_limit();
+    int64_t countdown = last_heap->front.countdown;
+    run(lives_again, last_heap);
+    CHECK(last_heap->front.countdown < countdown); /* ticks come however short the lives are */
+    CHECK_EQ(heap_limit(), limit);
+    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
+    CHECK_EQ(live_blocks(CLS), BLOCKS / 3);
+    all_is_well();
+}
+
+static void *waits(void *heap) {
+    *(heap_t **)heap = heap_current();
+    CHECK(magazine_alloc(*(heap_t **)heap, CLS) != NULL);
+    pthread_barrier_wait(&barrier);
+    return NULL;
+}
+
+/* Several at once, so that each has a heap of its own; they end in any order. */
+static void run_at_once(heap_t **heaps, unsigned count) {
+    pthread_t threads[AT_ONCE];
+    CHECK(pthread_barrier_init(&barrier, NULL, count) == 0);
+    for (unsigned i = 0; i < count; i++)
+        CHECK(pthread_create(&threads[i], NULL, waits, &heaps[i]) == 0);
+    for (unsigned i = 0; i < count; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(pthread_barrier_destroy(&barrier) == 0);
+}
+
+static unsigned count_life(heap_t *const *heaps, unsigned count, uint32_t life) {
+    unsigned found = 0;
+    for (unsigned i = 0; i < count; i++)
+        found += life_of(heaps[i]) == life;
+    return found;
+}
+
+static void not_for_ever(void) {
+    heap_t *heaps[4];
+    (void)start_heap();
+    run_at_once(heaps, 4);
+    CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 4);
+    uint64_t now = sys_now_ms();
+    for (unsigned i = 0; i < 4; i++) {
+        CHECK(heaps[i]->rests_since_ms <= now);
+        heaps[i]->rests_since_ms = 1000; /* all at one time */
+    }
+    heap_retire_resting(999);
+    CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 4);
+    run(lives, NULL);
+    heap_retire_resting(1000);
+    CHECK_EQ(count_life(heaps, 4, HEAP_UNUSED), 3); /* but the one that lived again */
+    CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 1);
+    CHECK(heap_trim_all() < HK_GIB);
+    CHECK_EQ(count_life(heaps, 4, HEAP_UNUSED), 4);
+    CHECK_EQ(heap_resting_bytes(), 0);
+    CHECK_EQ(places_of(CLS).in_magazines, 0);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK_EQ(atomic_load(&heaps[i]->slot_count), 0);
+    all_is_well();
+}
+
+static void not_a_crowd(void) {
+    heap_t *heaps[AT_ONCE];
+    (void)start_heap();
+    run_at_once(heaps, AT_ONCE);
+    unsigned resting = count_life(heaps, AT_ONCE, HEAP_RESTING);
+    CHECK(resting <= heap_crowd_of(UINT64_MAX));
+    CHECK_EQ(count_life(heaps, AT_ONCE, HEAP_UNUSED), AT_ONCE - resting);
+    all_is_well();
+}
+
+static void *grows(void *unused) {
+    (void)unused;
+    last_heap = heap_current();
+    for (unsigned i = 0; i < 6000; i++)
+        CHECK(magazine_alloc(last_heap, BIG) != NULL);
+    return NULL;
+}
+
+static void not_when_large(void) {
+    (void)start_heap();
+    run(grows, NULL);
+    CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
+    CHECK_EQ(heap_resting_bytes(), 0);
+    all_is_well();
+}
+
+static void in_the_child(void) {
+    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
+    run(lives_again, last_heap);
+    CHECK_EQ(live_blocks(CLS), BLOCKS / 3);
+    heap_retire_resting(UINT64_MAX);
+    CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
+    all_is_well();
+}
+
+static void across_fork(void) {
+    (void)start_heap();
+    run(lives, NULL);
+    in_child(in_the_child);
+    run(lives_again, last_heap);
+}
+
+int main(void) {
+    in_child(serves_the_next);
+    in_child(not_for_ever);
+    in_child(not_a_crowd);
+    in_child(not_when_large);
+    in_child(across_fork);
+    return CHECK_PASS;
+}
