@@ -330,38 +330,6 @@ static void free_outside_window(void *block, const void *caller) {
         free_foreign(block, caller);
 }
 
-/* A block of another heap's slab serves this thread next, if it allocates of the class too. Smaller ones would let two
- * threads write to one line. */
-static inline bool keep(heap_front_t *front, void *block, unsigned cls) {
-    if (cls < KEEP_CLASS_MIN || BIN_POPS(hk_read(front->state[cls])) == 0)
-        return false;
-    heap_t *h = (heap_t *)front;
-    magazine_free(h, cls, block);
-    hk_add(h->class_stats[cls].freed_remote, 1);
-    hk_add(h->class_stats[cls].kept, 1);
-    return true;
-}
-
-/* The common case of heap_free_other: a live block of a slab that another thread's heap owns. */
-static inline bool free_remote_plain(heap_front_t *front, void *block) {
-    size_t slot = map_slot(block);
-    if (slot >= map_count() || front == &hk_no_heap || hardened_is_on())
-        return false;
-    uint32_t entry = map_entry(slot);
-    unsigned cls = entry & HK_MAP_CLASS_MAX;
-    if (entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_LIMIT - HK_OWNER_FIRST) || cls >= HK_MAP_CLASS_LARGE)
-        return false;
-    /* Both halves of one product: is it the start of a block, and of which? */
-    const size_class_t *c = &hk_classes[cls];
-    unsigned __int128 product = (unsigned __int128)((uint32_t)(uintptr_t)block & c->mask) * c->inverse;
-    if ((uint64_t)product >= c->limit || !map_clear_live_shared(map_granule(block)))
-        return false;
-    if (keep(front, block, cls))
-        return true;
-    slot_t first = (slot_t)slot & ~(c->mask >> HK_SLOT_SHIFT);
-    return heap_remote_add((heap_t *)front, first, cls, (unsigned)(product >> 64));
-}
-
 static HK_NOINLINE void free_other(void *block, const void *caller) {
     if (block == NULL)
         return;
@@ -380,9 +348,68 @@ static HK_NOINLINE void free_other(void *block, const void *caller) {
     }
 }
 
-void heap_free_other(void *block) {
-    if (hk_unlikely(!free_remote_plain(hk_front, block)))
+/* What another heap's thread may keep instead of giving it back: its own next block, if it allocates of the class too. Smaller
+ * ones would let two threads write to one line. */
+HK_INLINE bool may_keep(uint64_t state, uint32_t cls) { return cls >= KEEP_CLASS_MIN && BIN_POPS(state) != 0; }
+
+static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
+    magazine_free(h, cls, block);
+    hk_add(h->class_stats[cls].freed_remote, 1);
+    hk_add(h->class_stats[cls].kept, 1);
+}
+
+HK_INLINE void keep(heap_t *h, uint64_t state, uint32_t cls, granule_t granule) {
+    if (hk_unlikely(BIN_ROOM(state) == 0)) {
+        keep_where_full(h, cls, map_granule_address(granule));
+        return;
+    }
+    h->front.slots[cls][BIN_COUNT(state)] = granule;
+    atomic_signal_fence(memory_order_release); /* as in front_push */
+    hk_add_in_place(h->front.state[cls], BIN_PUSH);
+    hk_add_in_place(h->class_stats[cls].freed_remote, 1);
+    hk_add_in_place(h->class_stats[cls].kept, 1);
+}
+
+/* Into the table where another word has the place, or reports. */
+static HK_NOINLINE void add_displacing(heap_t *h, void *block, uint32_t cls, const void *caller) {
+    slab_t *slab = slab_of(block, cls);
+    if (!heap_remote_add(h, slab_slot(slab), cls, class_block_index(&hk_classes[cls], block)))
+        misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
+}
+
+HK_INLINE void add(heap_t *h, void *block, uint32_t cls, const void *caller) {
+    const size_class_t *c = &hk_classes[cls];
+    slot_t first = (slot_t)map_slot(block) & ~(c->mask >> HK_SLOT_SHIFT);
+    unsigned index = class_block_index(c, block);
+    uint64_t key = heap_remote_key(first, index), bit = UINT64_C(1) << (index % 64);
+    remote_entry_t *entry = heap_remote_entry(h, key);
+    if (hk_unlikely(entry->key != key || (entry->bits & bit) != 0)) {
+        add_displacing(h, block, cls, caller);
+        return;
+    }
+    entry->bits |= bit;
+    hk_add_in_place(h->class_stats[cls].freed_remote, 1);
+    h->remote_pending_bytes += hk_class_info[cls].block_size;
+    heap_remote_post_much(h);
+}
+
+/* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says that it
+ * is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no owner. */
+void heap_free_other(void *block, uint32_t mismatch) {
+    heap_t *h = (heap_t *)hk_front;
+    uint32_t tag = h->front.tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
+    granule_t granule = map_granule(block);
+    if (hk_unlikely(tag == HK_MAP_NO_TAG || cls >= HK_MAP_CLASS_LARGE ||
+                    entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_LIMIT - HK_OWNER_FIRST) ||
+                    !map_clear_live_shared(granule))) {
         free_other(block, __builtin_return_address(0));
+        return;
+    }
+    uint64_t state = hk_read_in_place(h->front.state[cls]);
+    if (may_keep(state, cls))
+        keep(h, state, cls, granule);
+    else
+        add(h, block, cls, __builtin_return_address(0));
 }
 
 /* --- Size of a block ---------------------------------------------------------------------------------------------------- */
@@ -468,7 +495,7 @@ static void free_any(void *block) {
         (void)map_clear_live(map_granule(block));
         magazine_free(heap_current(), cls, block);
     } else {
-        heap_free_other(block);
+        heap_free_other(block, map_lookup(block) ^ hk_front->tag);
     }
 }
 

@@ -32,8 +32,9 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 /* free of an own block whose magazine is full. */
 HK_NOINLINE void heap_free_full(void *block, uint32_t cls);
 
-/* free of what is not the thread's own: another heap's block, a large block, a foreign pointer, NULL. */
-HK_NOINLINE void heap_free_other(void *block);
+/* free of what is not the thread's own: another heap's block, a large block, a foreign pointer, NULL. `mismatch` is the slot's entry
+ * ^ the tag of hk_front, or UINT32_MAX for an address outside the window. */
+HK_NOINLINE void heap_free_other(void *block, uint32_t mismatch);
 
 /* free of an address in an own slab whose live bit is clear. */
 HK_NOINLINE void heap_free_suspect(void *block, uint32_t cls);

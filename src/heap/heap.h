@@ -238,15 +238,21 @@ void heap_maintain_init(void);
 void heap_maintain_before_fork(void);
 void heap_maintain_after_fork(bool in_child);
 
+HK_INLINE uint64_t heap_remote_key(slot_t first, unsigned index) { return (uint64_t)first << 6 | index / 64; }
+
+/* The only entry that may be the key's. */
+HK_INLINE remote_entry_t *heap_remote_entry(heap_t *h, uint64_t key) {
+    _Static_assert(HEAP_REMOTE_ENTRIES == 256, "the hash keeps 8 bits");
+    return &h->remote_table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
+}
+
 /* Notes that block `index` of a slab of another heap, of class `cls`, that begins at slot `first` goes back to it. False: it was
- * noted already (double free). The thread's own heap only; `locked`: its lock is held. */
+ * noted already (double free). The thread's own heap only. */
 HK_INLINE bool heap_remote_note(heap_t *h, slot_t first, unsigned cls, unsigned index) {
-    uint64_t key = (uint64_t)first << 6 | index / 64, bit = UINT64_C(1) << (index % 64);
-    unsigned at = (unsigned)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
-    _Static_assert(HEAP_REMOTE_ENTRIES == 256, "the hash above keeps 8 bits");
-    remote_entry_t *entry = &h->remote_table[at];
+    uint64_t key = heap_remote_key(first, index), bit = UINT64_C(1) << (index % 64);
+    remote_entry_t *entry = heap_remote_entry(h, key);
     if (entry->key != key)
-        heap_remote_claim(h, at, key);
+        heap_remote_claim(h, (unsigned)(entry - h->remote_table), key);
     if (hk_unlikely((entry->bits & bit) != 0))
         return false;
     entry->bits |= bit;
