@@ -358,7 +358,7 @@ static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
     hk_add(h->class_stats[cls].kept, 1);
 }
 
-HK_INLINE void keep(heap_t *h, uint64_t state, uint32_t cls, granule_t granule) {
+HK_INLINE void keep_foreign(heap_t *h, uint64_t state, uint32_t cls, granule_t granule) {
     if (hk_unlikely(BIN_ROOM(state) == 0)) {
         keep_where_full(h, cls, map_granule_address(granule));
         return;
@@ -371,20 +371,20 @@ HK_INLINE void keep(heap_t *h, uint64_t state, uint32_t cls, granule_t granule) 
 }
 
 /* Into the table where another word has the place, or reports. */
-static HK_NOINLINE void add_displacing(heap_t *h, void *block, uint32_t cls, const void *caller) {
+static HK_NOINLINE void return_displacing(heap_t *h, void *block, uint32_t cls, const void *caller) {
     slab_t *slab = slab_of(block, cls);
     if (!heap_remote_add(h, slab_slot(slab), cls, class_block_index(&hk_classes[cls], block)))
         misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
 }
 
-HK_INLINE void add(heap_t *h, void *block, uint32_t cls, const void *caller) {
+HK_INLINE void return_foreign(heap_t *h, void *block, uint32_t cls, const void *caller) {
     const size_class_t *c = &hk_classes[cls];
     slot_t first = (slot_t)map_slot(block) & ~(c->mask >> HK_SLOT_SHIFT);
     unsigned index = class_block_index(c, block);
     uint64_t key = heap_remote_key(first, index), bit = UINT64_C(1) << (index % 64);
     remote_entry_t *entry = heap_remote_entry(h, key);
     if (hk_unlikely(entry->key != key || (entry->bits & bit) != 0)) {
-        add_displacing(h, block, cls, caller);
+        return_displacing(h, block, cls, caller);
         return;
     }
     entry->bits |= bit;
@@ -407,9 +407,9 @@ void heap_free_other(void *block, uint32_t mismatch) {
     }
     uint64_t state = hk_read_in_place(h->front.state[cls]);
     if (may_keep(state, cls))
-        keep(h, state, cls, granule);
+        keep_foreign(h, state, cls, granule);
     else
-        add(h, block, cls, __builtin_return_address(0));
+        return_foreign(h, block, cls, __builtin_return_address(0));
 }
 
 /* --- Size of a block ---------------------------------------------------------------------------------------------------- */

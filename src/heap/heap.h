@@ -94,7 +94,7 @@ typedef struct heap {
 
     HK_ALIGNED(HK_CACHE_LINE) hk_lock_t lock;
     _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
-    uint32_t next_unused;  /* list of unused or of resting ids, under the heap-list lock */
+    uint32_t next_unused;  /* list of unused or of resting ids, under the heap-list lock; of who retires several */
     slot_t full;
     uint32_t doubled_count;      /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
@@ -105,8 +105,8 @@ typedef struct heap {
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
-    uint64_t rests_since_ms;       /* the thread that ends, then under the heap-list lock */
-    uint32_t rests_with_slots;     /* as above */
+    uint64_t rests_since_ms;       /* under the heap-list lock */
+    uint32_t rests_with_slots;     /* under the heap-list lock */
     uint32_t scan_id;              /* where this heap goes on looking for sleeping heaps */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
     _Atomic size_t freed_bytes;    /* the sum of the classes' rest_blocks, in bytes; also read without the lock */
@@ -174,7 +174,7 @@ void heap_hand_over_locked(heap_t *h);
 
 /* --- Remote frees: remote.c ------------------------------------------------------------------------------------------ */
 
-/* Posts what entry `at` of the remote table holds and gives it to the word `key`; `locked`: the heap's lock is held. */
+/* Posts what entry `at` of the remote table holds and gives it to the word `key`. */
 void heap_remote_claim(heap_t *h, unsigned at, uint64_t key);
 
 /* Posts at once, for threads without a heap. False: it was posted already. */
@@ -207,6 +207,9 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block);
 
 /* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the lock. */
 void magazine_drop_all(heap_t *h);
+
+/* The same for runs alone. */
+void magazine_drop_large(heap_t *h);
 
 /* Empties all magazines of a thread that is over. Small arrays stay for the thread that uses the heap next: threads that
  * come and go are mostly alike. As above. */

@@ -198,25 +198,21 @@ static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsig
     return false;
 }
 
-static HK_SNAPSHOT bool is_in_remote_table(const heap_t *h, const slab_t *slab, unsigned index) {
-    uint64_t key = (uint64_t)slab_slot(slab) << 6 | index / 64;
-    for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++) {
-        const remote_entry_t *entry = &h->remote_table[i];
-        if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != key)
-            continue;
-        uint64_t bits = __atomic_load_n(&entry->bits, __ATOMIC_ACQUIRE);
-        /* The bits are of this key if the key is still there. */
-        if ((bits >> (index % 64) & 1) != 0 && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key)
-            return true;
-    }
-    return false;
+static HK_SNAPSHOT bool is_in_remote_table(heap_t *h, const slab_t *slab, unsigned index) {
+    uint64_t key = heap_remote_key(slab_slot(slab), index);
+    const remote_entry_t *entry = heap_remote_entry(h, key);
+    if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != key)
+        return false;
+    uint64_t bits = __atomic_load_n(&entry->bits, __ATOMIC_ACQUIRE);
+    /* The bits are of this key if the key is still there. */
+    return (bits >> (index % 64) & 1) != 0 && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key;
 }
 
 static bool is_free_in_slab(const void *block, unsigned cls) {
     return cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block));
 }
 
-static HK_SNAPSHOT bool is_with_heap(const heap_t *h, const void *block, unsigned cls) {
+static HK_SNAPSHOT bool is_with_heap(heap_t *h, const void *block, unsigned cls) {
     return is_in_magazine(h, block, cls) ||
            (cls < HK_CLASS_COUNT &&
             is_in_remote_table(h, slab_of(block, cls), class_block_index(&hk_classes[cls], block)));
@@ -229,7 +225,7 @@ static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls) {
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
         if (is_with_heap(heap_by_id(id), block, cls))
             return true;
-    return false;
+    return is_free_in_slab(block, cls); /* it may have come there from a magazine meanwhile */
 }
 
 /* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is proof. */

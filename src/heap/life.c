@@ -43,7 +43,7 @@ static uint32_t resting_count;
 static _Atomic size_t resting_slots; /* also read without it */
 static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
-static _Atomic uint32_t thread_heap_count; /* heaps of threads */
+static _Atomic uint32_t thread_heap_count; /* heaps of threads, with or without list_lock */
 
 static _Atomic uint32_t crowd = CROWD_MIN; /* written by who looks at the processors */
 static _Atomic uint64_t cpus_look_at_ms;
@@ -153,18 +153,20 @@ static void after_fork_in_parent(void) {
     heap_maintain_after_fork(false);
 }
 
-/* The other threads do not exist in the child: their heaps wait for adoption. */
+/* The other threads do not exist in the child: their heaps, and those that they were retiring, wait for adoption. */
 static void after_fork_in_child(void) {
-    uint32_t orphans = 0;
+    uint32_t orphans = 0, own = hk_front != &hk_no_heap;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++) {
         heap_t *h = heap_by_id(id);
         uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
-        if (&h->front == hk_front || (life != HEAP_LIVE && life != HEAP_RETIRING))
+        if (&h->front == hk_front || life == HEAP_UNUSED || life == HEAP_RESTING)
             continue;
         atomic_store_explicit(&h->life, HEAP_ORPHAN, memory_order_relaxed);
         orphans++;
     }
-    atomic_fetch_add_explicit(&orphan_count, orphans, memory_order_relaxed);
+    /* Counted anew: a thread that began or ended may have been between its heap and the count. */
+    atomic_store_explicit(&orphan_count, orphans, memory_order_relaxed);
+    atomic_store_explicit(&thread_heap_count, own + orphans, memory_order_relaxed);
     release_all();
     superslab_after_fork();
     heap_maintain_after_fork(true);
@@ -240,8 +242,7 @@ void heap_adopt_orphan(void) {
  * go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
 static bool may_rest(const heap_t *h) {
     return atomic_load_explicit(&h->slot_count, memory_order_relaxed) <= REST_SLOTS_MAX &&
-           h->bins_in_use[HK_MAP_CLASS_LARGE / 64] == 0 && !hardened_is_on() && !heap_is_crowded() &&
-           hk_option(HK_OPT_PURGE_DELAY) != 0;
+           hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() && !heap_is_crowded() && !sys_purge_refused();
 }
 
 /* False when as many rest as threads may be without a crowd. */
@@ -265,6 +266,7 @@ static bool lie_down(heap_t *h) {
 static bool rest(heap_t *h) {
     if (!may_rest(h))
         return false;
+    magazine_drop_large(h);
     heap_remote_post_all(h);
     (void)large_cache_trim(&h->large, 0, 0);
     return lie_down(h);

@@ -108,10 +108,10 @@ static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, ui
         report->doubled[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
 }
 
-/* A block of another heap's slab goes to its owner, in company when `h` is the thread's. */
+/* A block of another heap's slab goes to its owner; in company, unless there is no table to gather it. */
 static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
-    bool own = hk_front == &h->front && !hardened_is_on();
-    if (!(own ? heap_remote_note(h, slab_slot(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
+    bool gathers = h != heap_pool() && !hardened_is_on();
+    if (!(gathers ? heap_remote_note(h, slab_slot(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
         note_doubled(report, slab, index / 64, UINT64_C(1) << (index % 64));
 }
 
@@ -180,8 +180,9 @@ static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, u
 
 /* The `count` blocks that have been in the magazine longest leave it; they lie behind what remains, until the next push. They
  * leave before they go: their owners may hand them out at once, and who looks for a block in all magazines must not find
- * it here then. The count needs no order of its own: whoever gets a block has it through the heap's lock, or through the
- * release in slab_post and the acquire in slab_drain, and sees what came before. */
+ * it here then. The count needs no order of its own: whoever gets a block has it through the heap's lock, through the
+ * release in slab_post and the acquire in slab_drain, or through the run cache's lock, and sees what came before. Where more
+ * remain than leave, the latest of them come first. */
 static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
     unsigned rest = (unsigned)BIN_COUNT(state_load(h, cls)) - count, swaps = count < rest ? count : rest;
     granule_t *oldest = h->front.slots[cls], *newest = oldest + rest + count - swaps;
@@ -206,10 +207,11 @@ static void report_doubled(const flush_report_t *report, unsigned cls) {
 }
 
 /* Runs leave the magazine for the heap's run cache. */
-static void give_runs(heap_t *h, const granule_t *blocks, unsigned count) {
+static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         void *block = map_granule_address(blocks[i]);
-        if (map_is_run(map_lookup(block)) && large_is_live(block)) {
+        /* Whoever frees it a second time takes its tag away. */
+        if (map_lookup(block) == (h->front.tag | cls) && large_is_live(block)) {
             large_tag(block, HK_OWNER_NONE, 0);
             (void)large_free(&h->large, block);
         } else {
@@ -243,7 +245,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     unsigned doubled = take_doubled_locked(h);
     heap_unlock(h);
     if (cls >= HK_CLASS_COUNT)
-        give_runs(h, blocks, count);
+        give_runs(h, cls, blocks, count);
     give_all_elsewhere(h, cls, blocks, left, &report);
     heap_remote_post_much(h);
     /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
@@ -323,7 +325,7 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     flush_report_t report = {.count = 0};
     granule_t granule = map_granule(block);
     if (cls >= HK_CLASS_COUNT)
-        give_runs(h, &granule, 1);
+        give_runs(h, cls, &granule, 1);
     heap_lock(h);
     unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, &granule, 1, &report) : 0;
     h->class_stats[cls].flushed++;
@@ -361,6 +363,11 @@ static void drop(heap_t *h, unsigned cls) {
     harvest_locked(h, cls);
     heap_unlock(h);
     (void)set_capacity(h, cls, 0);
+}
+
+static void drop_if_large(heap_t *h, unsigned cls) {
+    if (cls >= HK_CLASS_COUNT)
+        drop(h, cls);
 }
 
 /* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and on
@@ -405,6 +412,8 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
 }
 
 void magazine_drop_all(heap_t *h) { for_each_bin(h, drop); }
+
+void magazine_drop_large(heap_t *h) { for_each_bin(h, drop_if_large); }
 
 static void retire(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];

@@ -3,7 +3,8 @@
  * maintain.c: everything periodic: the countdown's tick, the helper thread, trimming on request.
  *
  * The helper exists only while there is memory to give back: whoever frees memory starts it when enough is dirty, and it
- * leaves after some rounds without work. It takes heaps' locks only when nobody holds them, and purges without a lock.
+ * leaves after some rounds without work. It takes heaps' locks only when nobody holds them, and purges without a lock; a heap that
+ * it retires is nobody's, and round_lock, which it holds then, is only ever tried.
  */
 #include "heap/heap.h"
 

@@ -4,6 +4,7 @@
  * latest last; a trim empties all. Large heaps, and more than a few, do not rest.
  */
 #include "core/counters.h"
+#include "core/panic.h"
 #include "heap_places.h"
 #include "sys/sys.h"
 
@@ -14,6 +15,16 @@ enum { CLS = 4, BIG = 71, BLOCKS = 300, AT_ONCE = 40 /* more than are no crowd o
 static void *kept[BLOCKS], *of_main;
 static heap_t *last_heap;
 static pthread_barrier_t barrier;
+
+/* As start_heap, but with a delay: without one no heap rests. */
+static heap_t *start_resting(const char *delay) {
+    CHECK(setenv("HAKMEM_BACKGROUND", "off", 1) == 0 && setenv("HAKMEM_PURGE_DELAY", delay, 1) == 0);
+    heap_t *h = heap_current();
+    CHECK(h != NULL);
+    return h;
+}
+
+#define LONG_DELAY "3600000"
 
 static void run(void *(*body)(void *), void *argument) {
     pthread_t thread;
@@ -63,7 +74,7 @@ static void *lives_again(void *rested) {
 }
 
 static void serves_the_next(void) {
-    heap_t *h = start_heap();
+    heap_t *h = start_resting(LONG_DELAY);
     of_main = magazine_alloc(h, CLS);
     run(lives, NULL);
     of_main = NULL;
@@ -89,6 +100,12 @@ static void *waits(void *heap) {
     return NULL;
 }
 
+static void *waits_alone(void *heap) {
+    *(heap_t **)heap = heap_current();
+    release(heap_malloc_slow(100));
+    return NULL;
+}
+
 /* Several at once, so that each has a heap of its own; they end in any order. */
 static void run_at_once(heap_t **heaps, unsigned count) {
     pthread_t threads[AT_ONCE];
@@ -109,7 +126,7 @@ static unsigned count_life(heap_t *const *heaps, unsigned count, uint32_t life) 
 
 static void not_for_ever(void) {
     heap_t *heaps[4];
-    (void)start_heap();
+    (void)start_resting(LONG_DELAY);
     run_at_once(heaps, 4);
     CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 4);
     uint64_t now = sys_now_ms();
@@ -134,7 +151,7 @@ static void not_for_ever(void) {
 
 static void not_a_crowd(void) {
     heap_t *heaps[AT_ONCE];
-    (void)start_heap();
+    (void)start_resting(LONG_DELAY);
     run_at_once(heaps, AT_ONCE);
     unsigned resting = count_life(heaps, AT_ONCE, HEAP_RESTING);
     CHECK(resting <= heap_crowd_of(UINT64_MAX));
@@ -151,10 +168,124 @@ static void *grows(void *unused) {
 }
 
 static void not_when_large(void) {
-    (void)start_heap();
+    (void)start_resting(LONG_DELAY);
     run(grows, NULL);
     CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
     CHECK_EQ(heap_resting_bytes(), 0);
+    all_is_well();
+}
+
+static void not_without_delay(void) {
+    (void)start_resting("-1");
+    run(lives, NULL);
+    CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
+}
+
+static void not_at_once(void) {
+    (void)start_resting("0");
+    run(lives, NULL);
+    CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
+}
+
+static void not_hardened(void) {
+    CHECK(setenv("HAKMEM_SAFE", "2", 1) == 0);
+    (void)start_resting(LONG_DELAY);
+    run(waits_alone, &last_heap);
+    CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
+}
+
+static void *uses_runs(void *unused) {
+    (void)unused;
+    last_heap = heap_current();
+    void *runs[8];
+    for (unsigned i = 0; i < 8; i++)
+        CHECK((runs[i] = heap_malloc_slow(512 * 1024)) != NULL);
+    for (unsigned i = 0; i < 8; i++)
+        release(runs[i]);
+    CHECK(last_heap->bins_in_use[HK_MAP_CLASS_LARGE / 64] != 0);
+    return NULL;
+}
+
+/* Large blocks in magazines are no reason not to rest; they go. */
+static void without_runs(void) {
+    (void)start_resting(LONG_DELAY);
+    run(uses_runs, NULL);
+    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
+    CHECK_EQ(last_heap->bins_in_use[HK_MAP_CLASS_LARGE / 64], 0);
+    CHECK_EQ(last_heap->large.count, 0);
+    all_is_well();
+}
+
+/* Others' blocks in its magazines go home when the heap is retired, by any thread. */
+static void *keeps_foreign(void *unused) {
+    (void)unused;
+    last_heap = heap_current();
+    CHECK(magazine_alloc(last_heap, CLS) != NULL);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        release(kept[i]);
+        kept[i] = NULL;
+    }
+    CHECK(last_heap->class_stats[CLS].kept > 0);
+    return NULL;
+}
+
+static void foreign_blocks_go_home(void) {
+    heap_t *h = start_resting(LONG_DELAY);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        kept[i] = magazine_alloc(h, CLS);
+    run(keeps_foreign, NULL);
+    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
+    CHECK_EQ(live_blocks(CLS), 1);
+    heap_retire_resting(UINT64_MAX);
+    CHECK_EQ(live_blocks(CLS), 1);
+    CHECK_EQ(places_of(CLS).in_remote_tables, 0);
+    all_is_well();
+}
+
+/* A sleeping heap like any other: frees of its blocks wait for it, and its slabs may be adopted. */
+static void others_may_help(void) {
+    heap_t *h = start_resting(LONG_DELAY);
+    run(lives, NULL);
+    for (unsigned i = 0; i < BLOCKS; i += 3)
+        release(kept[i]);
+    heap_remote_post_all(h);
+    CHECK_EQ(live_blocks(CLS), 0);
+    CHECK(places_of(CLS).in_remote_bits > 0);
+    size_t adopted = atomic_load(&hk_counters.slabs_adopted);
+    (void)magazine_alloc(h, CLS + 40); /* sees the heap for the first time */
+    usleep(60000);
+    void *block = magazine_alloc(h, CLS);
+    CHECK_EQ(atomic_load(&hk_counters.slabs_adopted), adopted + 1);
+    CHECK_EQ(map_lookup(block), h->front.tag | CLS);
+    heap_retire_resting(UINT64_MAX);
+    CHECK_EQ(live_blocks(CLS), 1);
+    all_is_well();
+}
+
+static void *frees_again(void *block) {
+    release(block);
+    return NULL;
+}
+
+static void *leaves_one_freed(void *block) {
+    last_heap = heap_current();
+    release(*(void **)block = magazine_alloc(last_heap, CLS));
+    return NULL;
+}
+
+static void double_free_across_lives(void) {
+    void *block;
+    CHECK(setenv("HAKMEM_ON_ERROR", "ignore", 1) == 0);
+    heap_t *h = start_resting(LONG_DELAY);
+    run(leaves_one_freed, &block);
+    run(frees_again, block);
+    CHECK_EQ(hk_misuse_count(), 1);
+    run(leaves_one_freed, &block);
+    release(block); /* by another heap's thread */
+    CHECK_EQ(hk_misuse_count(), 2);
+    heap_retire_resting(UINT64_MAX);
+    heap_remote_post_all(h);
+    CHECK_EQ(live_blocks(CLS), 0);
     all_is_well();
 }
 
@@ -168,10 +299,35 @@ static void in_the_child(void) {
 }
 
 static void across_fork(void) {
-    (void)start_heap();
+    (void)start_resting(LONG_DELAY);
     run(lives, NULL);
     in_child(in_the_child);
     run(lives_again, last_heap);
+}
+
+static heap_t *retiring[4];
+
+static void in_the_child_of_who_retires(void) {
+    heap_t *h = heap_current();
+    CHECK_EQ(count_life(retiring, 4, HEAP_ORPHAN), 4);
+    for (unsigned i = 0; i < 4; i++)
+        heap_adopt_orphan();
+    CHECK_EQ(count_life(retiring, 4, HEAP_UNUSED), 4);
+    CHECK(!heap_is_crowded());
+    heap_adopt_orphan(); /* there is none */
+    CHECK(magazine_alloc(h, CLS) != NULL);
+    all_is_well();
+}
+
+/* Another thread was at it when this one forked. */
+static void fork_while_retiring(void) {
+    (void)start_resting(LONG_DELAY);
+    run_at_once(retiring, 4);
+    for (unsigned i = 0; i < 4; i++)
+        atomic_store(&retiring[i]->life, HEAP_RETIRING);
+    in_child(in_the_child_of_who_retires);
+    for (unsigned i = 0; i < 4; i++)
+        atomic_store(&retiring[i]->life, HEAP_RESTING);
 }
 
 int main(void) {
@@ -179,6 +335,14 @@ int main(void) {
     in_child(not_for_ever);
     in_child(not_a_crowd);
     in_child(not_when_large);
+    in_child(not_without_delay);
+    in_child(not_at_once);
+    in_child(not_hardened);
+    in_child(without_runs);
+    in_child(foreign_blocks_go_home);
+    in_child(others_may_help);
+    in_child(double_free_across_lives);
     in_child(across_fork);
+    in_child(fork_while_retiring);
     return CHECK_PASS;
 }
