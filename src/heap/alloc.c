@@ -396,8 +396,8 @@ HK_INLINE void return_foreign(heap_t *h, void *block, uint32_t cls, const void *
 /* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says that it
  * is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no owner. */
 void heap_free_other(void *block, uint32_t mismatch) {
-    heap_t *h = (heap_t *)hk_front;
-    uint32_t tag = h->front.tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
+    heap_front_t *front = hk_front;
+    uint32_t tag = front->tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
     granule_t granule = map_granule(block);
     if (hk_unlikely(tag == HK_MAP_NO_TAG || cls >= HK_MAP_CLASS_LARGE ||
                     entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_LIMIT - HK_OWNER_FIRST) ||
@@ -405,7 +405,8 @@ void heap_free_other(void *block, uint32_t mismatch) {
         free_other(block, __builtin_return_address(0));
         return;
     }
-    uint64_t state = hk_read_in_place(h->front.state[cls]);
+    heap_t *h = (heap_t *)front;
+    uint64_t state = hk_read_in_place(front->state[cls]);
     if (may_keep(state, cls))
         keep_foreign(h, state, cls, granule);
     else
