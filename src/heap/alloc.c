@@ -393,6 +393,11 @@ HK_INLINE void return_foreign(heap_t *h, void *block, uint32_t cls, const void *
     heap_remote_post_much(h);
 }
 
+/* Words of live bits are of 1 KiB: that of a larger block is its alone, and nobody writes to it meanwhile. */
+HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
+    return cls < HK_TINY_CLASSES ? map_clear_live_shared(granule) : map_clear_live(granule);
+}
+
 /* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says that it
  * is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no owner. */
 void heap_free_other(void *block, uint32_t mismatch) {
@@ -401,7 +406,7 @@ void heap_free_other(void *block, uint32_t mismatch) {
     granule_t granule = map_granule(block);
     if (hk_unlikely(tag == HK_MAP_NO_TAG || cls >= HK_MAP_CLASS_LARGE ||
                     entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_LIMIT - HK_OWNER_FIRST) ||
-                    !map_clear_live_shared(granule))) {
+                    !clear_foreign(granule, cls))) {
         free_other(block, __builtin_return_address(0));
         return;
     }

@@ -20,8 +20,8 @@
  * A live bit for each granule of 16 bytes of the window is set where a block lies with the program that came from a slab or
  * a magazine, at the block's first granule, and clear everywhere else. So one bit says that an address starts a block and
  * that it is not free, without a look at the block, whose line is often in no cache when it is freed (docs/adr/0017).
- * The slab's owner reads and writes a word of bits plainly, on each call; others clear bits atomically. A plain write can undo
- * what another thread did to the same word in between. So a bit may stay set though its block is free: that double free is
+ * The slab's owner reads and writes a word of bits plainly, on each call; others clear bits atomically (but of blocks above 1 KiB,
+ * which have words of their own). A plain write can undo what another thread did to the same word in between. So a bit may stay set though its block is free: that double free is
  * found later, when the block comes back to its slab twice. It may also be clear though the block is live (slabs change
  * owners while their blocks lie in magazines, and threads hand out blocks of others that they kept): a clear bit is a
  * suspicion, and reported only if the block is found where free blocks are.
