@@ -106,7 +106,7 @@ typedef struct heap {
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
     uint64_t rests_since_ms;       /* under the heap-list lock */
-    uint32_t rests_with_slots;     /* under the heap-list lock */
+    size_t rests_with_bytes;       /* what its slabs and its magazines may hold; under the heap-list lock */
     uint32_t scan_id;              /* where this heap goes on looking for sleeping heaps */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
     _Atomic size_t freed_bytes;    /* the sum of the classes' rest_blocks, in bytes; also read without the lock */

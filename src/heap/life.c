@@ -40,7 +40,7 @@ static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
 static uint32_t unused_ids;
 static uint32_t resting_ids; /* the latest first */
 static uint32_t resting_count;
-static _Atomic size_t resting_slots; /* also read without it */
+static _Atomic size_t resting_bytes; /* also read without it */
 static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
 static _Atomic uint32_t thread_heap_count; /* heaps of threads, with or without list_lock */
@@ -238,11 +238,13 @@ void heap_adopt_orphan(void) {
 
 /* --- Rest ------------------------------------------------------------------------------------------------------------ */
 
+static size_t slots_of(const heap_t *h) { return atomic_load_explicit(&h->slot_count, memory_order_relaxed); }
+
 /* A small heap whose thread is over rests as it is, with its magazines and slabs, for the next thread: threads that come and
  * go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
 static bool may_rest(const heap_t *h) {
-    return atomic_load_explicit(&h->slot_count, memory_order_relaxed) <= REST_SLOTS_MAX &&
-           hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() && !heap_is_crowded() && !sys_purge_refused();
+    return slots_of(h) <= REST_SLOTS_MAX && hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() &&
+           !heap_is_crowded() && !sys_purge_refused();
 }
 
 /* False when as many rest as threads may be without a crowd. */
@@ -252,8 +254,8 @@ static bool lie_down(heap_t *h) {
     bool fits = resting_count < atomic_load_explicit(&crowd, memory_order_relaxed);
     if (fits) {
         h->rests_since_ms = now;
-        h->rests_with_slots = atomic_load_explicit(&h->slot_count, memory_order_relaxed);
-        atomic_fetch_add_explicit(&resting_slots, h->rests_with_slots, memory_order_relaxed);
+        h->rests_with_bytes = slots_of(h) * HK_SLOT_SIZE + h->magazine_bytes;
+        atomic_fetch_add_explicit(&resting_bytes, h->rests_with_bytes, memory_order_relaxed);
         resting_count++;
         atomic_store_explicit(&h->life, HEAP_RESTING, memory_order_relaxed);
         h->next_unused = resting_ids;
@@ -274,7 +276,7 @@ static bool rest(heap_t *h) {
 
 static void rise_locked(heap_t *h, uint32_t life) {
     atomic_store_explicit(&h->life, life, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&resting_slots, h->rests_with_slots, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&resting_bytes, h->rests_with_bytes, memory_order_relaxed);
     resting_count--;
 }
 
@@ -287,7 +289,7 @@ static heap_t *take_resting_locked(void) {
     return h;
 }
 
-size_t heap_resting_bytes(void) { return atomic_load_explicit(&resting_slots, memory_order_relaxed) << HK_SLOT_SHIFT; }
+size_t heap_resting_bytes(void) { return atomic_load_explicit(&resting_bytes, memory_order_relaxed); }
 
 void heap_retire_resting(uint64_t until_ms) {
     hk_lock(&list_lock);

@@ -20,7 +20,7 @@ void heap_adopt_orphan(void);
 /* Empties the heaps that rest since `until_ms` or longer. */
 void heap_retire_resting(uint64_t until_ms);
 
-/* Size of the slots of resting heaps. */
+/* What slabs and magazines of resting heaps may hold. */
 size_t heap_resting_bytes(void);
 
 /* HAKMEM_WARMUP: makes `bytes` of slots resident and fills the calling thread's magazines. */

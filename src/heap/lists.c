@@ -273,6 +273,7 @@ static void give_to_pool_locked(heap_t *pool, slab_t *slab) {
     /* Frees that were posted to the old owner's list are forwarded when that list is drained. */
 }
 
+/* The pool's lock is taken for one slab at a time: threads that need one may wait for it. */
 static void hand_over_list_locked(heap_t *h, heap_t *pool, slot_t *head) {
     while (*head != 0) {
         slab_t *slab = slab_at(*head);
@@ -281,19 +282,19 @@ static void hand_over_list_locked(heap_t *h, heap_t *pool, slot_t *head) {
             continue;
         }
         heap_remove_locked(h, slab);
+        heap_lock(pool);
         give_to_pool_locked(pool, slab);
+        heap_unlock(pool);
     }
 }
 
 void heap_hand_over_locked(heap_t *h) {
     heap_t *pool = heap_pool();
     heap_drain_locked(h);
-    heap_lock(pool);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         for (unsigned bin = 0; bin < HEAP_BINS && h->class_stats[cls].slab_count > 0; bin++)
             hand_over_list_locked(h, pool, &h->partial[cls][bin]);
     hand_over_list_locked(h, pool, &h->full);
-    heap_unlock(pool);
     /* What was posted to this heap meanwhile goes on to the pool. */
     heap_drain_locked(h);
 }
