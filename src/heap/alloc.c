@@ -380,16 +380,11 @@ static HK_NOINLINE void return_displacing(heap_t *h, void *block, uint32_t cls, 
 HK_INLINE void return_foreign(heap_t *h, void *block, uint32_t cls, const void *caller) {
     const size_class_t *c = &hk_classes[cls];
     slot_t first = (slot_t)map_slot(block) & ~(c->mask >> HK_SLOT_SHIFT);
-    unsigned index = class_block_index(c, block);
-    uint64_t key = heap_remote_key(first, index), bit = UINT64_C(1) << (index % 64);
-    remote_entry_t *entry = heap_remote_entry(h, key);
-    if (hk_unlikely(entry->key != key || (entry->bits & bit) != 0)) {
+    if (hk_unlikely(!heap_remote_note_in_place(h, first, cls, class_block_index(c, block)))) {
         return_displacing(h, block, cls, caller);
         return;
     }
-    entry->bits |= bit;
     hk_add_in_place(h->class_stats[cls].freed_remote, 1);
-    h->remote_pending_bytes += hk_class_info[cls].block_size;
     heap_remote_post_much(h);
 }
 

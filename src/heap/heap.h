@@ -249,18 +249,25 @@ HK_INLINE remote_entry_t *heap_remote_entry(heap_t *h, uint64_t key) {
     return &h->remote_table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
 }
 
-/* Notes that block `index` of a slab of another heap, of class `cls`, that begins at slot `first` goes back to it. False: it was
- * noted already (double free). The thread's own heap only. */
-HK_INLINE bool heap_remote_note(heap_t *h, slot_t first, unsigned cls, unsigned index) {
+/* Notes the block as heap_remote_note does, but only where the entry is its word's already. False also when it was noted. */
+HK_INLINE bool heap_remote_note_in_place(heap_t *h, slot_t first, unsigned cls, unsigned index) {
     uint64_t key = heap_remote_key(first, index), bit = UINT64_C(1) << (index % 64);
     remote_entry_t *entry = heap_remote_entry(h, key);
-    if (entry->key != key)
-        heap_remote_claim(h, (unsigned)(entry - h->remote_table), key);
-    if (hk_unlikely((entry->bits & bit) != 0))
+    if (hk_unlikely(entry->key != key || (entry->bits & bit) != 0))
         return false;
     entry->bits |= bit;
     h->remote_pending_bytes += hk_class_info[cls].block_size;
     return true;
+}
+
+/* Notes that block `index` of a slab of another heap, of class `cls`, that begins at slot `first` goes back to it. False: it was
+ * noted already (double free). The thread's own heap only. */
+HK_INLINE bool heap_remote_note(heap_t *h, slot_t first, unsigned cls, unsigned index) {
+    uint64_t key = heap_remote_key(first, index);
+    remote_entry_t *entry = heap_remote_entry(h, key);
+    if (entry->key != key)
+        heap_remote_claim(h, (unsigned)(entry - h->remote_table), key);
+    return heap_remote_note_in_place(h, first, cls, index);
 }
 
 HK_INLINE void heap_remote_post_much(heap_t *h) {

@@ -343,12 +343,14 @@ static void harvest_locked(heap_t *h, unsigned cls) {
     state_store(h, cls, (unsigned)BIN_COUNT(state), BIN_CAPACITY(state), 0);
 }
 
-/* Calls `act` for each magazine that has a capacity. */
-static void for_each_bin(heap_t *h, void (*act)(heap_t *, unsigned)) {
-    for (unsigned word = 0; word < sizeof h->bins_in_use / sizeof h->bins_in_use[0]; word++)
+/* Calls `act` for each magazine that has a capacity, from a word of them on. */
+static void for_each_bin_from(heap_t *h, unsigned word, void (*act)(heap_t *, unsigned)) {
+    for (; word < sizeof h->bins_in_use / sizeof h->bins_in_use[0]; word++)
         for (uint64_t bits = h->bins_in_use[word]; bits != 0; bits &= bits - 1)
             act(h, word * 64 + hk_ctz64(bits));
 }
+
+static void for_each_bin(heap_t *h, void (*act)(heap_t *, unsigned)) { for_each_bin_from(h, 0, act); }
 
 /* Gives all that the magazine holds back. */
 static void empty(heap_t *h, unsigned cls) {
@@ -363,11 +365,6 @@ static void drop(heap_t *h, unsigned cls) {
     harvest_locked(h, cls);
     heap_unlock(h);
     (void)set_capacity(h, cls, 0);
-}
-
-static void drop_if_large(heap_t *h, unsigned cls) {
-    if (cls >= HK_CLASS_COUNT)
-        drop(h, cls);
 }
 
 /* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and on
@@ -413,7 +410,10 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
 
 void magazine_drop_all(heap_t *h) { for_each_bin(h, drop); }
 
-void magazine_drop_large(heap_t *h) { for_each_bin(h, drop_if_large); }
+_Static_assert(HK_CLASS_COUNT == HK_MAP_CLASS_LARGE && HK_CLASS_COUNT % 64 == 0,
+               "runs have words of bins of their own");
+
+void magazine_drop_large(heap_t *h) { for_each_bin_from(h, HK_MAP_CLASS_LARGE / 64, drop); }
 
 static void retire(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
