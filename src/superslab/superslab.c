@@ -18,7 +18,7 @@ enum {
     PREFAULT_SHARE = 256,   /* slots populated ahead are at most this part of those in use */
     HUGE_BORDERS_MAX = 600, /* each is one mapping more */
     HUGE_SHARE = 8,     /* a superslab asks for a huge page when it is at most this part of the heap, itself included */
-    RECORDS_SHARE = 16, /* a huge page of records likewise */
+    RECORDS_SHARE = 48, /* a huge page of records likewise: such pages fill slowly */
 };
 
 hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
