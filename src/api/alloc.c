@@ -9,7 +9,9 @@
 HK_EXPORT void *hak_malloc(size_t size) { return front_malloc(size); }
 HK_EXPORT void *hak_calloc(size_t count, size_t size) { return front_calloc(count, size); }
 HK_EXPORT void *hak_realloc(void *ptr, size_t size) { return front_realloc(ptr, size); }
-HK_EXPORT void *hak_reallocarray(void *ptr, size_t count, size_t size) { return front_reallocarray(ptr, count, size); }
+HK_EXPORT void *hak_reallocarray(void *ptr, size_t count, size_t size) {
+    return front_realloc(ptr, front_array_size(count, size));
+}
 HK_EXPORT void hak_free(void *ptr) { front_free(ptr); }
 HK_EXPORT void hak_free_sized(void *ptr, size_t size) { front_free_sized(ptr, size, "free_sized"); }
 HK_EXPORT void hak_free_aligned_sized(void *ptr, size_t alignment, size_t size) {

@@ -22,25 +22,14 @@ static void *move_block(void *block, unsigned cls, size_t size) {
     return copy;
 }
 
-static inline void *resize(void *block, size_t size, const void *caller) {
+void *front_realloc(void *block, size_t size) {
     if (block == NULL)
         return front_malloc(size);
     granule_t granule = map_granule(block);
     uint32_t cls = front_class(hk_front, granule);
     if (hk_unlikely(cls >= HK_CLASS_COUNT || size - 1 >= HK_MID_MAX || !map_is_live(granule)))
-        return heap_realloc(block, size, caller);
+        return heap_realloc(block, size, CALLER());
     return heap_block_stays(cls, size) ? block : move_block(block, cls, size);
-}
-
-void *front_realloc(void *block, size_t size) { return resize(block, size, CALLER()); }
-
-void *front_reallocarray(void *block, size_t count, size_t size) {
-    size_t total;
-    if (__builtin_mul_overflow(count, size, &total)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return resize(block, total, CALLER());
 }
 
 void *front_memalign(size_t align, size_t size) {

@@ -9,7 +9,6 @@
 #include "base/base.h"
 
 void *front_realloc(void *block, size_t size);
-void *front_reallocarray(void *block, size_t count, size_t size);
 
 /* memalign and aligned_alloc. Any alignment: rounded up to a power of two, as glibc did until 2.38 and as costs nobody
  * anything. */

@@ -111,10 +111,14 @@ HK_INLINE void *front_aligned(size_t align, size_t size) {
     return heap_aligned(align, size);
 }
 
-HK_INLINE void *front_calloc(size_t count, size_t size) {
+/* Size of an array, or one that is refused as too large when it has none. */
+HK_INLINE size_t front_array_size(size_t count, size_t size) {
     size_t total;
-    if (hk_unlikely(__builtin_mul_overflow(count, size, &total)))
-        total = SIZE_MAX; /* refused as too large */
+    return hk_unlikely(__builtin_mul_overflow(count, size, &total)) ? SIZE_MAX : total;
+}
+
+HK_INLINE void *front_calloc(size_t count, size_t size) {
+    size_t total = front_array_size(count, size);
     if (hk_unlikely(total - 1 >= FRONT_CALLOC_MAX))
         return heap_calloc_slow(total);
     void *block = front_malloc(total);

@@ -12,8 +12,11 @@
 HK_EXPORT void *malloc(size_t size) { return front_malloc(size); }
 HK_EXPORT void free(void *block) { front_free(block); }
 HK_EXPORT void *calloc(size_t count, size_t size) { return front_calloc(count, size); }
-HK_EXPORT void *realloc(void *block, size_t size) { return front_realloc(block, size); }
-HK_EXPORT void *reallocarray(void *block, size_t count, size_t size) { return front_reallocarray(block, count, size); }
+HK_EXPORT HK_NOINLINE void *realloc(void *block, size_t size) { return front_realloc(block, size); }
+/* By way of the name: Valgrind replaces realloc, not reallocarray. */
+HK_EXPORT void *reallocarray(void *block, size_t count, size_t size) {
+    return realloc(block, front_array_size(count, size));
+}
 HK_EXPORT void *memalign(size_t align, size_t size) { return front_memalign(align, size); }
 HK_EXPORT void *aligned_alloc(size_t align, size_t size) { return front_memalign(align, size); }
 HK_EXPORT int posix_memalign(void **out, size_t align, size_t size) { return front_posix_memalign(out, align, size); }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * deepbind_shared.c: dlopen without RTLD_DEEPBIND.
+ *
+ * A library opened with it looks names up in itself and in what it needs before it looks in the program. So it calls the C library's
+ * free, and hands it the blocks that the program or another library took from hakmem: PHP opens all its extensions like
+ * this, and dies at start under any preloaded malloc. A process has one malloc; so the flag is left out. dlopen
+ * finds by its return address whose search path applies, which is why this is a jump and never a call.
+ */
+#include "base/base.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#ifdef RTLD_DEEPBIND
+typedef void *(*dlopen_fn)(const char *, int);
+
+HK_EXPORT void *dlopen(const char *file, int mode);
+
+/* Relaxed: everybody finds the same. */
+static _Atomic(uintptr_t) next_dlopen;
+
+static HK_NOINLINE uintptr_t find_next(void) {
+    uintptr_t next = (uintptr_t)dlsym(RTLD_NEXT, "dlopen");
+    atomic_store_explicit(&next_dlopen, next, memory_order_relaxed);
+    return next;
+}
+
+__attribute__((optimize("optimize-sibling-calls"))) void *dlopen(const char *file, int mode) {
+    uintptr_t next = atomic_load_explicit(&next_dlopen, memory_order_relaxed);
+    if (next == 0)
+        next = find_next();
+    return ((dlopen_fn)next)(file, mode & ~RTLD_DEEPBIND);
+}
+#endif

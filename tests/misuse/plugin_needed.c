@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What plugin.c opens.
+ */
+int plugin_needed(void);
+
+int plugin_needed(void) { return 42; }
