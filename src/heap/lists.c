@@ -6,8 +6,10 @@
 #include "sys/sys.h"
 
 enum {
-    IDLE_MS = 20,   /* a heap without slow paths for so long sleeps */
-    SCAN_HEAPS = 4, /* heaps looked at before a new slab is opened */
+    IDLE_MS = 20,          /* a heap without slow paths for so long sleeps */
+    SCAN_HEAPS = 4,        /* heaps looked at before a new slab is opened */
+    PASSED_SHARE = 8,      /* a heap passes blocks on when it freed one of another's for so many that it allocated */
+    SURPLUS_SLABS_MAX = 8, /* slabs that one of them gives at a time while it is awake */
 };
 
 _Static_assert(HEAP_BINS == 4, "bin_for compares with three borders");
@@ -159,9 +161,35 @@ static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
     return false;
 }
 
-/* A partial slab of the class from a thread that sleeps while others free its blocks. Looks at a few heaps a time; their
- * locks are only tried, so that two heaps never wait for each other (HEAP-3). */
-static slab_t *adopt_from_idle_locked(heap_t *h, unsigned cls) {
+/* Blocks of the class change threads; where threads keep to their own, their slabs stay with them too. */
+static bool passes_on_locked(const heap_t *h, unsigned cls) {
+    const heap_class_stats_t *stats = &h->class_stats[cls];
+    return hk_read(stats->freed_remote) * PASSED_SHARE > stats->pops + BIN_POPS(hk_read(h->front.state[cls]));
+}
+
+/* Partial slabs of a thread that is awake, the emptiest first and never the last of a list: as many as it takes to make up for a new
+ * slab. Returns the first. Without them, where blocks change threads, each heap keeps slabs for its largest swing: magazines take
+ * from one heap and give to another by hundreds, at random, and what one lacks another has too much of (docs/adr/0019). */
+static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
+    unsigned adopted = 0, blocks = 0;
+    slab_t *first = NULL;
+    for (unsigned bin = HEAP_BINS; bin-- > 0;) {
+        slot_t head = from->partial[cls][bin];
+        while (head != 0 && slab_at(head)->next != 0) {
+            slab_t *slab = slab_at(slab_at(head)->next);
+            adopt_slab_locked(h, from, slab);
+            first = first != NULL ? first : slab;
+            blocks += slab->free_count;
+            if (++adopted == SURPLUS_SLABS_MAX || blocks >= slab->block_count)
+                return first;
+        }
+    }
+    return first;
+}
+
+/* A partial slab of the class from a thread that sleeps while others free its blocks, or from one that is awake and passes its
+ * blocks on. Looks at a few heaps a time; their locks are only tried, so that two heaps never wait for each other (HEAP-3). */
+static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
     uint32_t limit = heap_limit(), id = h->scan_id, now = 0;
     size_t most = hk_min(SCAN_HEAPS, limit - HK_OWNER_FIRST);
     slab_t *slab = NULL;
@@ -175,6 +203,8 @@ static slab_t *adopt_from_idle_locked(heap_t *h, unsigned cls) {
         now = now != 0 ? now : (uint32_t)sys_now_ms();
         if (is_idle_locked(other, now))
             slab = adopt_from_locked(h, other, cls);
+        else if (passes_on_locked(other, cls))
+            slab = adopt_surplus_locked(h, other, cls);
         hk_unlock(&other->lock);
     }
     h->scan_id = slab != NULL ? id - 1 : id;
@@ -222,7 +252,7 @@ static slab_t *drained_slab_locked(heap_t *h, unsigned cls) {
     return pick_locked(h, cls);
 }
 
-/* The staircase: own slab, own slab of which others freed, slab of a dead thread, slab of a sleeping thread, new slab. What
+/* The staircase: own slab, own slab of which others freed, slab of a dead thread, slab of another thread, new slab. What
  * others freed is fetched late: every slab's line comes from another core, so it should bring many blocks. */
 static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
     slab_t *slab = pick_locked(h, cls);
@@ -233,7 +263,7 @@ static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
     if (slab == NULL) /* the pool may have passed on what others freed of ours */
         slab = drained_slab_locked(h, cls);
     if (slab == NULL)
-        slab = adopt_from_idle_locked(h, cls);
+        slab = adopt_from_others_locked(h, cls);
     if (slab == NULL)
         slab = open_locked(h, cls);
     return slab;

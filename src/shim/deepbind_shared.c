@@ -8,12 +8,12 @@
  * finds by its return address whose search path applies, which is why this is a jump and never a call.
  */
 #include "base/base.h"
+#include "sys/libc_doors.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-#ifdef RTLD_DEEPBIND
 typedef void *(*dlopen_fn)(const char *, int);
 
 HK_EXPORT void *dlopen(const char *file, int mode);
@@ -31,6 +31,5 @@ __attribute__((optimize("optimize-sibling-calls"))) void *dlopen(const char *fil
     uintptr_t next = atomic_load_explicit(&next_dlopen, memory_order_relaxed);
     if (next == 0)
         next = find_next();
-    return ((dlopen_fn)next)(file, mode & ~RTLD_DEEPBIND);
+    return ((dlopen_fn)next)(file, mode & ~LIBC_DEEPBIND);
 }
-#endif

@@ -9,6 +9,15 @@
 
 #include "base/base.h"
 
+#include <dlfcn.h>
+
+/* The flag of dlopen that binds a library to what it needs first; 0 where the C library has none (musl). */
+#ifdef RTLD_DEEPBIND
+enum { LIBC_DEEPBIND = RTLD_DEEPBIND };
+#else
+enum { LIBC_DEEPBIND = 0 };
+#endif
+
 /* The C library's own allocator, reached past our names; any may be NULL (static or musl programs). */
 typedef struct libc_allocator {
     void (*free)(void *);
