@@ -16,6 +16,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* User address space that a process gets unasked, x86-64 and aarch64: more is refused at once, and nothing is trimmed for it. */
+#define SIZE_POSSIBLE ((size_t)1 << 48)
+
 enum {
     CALLOC_DIRECT_MIN = 8 * 1024, /* from here on it pays to know that a block reads as zeros */
     KEEP_CLASS_MIN = 3,           /* 64 bytes, a cache line */
@@ -125,7 +128,7 @@ static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
 }
 
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
-    if (size > PTRDIFF_MAX || (h == NULL && !heap_system_ready()))
+    if (size > SIZE_POSSIBLE || (h == NULL && !heap_system_ready()))
         return NULL;
     size = hk_max(size, 1);
     void *block = big_try(h, size, align, zeroed);
@@ -460,12 +463,17 @@ static found_t find_block(const char *verb, void *block, const void *caller) {
     return (found_t){KIND_NONE, 0, 0};
 }
 
+/* What the program may use of it. */
+static size_t usable(const void *block, const found_t *found) {
+    return hardened_is_on() && found->kind == KIND_SLAB ? hardened_size(block, found->size) : found->size;
+}
+
 size_t heap_usable_size(const void *block, const void *caller) {
     if (block == NULL)
         return 0;
     found_t found = find_block("malloc_usable_size", (void *)(uintptr_t)block, caller);
     if (found.kind != KIND_FOREIGN)
-        return hardened_is_on() && found.kind == KIND_SLAB ? hardened_size(block, found.size) : found.size;
+        return usable(block, &found);
     libc_allocator_t libc;
     if (is_libc_memory(block, &libc) && libc.usable_size != NULL)
         return libc.usable_size((void *)(uintptr_t)block);
@@ -539,7 +547,7 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
         free_any(block);
         return NULL;
     }
-    if (size > PTRDIFF_MAX)
+    if (size > SIZE_POSSIBLE)
         return fail();
     if (found.kind == KIND_FOREIGN)
         return realloc_foreign(block, size, caller);
@@ -551,13 +559,15 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
 
 /* --- Sized free ---------------------------------------------------------------------------------------------------------- */
 
-static bool size_fits(const found_t *found, size_t align, size_t size) {
+static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {
     size_t asked = size + (size == 0);
+    if (found->kind == KIND_SLAB && hardened_is_on())
+        return hardened_size_fits(block, found->cls, align, size);
     if (hk_unlikely(atomic_load_explicit(&kept_whole, memory_order_relaxed)))
         return asked <= found->size;
     if (found->kind == KIND_LARGE)
         return (align > HK_ALIGNMENT || asked > HK_MID_MAX / 2) && asked <= found->size;
-    if (found->kind != KIND_SLAB || asked > found->size || hardened_is_on())
+    if (found->kind != KIND_SLAB || asked > found->size)
         return asked <= found->size;
     unsigned cls = align <= HK_ALIGNMENT ? class_of(asked) : class_of_aligned(asked, align);
     /* It may have been borrowed, or been larger before. */
@@ -570,8 +580,8 @@ void heap_free_sized(void *block, size_t align, size_t size, const char *verb, c
     found_t found = find_block(verb, block, caller);
     if (found.kind == KIND_NONE)
         return;
-    if (found.kind != KIND_FOREIGN && misuse_is_watched() && !size_fits(&found, align, size)) {
-        misuse_wrong_size(verb, block, found.size, size, caller);
+    if (found.kind != KIND_FOREIGN && misuse_is_watched() && !size_fits(block, &found, align, size)) {
+        misuse_wrong_size(verb, block, usable(block, &found), size, caller);
         return;
     }
     free_any(block);

@@ -53,6 +53,19 @@ size_t hardened_size(const void *block, size_t block_size) {
     return asked == SIZE_MAX ? 0 : asked;
 }
 
+/* Class of a block that serves the request. */
+static unsigned class_for(size_t align, size_t size) {
+    size_t need = hk_hardened_level >= 3 && size < SIZE_MAX - TRAILER_BYTES ? size + TRAILER_BYTES : size;
+    return class_of_aligned(hk_max(need, 1), hk_max(align, HK_ALIGNMENT));
+}
+
+bool hardened_size_fits(const void *block, unsigned cls, size_t align, size_t size) {
+    if (hk_hardened_level < 3)
+        return class_for(align, size) == cls;
+    size_t asked = asked_size(block, hk_class_info[cls].block_size);
+    return asked == size || asked == SIZE_MAX; /* overwritten: free reports that */
+}
+
 static void seal(void *block, size_t block_size, size_t size) {
     if (hk_hardened_level < 3)
         return;
@@ -175,8 +188,7 @@ void hardened_drain(heap_t *h) {
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     if (h == NULL)
         h = heap_pool();
-    size_t need = hk_hardened_level >= 3 && size < SIZE_MAX - TRAILER_BYTES ? size + TRAILER_BYTES : size;
-    unsigned cls = class_of_aligned(hk_max(need, 1), hk_max(align, HK_ALIGNMENT));
+    unsigned cls = class_for(align, size);
     bool zeroed = false;
     if (cls >= HK_CLASS_COUNT) {
         void *block = heap_big_alloc(h, size, align, zero ? &zeroed : NULL);

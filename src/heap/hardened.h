@@ -31,6 +31,9 @@ void *hardened_realloc(void *block, size_t old_size, size_t size, const void *ca
 /* What the program may use of a slab block. */
 size_t hardened_size(const void *block, size_t block_size);
 
+/* Whether it was asked for with this size: exactly at level 3, otherwise as far as classes tell. */
+bool hardened_size_fits(const void *block, unsigned cls, size_t align, size_t size);
+
 /* Checks and releases what waits in the calling thread's queue. */
 void hardened_drain(heap_t *h);
 

@@ -279,6 +279,13 @@ static void sized_wrong_smaller(void) {
     sized_free(block_announced(64, 0), 16);
 }
 
+static void sized_wrong_smaller_safe2(void) { sized_wrong_smaller(); }
+
+static void sized_wrong_by_one_safe3(void) {
+    need(sized_free != NULL);
+    sized_free(block_announced(64, 0), 65);
+}
+
 static void sized_wrong_mid(void) {
     need(sized_free != NULL);
     sized_free(block_announced(20000, 0), 100);
@@ -417,6 +424,8 @@ static const bug_t bugs[] = {
     BUG(sized_wrong),
     BUG(sized_wrong_smaller),
     BUG(sized_wrong_mid),
+    BUG(sized_wrong_smaller_safe2),
+    BUG(sized_wrong_by_one_safe3),
     BUG(sized_wrong_large),
     BUG(sized_wrong_small_as_large),
     BUG(sized_aligned_wrong),

@@ -38,8 +38,8 @@ def double(detail):
     return ("double free of", detail, {})
 
 
-def wrong_size(given, verb="free_sized"):
-    return (f"{verb} of wrong size", rf"{{size}}-byte block, size {given} given", {})
+def wrong_size(given, verb="free_sized", level=1):
+    return (f"{verb} of wrong size", rf"{{size}}-byte block, size {given} given", {"HAKMEM_SAFE": str(level)})
 
 
 def written(offset, size=r"{size}"):
@@ -112,6 +112,8 @@ EXPECTED = {
     "sized_wrong": wrong_size(128),
     "sized_wrong_smaller": wrong_size(16),
     "sized_wrong_mid": wrong_size(100),
+    "sized_wrong_smaller_safe2": wrong_size(16, level=2),
+    "sized_wrong_by_one_safe3": wrong_size(65, level=3),
     "sized_wrong_large": wrong_size(64),
     "sized_wrong_small_as_large": wrong_size(MIB),
     "sized_aligned_wrong": wrong_size(1024, "free_aligned_sized"),
