@@ -19,6 +19,10 @@ size_t hk_trim_all(void);
 /* Limits were set: they are looked at with the next memory that is taken. */
 void hk_limit_changed(void);
 
+/* Between the two the process has no thread that the program did not start. Called without locks; cheap when there is none. */
+void hk_threads_pause(void);
+void hk_threads_resume(void);
+
 /* True when `ptr` lies inside a block that is not known to be free. Reads nothing that `ptr` points to. */
 bool hk_owns(const void *ptr);
 

@@ -25,18 +25,17 @@ enum {
     HELPER_ROUND_MS_MIN = 10,
     HELPER_ROUNDS_IDLE_MAX = 8,
     HELPER_RETRY_MS = 1000, /* after the system refused a helper */
-    HELPER_STOP_WAIT_MS = 1,
-    HOLES_SHARE = 4, /* when this part of the heap waits in slabs in use, it is given back */
-    HOLES_HASTE = 4, /* ... after this part of the delay */
-    REST_SHARE = 2,  /* heaps without a thread rest for this part of the delay */
+    HOLES_SHARE = 4,        /* when this part of the heap waits in slabs in use, it is given back */
+    HOLES_HASTE = 4,        /* ... after this part of the delay */
+    REST_SHARE = 2,         /* heaps without a thread rest for this part of the delay */
 };
 
 /* Guarded by helper_lock, but for the words that are atomic. */
 static hk_lock_t helper_lock = HK_LOCK_INIT(HK_RANK_HELPER);
 static void *helper_stack;
 static _Atomic uint32_t helper_running; /* 1 from start until the helper has decided to leave */
-static _Atomic uint32_t helper_alive;   /* cleared by the kernel when the thread is gone */
-static _Atomic uint32_t helper_stop;    /* set to make it leave; a futex it sleeps on */
+static sys_helper_t helper;
+static _Atomic uint32_t helper_stop; /* set to make it leave; a futex it sleeps on */
 static _Atomic uint64_t next_inline_purge_ms;
 static _Atomic uint64_t helper_refused_ms; /* when the system last refused a helper; 0: never */
 
@@ -129,24 +128,12 @@ static void helper_run(void *unused) {
     atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
 }
 
-/* Waits until the last helper's stack is free again. */
-static bool wait_until_gone(void) {
-    for (int i = 0; i < 100; i++) {
-        uint32_t alive = atomic_load_explicit(&helper_alive, memory_order_acquire);
-        if (alive == 0)
-            return true;
-        sys_futex_wait_shared(&helper_alive, alive, HELPER_STOP_WAIT_MS);
-    }
-    return false;
-}
-
 static void launch_locked(void) {
     if (helper_stack == NULL)
         helper_stack = sys_map(HELPER_STACK_BYTES);
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
     atomic_store_explicit(&helper_running, 1, memory_order_relaxed);
-    if (helper_stack != NULL &&
-        sys_helper_start(helper_run, NULL, helper_stack, HELPER_STACK_BYTES, &helper_alive) == 0)
+    if (helper_stack != NULL && sys_helper_start(helper_run, NULL, helper_stack, HELPER_STACK_BYTES, &helper) == 0)
         return;
     atomic_store_explicit(&helper_refused_ms, sys_now_ms(), memory_order_relaxed);
     atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
@@ -161,11 +148,21 @@ static HK_COLD bool helper_start(void) {
     if (!hk_try_lock(&helper_lock))
         return true;
     /* The last helper's stack may still be in use: the next free tries again. */
-    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 &&
-        atomic_load_explicit(&helper_alive, memory_order_acquire) == 0)
+    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 && !sys_helper_is_alive(&helper))
         launch_locked();
     hk_unlock(&helper_lock);
     return true;
+}
+
+/* The watcher of memory pressure is started under the same lock, so that whoever wants to be alone stops both. */
+static void start_watcher(void) {
+    if (hk_likely(!pressure_is_wanted()) || hk_locks_are_open())
+        return;
+    heap_ensure_hooks();
+    if (!hk_try_lock(&helper_lock))
+        return;
+    pressure_start();
+    hk_unlock(&helper_lock);
 }
 
 /* Without a helper, memory is given back by whoever frees some, not more often than a helper would. */
@@ -195,19 +192,36 @@ void heap_memory_freed_much(void) {
         purge_inline();
 }
 
-void heap_maintain_before_fork(void) {
-    hk_lock(&helper_lock);
-    if (atomic_load_explicit(&helper_alive, memory_order_relaxed) == 0)
+/* --- When the process must be alone ---------------------------------------------------------------------------------- */
+
+/* The helper leaves. None starts while the caller holds the lock. */
+static void helper_dismiss_locked(void) {
+    if (!sys_helper_is_here(&helper))
         return;
-    /* A program that forks may look at its number of threads; the helper comes back when it is needed. */
     atomic_store_explicit(&helper_stop, 1, memory_order_relaxed);
     sys_futex_wake(&helper_stop, 1);
-    (void)wait_until_gone();
+    (void)sys_helper_wait(&helper);
+}
+
+void hk_threads_pause(void) {
+    hk_lock(&helper_lock);
+    helper_dismiss_locked();
+    pressure_dismiss();
+}
+
+/* Nothing starts at once: a program that asked for one thing of this kind may be about to ask for the next. */
+void hk_threads_resume(void) { hk_unlock(&helper_lock); }
+
+/* A program that forks may look at its number of threads; the helper comes back when it is needed. */
+void heap_maintain_before_fork(void) {
+    hk_lock(&helper_lock);
+    helper_dismiss_locked();
 }
 
 void heap_maintain_after_fork(bool in_child) {
     if (in_child) {
-        atomic_store_explicit(&helper_alive, 0, memory_order_relaxed);
+        atomic_store_explicit(&helper.alive, 0, memory_order_relaxed);
+        helper.id = 0;
         atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
         round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
         pressure_after_fork_in_child();
@@ -272,7 +286,7 @@ void heap_tick(heap_t *h) {
     heap_drain_locked(h);
     heap_unlock(h);
     heap_memory_freed(h);
-    pressure_start();
+    start_watcher();
 }
 
 size_t heap_relieve(void) {

@@ -14,12 +14,12 @@ enum {
     PAUSE_MS = 1000, /* between two notices that are followed */
 };
 
-enum { WATCH_OFF = 0, WATCH_WANTED, WATCH_RUNNING, WATCH_NEVER };
+enum { WATCH_OFF = 0, WATCH_WANTED, WATCH_RUNNING, WATCH_DISMISSED, WATCH_NEVER };
 
 static _Atomic uint32_t watch_state; /* WATCH_* */
-static _Atomic uint32_t watcher_alive;
-static _Atomic uint32_t pause_word;
-static sys_watch_t watch; /* written before the watcher starts, and by it when it leaves */
+static sys_helper_t watcher;
+static _Atomic uint32_t leave; /* set to make the watcher leave; a futex it pauses on */
+static sys_watch_t watch;      /* written while there is no watcher, and by one that leaves unasked */
 
 static const char *environment_value(const char *name) {
     size_t length = strlen(name);
@@ -63,13 +63,16 @@ size_t base64_decode(const char *text, unsigned char *out, size_t size) {
 /* Runs without libc: see sys/helper_thread.c. */
 static void watcher_run(void *unused) {
     (void)unused;
-    while (sys_watch_wait(&watch)) {
+    while (atomic_load_explicit(&leave, memory_order_relaxed) == 0 && sys_watch_wait(&watch)) {
         hk_count(pressure_events);
         heap_relieve();
-        sys_futex_wait(&pause_word, 0, PAUSE_MS);
+        sys_futex_wait(&leave, 0, PAUSE_MS);
     }
-    sys_watch_close(&watch);
-    atomic_store_explicit(&watch_state, WATCH_NEVER, memory_order_relaxed);
+    /* Dismissed: the file is closed by who waits, since it may be cancelling it right now. */
+    uint32_t running = WATCH_RUNNING;
+    if (atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_NEVER, memory_order_relaxed,
+                                                memory_order_relaxed))
+        sys_watch_close(&watch);
 }
 
 static bool open_watch(void) {
@@ -86,23 +89,40 @@ void pressure_want(void) {
                                                   memory_order_relaxed);
 }
 
+bool pressure_is_wanted(void) { return atomic_load_explicit(&watch_state, memory_order_relaxed) == WATCH_WANTED; }
+
 void pressure_start(void) {
-    if (hk_likely(atomic_load_explicit(&watch_state, memory_order_relaxed) != WATCH_WANTED))
-        return;
-    uint32_t wanted = WATCH_WANTED;
-    if (!atomic_compare_exchange_strong_explicit(&watch_state, &wanted, WATCH_RUNNING, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        return;
     static void *stack;
+    if (!pressure_is_wanted() || sys_helper_is_alive(&watcher))
+        return;
     bool allowed = hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN && open_watch();
     if (allowed && stack == NULL)
         stack = sys_map(STACK_BYTES);
-    if (!allowed || stack == NULL || sys_helper_start(watcher_run, NULL, stack, STACK_BYTES, &watcher_alive) != 0)
+    atomic_store_explicit(&leave, 0, memory_order_relaxed);
+    atomic_store_explicit(&watch_state, WATCH_RUNNING, memory_order_relaxed);
+    if (!allowed || stack == NULL || sys_helper_start(watcher_run, NULL, stack, STACK_BYTES, &watcher) != 0)
         atomic_store_explicit(&watch_state, WATCH_NEVER, memory_order_relaxed);
 }
 
+void pressure_dismiss(void) {
+    if (!sys_helper_is_here(&watcher))
+        return;
+    uint32_t running = WATCH_RUNNING;
+    if (atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_DISMISSED, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        atomic_store_explicit(&leave, 1, memory_order_relaxed);
+        sys_futex_wake(&leave, 1);
+        sys_watch_cancel(&watch);
+    }
+    if (!sys_helper_wait(&watcher) || atomic_load_explicit(&watch_state, memory_order_relaxed) != WATCH_DISMISSED)
+        return;
+    sys_watch_close(&watch);
+    atomic_store_explicit(&watch_state, WATCH_WANTED, memory_order_relaxed);
+}
+
 void pressure_after_fork_in_child(void) {
-    atomic_store_explicit(&watcher_alive, 0, memory_order_relaxed);
-    if (atomic_load_explicit(&watch_state, memory_order_relaxed) == WATCH_RUNNING)
+    watcher = (sys_helper_t){0};
+    uint32_t state = atomic_load_explicit(&watch_state, memory_order_relaxed);
+    if (state == WATCH_RUNNING || state == WATCH_DISMISSED)
         atomic_store_explicit(&watch_state, WATCH_WANTED, memory_order_relaxed);
 }

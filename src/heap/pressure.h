@@ -17,8 +17,12 @@
 /* From now on the file is worth watching. Any thread, with or without locks. */
 void pressure_want(void);
 
-/* Starts the watcher if it is wanted and not there. Called without locks. */
+bool pressure_is_wanted(void);
+
+/* Start the watcher if it is wanted and not there; make it leave, until it is started again. Under the lock of the helper's
+ * start and stop (heap/maintain.c), with no other. */
 void pressure_start(void);
+void pressure_dismiss(void);
 
 void pressure_after_fork_in_child(void);
 

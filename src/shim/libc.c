@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * libc.c: the names of the C library's allocator. Names only: each body is one call of front/.
+ * libc.c: the names of the C library's allocator. Names only: each body is one call of front/. And those of two system
+ * calls that a process must be alone for: here, because a static program that takes malloc from the archive must take them too.
  */
 #include "front/front.h"
 #include "front/calls.h"
+#include "heap/heap_api.h"
+#include "sys/raw_call.h"
+#include "sys/sys.h"
 
 #include <errno.h>
 #include <malloc.h>
+#include <sched.h>
 #include <stdlib.h>
 
 HK_EXPORT void *malloc(size_t size) { return front_malloc(size); }
@@ -45,3 +50,28 @@ extern __typeof__(valloc) __libc_valloc HK_ALIAS(valloc);
 extern __typeof__(pvalloc) __libc_pvalloc HK_ALIAS(pvalloc);
 extern __typeof__(cfree) __libc_cfree HK_ALIAS(cfree);
 extern __typeof__(posix_memalign) __posix_memalign HK_ALIAS(posix_memalign);
+
+/* --- Namespaces --------------------------------------------------------------------------------------------------------- */
+
+/* The kernel's answer as libc gives it. */
+static HK_COLD int answer(long got) {
+    if (!sys_failed(got))
+        return (int)got;
+    errno = (int)-got;
+    return -1;
+}
+
+/* User and time namespaces want a process of one thread, by the program's count. */
+HK_EXPORT HK_COLD int unshare(int flags) {
+    hk_threads_pause();
+    long got = sys_unshare(flags);
+    hk_threads_resume();
+    return answer(got);
+}
+
+HK_EXPORT HK_COLD int setns(int fd, int type) {
+    hk_threads_pause();
+    long got = sys_setns(fd, type);
+    hk_threads_resume();
+    return answer(got);
+}

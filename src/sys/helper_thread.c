@@ -18,6 +18,8 @@
 
 enum {
     STATUS_MAX = 4096,
+    WAIT_MS = 1,
+    WAITS_MAX = 100,
     TLS_BYTES = 4096, /* on either side of the helper's thread pointer: half of it */
 };
 
@@ -134,21 +136,45 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
 }
 #endif
 
-int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, _Atomic uint32_t *alive) {
-    /* The start record lives on the new stack, which outlives this call. */
+int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper) {
     if (runs_under_valgrind())
         return ENOSYS;
+    /* The start record lives on the new stack, which outlives this call. */
     char *tls = (char *)stack + stack_size - TLS_BYTES / 2;
     helper_start_t *start = (helper_start_t *)((char *)stack + stack_size - TLS_BYTES - 64);
     start->run = run;
     start->argument = argument;
     uint64_t all = ~UINT64_C(0), before = 0;
     (void)sys_call4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (long)&all, (long)&before, sizeof all);
-    atomic_store_explicit(alive, 1, memory_order_relaxed);
-    long got = clone_onto(start, HELPER_FLAGS, alive, start, tls);
+    atomic_store_explicit(&helper->alive, 1, memory_order_relaxed);
+    long got = clone_onto(start, HELPER_FLAGS, &helper->alive, start, tls);
     (void)sys_call4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&before, 0, sizeof before);
-    if (!sys_failed(got))
+    if (!sys_failed(got)) {
+        helper->id = (uint32_t)got;
         return 0;
-    atomic_store_explicit(alive, 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&helper->alive, 0, memory_order_relaxed);
     return (int)-got;
+}
+
+/* Signal 0 is not sent: only the answer counts. */
+bool sys_helper_is_here(sys_helper_t *helper) {
+    if (helper->id == 0)
+        return false;
+    if (sys_call3(SYS_tgkill, (long)sys_process_id(), helper->id, 0) != -ESRCH)
+        return true;
+    if (!sys_helper_is_alive(helper))
+        helper->id = 0;
+    return false;
+}
+
+bool sys_helper_wait(sys_helper_t *helper) {
+    for (int i = 0; i < WAITS_MAX && sys_helper_is_here(helper); i++) {
+        uint32_t alive = atomic_load_explicit(&helper->alive, memory_order_relaxed);
+        if (alive != 0)
+            sys_futex_wait_shared(&helper->alive, alive, WAIT_MS);
+        else
+            sys_futex_wait(&helper->alive, 0, WAIT_MS);
+    }
+    return helper->id == 0;
 }

@@ -36,6 +36,10 @@ uint64_t sys_now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+long sys_unshare(int flags) { return sys_call1(SYS_unshare, flags); }
+
+long sys_setns(int fd, int type) { return sys_call2(SYS_setns, fd, type); }
+
 void sys_random(void *buffer, size_t size) {
     long got = sys_call3(SYS_getrandom, (long)buffer, (long)size, RANDOM_NONBLOCK);
     if (got == (long)size)

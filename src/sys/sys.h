@@ -16,6 +16,7 @@
 #include "base/base.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 /* --- Memory ----------------------------------------------------------------------------------------------------- */
 
@@ -89,15 +90,19 @@ size_t sys_resident_bytes(void);
 
 /* What reports events: a pressure file (PSI), a pipe, or a stream socket (AF_UNIX) to connect to. `data` is written to it
  * first. False when it is something else or cannot be opened. sys_watch_wait returns true when there was an event, false when
- * none will come any more. sys_watch_close leaves a descriptor alone that the program has made another file of. */
+ * none will come any more. sys_watch_cancel, by another thread, makes it return false now and whenever it is called again.
+ * sys_watch_close leaves a descriptor alone that the program has made another file of. */
 typedef struct sys_watch {
     long fd;
     uint64_t inode, device; /* inode 0: not open */
     bool is_stream;         /* events are bytes to be read */
+    long bell;              /* a socket that nothing comes from but its shutdown; -1 when there is none */
+    uint64_t bell_inode, bell_device;
 } sys_watch_t;
 
 bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size_t size);
 bool sys_watch_wait(const sys_watch_t *watch);
+void sys_watch_cancel(const sys_watch_t *watch);
 void sys_watch_close(sys_watch_t *watch);
 
 /* True in a set-uid, set-gid or otherwise privileged start (AT_SECURE). */
@@ -108,7 +113,12 @@ char *const *sys_environment(void);
 
 unsigned sys_process_id(void);
 unsigned sys_thread_id(void);
-uint64_t sys_now_ms(void);                  /* CLOCK_MONOTONIC_COARSE */
+uint64_t sys_now_ms(void); /* CLOCK_MONOTONIC_COARSE */
+
+/* The calls of these names, for what shows them to the program: the kernel's value, a negated errno value on failure. */
+long sys_unshare(int flags);
+long sys_setns(int fd, int type);
+
 void sys_random(void *buffer, size_t size); /* getrandom, never blocks; falls back to the auxiliary vector's 16 bytes */
 _Noreturn void sys_abort(void);             /* SIGABRT with the default action in the end */
 
@@ -129,13 +139,32 @@ void sys_cpu_relax(void);
 
 /* --- The helper thread ------------------------------------------------------------------------------------------- */
 
-/* Starts `run(argument)` as a kernel thread without a libc descriptor, all signals blocked, on `stack`. `*alive` is set
- * to 1 before it starts and cleared, with a futex wake, by the kernel when it is gone. `run` must use nothing but this
- * room's functions and memory: no libc, no thread-local storage. */
 /* For the helper thread: true when the process has changed its credentials, which libc does for the threads that it knows
  * of. The helper must leave then. */
 bool sys_helper_outlived_credentials(void);
 
-int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, _Atomic uint32_t *alive);
+/* A thread of ours. Whoever starts it and waits for it does so under one lock. */
+typedef struct sys_helper {
+    _Atomic uint32_t
+        alive;   /* set before the start; cleared, with a futex wake, by the kernel: its stack is free then */
+    uint32_t id; /* of the last one, until it is known to be gone; 0: none */
+} sys_helper_t;
+
+HK_INLINE bool sys_helper_is_alive(const sys_helper_t *helper) {
+    /* Acquire: pairs with the kernel's release of the thread; what it wrote is visible. */
+    return atomic_load_explicit(&helper->alive, memory_order_acquire) != 0;
+}
+
+/* Starts `run(argument)` as a kernel thread without a libc descriptor, all signals blocked, on `stack`. `run` must use
+ * nothing but this room's functions and memory: no libc, no thread-local storage. */
+int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper);
+
+/* True while the thread is one of the calling process: not in a child, nor in one that shares the memory (vfork(2)). No system
+ * call when there was none. */
+bool sys_helper_is_here(sys_helper_t *helper);
+
+/* Waits until the thread, which has been told to leave, is none of the process's any more: that is some time after its stack is
+ * free. False when that takes longer than a tenth of a second. */
+bool sys_helper_wait(sys_helper_t *helper);
 
 #endif

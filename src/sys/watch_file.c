@@ -49,6 +49,18 @@ static bool send_first(long fd, bool is_socket, const void *data, size_t size) {
     return sent == (long)size;
 }
 
+/* A socket without a peer, whose shutdown wakes who polls it. Unlike an eventfd it has an inode of its own. */
+static void make_bell(sys_watch_t *watch) {
+    struct statx what;
+    watch->bell = sys_call3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (sys_failed(watch->bell) || !identify(watch->bell, &what)) {
+        watch->bell = -1; /* not watched by ppoll */
+        return;
+    }
+    watch->bell_inode = what.stx_ino;
+    watch->bell_device = device_of(&what);
+}
+
 bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size_t size) {
     struct statx what;
     long fd = open_any(path);
@@ -60,19 +72,31 @@ bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size
         sys_close(fd);
         return false;
     }
-    *watch = (sys_watch_t){fd, what.stx_ino, device_of(&what), is_stream};
+    *watch = (sys_watch_t){.fd = fd, .inode = what.stx_ino, .device = device_of(&what), .is_stream = is_stream};
+    make_bell(watch);
     return true;
 }
 
 /* The program may have closed the descriptor, and its number may be another file now. */
-static bool is_still_ours(const sys_watch_t *watch) {
+static bool is_still(long fd, uint64_t inode, uint64_t device) {
     struct statx what;
-    return identify(watch->fd, &what) && what.stx_ino == watch->inode && device_of(&what) == watch->device;
+    return inode != 0 && identify(fd, &what) && what.stx_ino == inode && device_of(&what) == device;
+}
+
+static bool is_still_ours(const sys_watch_t *watch) { return is_still(watch->fd, watch->inode, watch->device); }
+
+static bool has_bell(const sys_watch_t *watch) { return is_still(watch->bell, watch->bell_inode, watch->bell_device); }
+
+void sys_watch_cancel(const sys_watch_t *watch) {
+    if (has_bell(watch))
+        (void)sys_call2(SYS_shutdown, watch->bell, SHUT_RDWR);
 }
 
 void sys_watch_close(sys_watch_t *watch) {
-    if (watch->inode != 0 && is_still_ours(watch))
+    if (is_still_ours(watch))
         sys_close(watch->fd);
+    if (has_bell(watch))
+        sys_close(watch->bell);
     *watch = (sys_watch_t){0};
 }
 
@@ -87,12 +111,14 @@ static bool drain(long fd) {
 }
 
 bool sys_watch_wait(const sys_watch_t *watch) {
-    struct pollfd entry = {.fd = (int)watch->fd, .events = watch->is_stream ? POLLIN : POLLPRI};
+    struct pollfd entries[] = {{.fd = (int)watch->fd, .events = watch->is_stream ? POLLIN : POLLPRI},
+                               {.fd = (int)watch->bell, .events = POLLIN}};
     long got;
     do
-        got = sys_call6(SYS_ppoll, (long)&entry, 1, 0, 0, sizeof(uint64_t), 0);
+        got = sys_call6(SYS_ppoll, (long)entries, 2, 0, 0, sizeof(uint64_t), 0);
     while (got == -EINTR);
-    if (got <= 0 || (entry.revents & (POLLIN | POLLPRI)) == 0 || !is_still_ours(watch))
+    short seen = entries[0].revents;
+    if (got <= 0 || entries[1].revents != 0 || (seen & (POLLIN | POLLPRI)) == 0 || !is_still_ours(watch))
         return false;
     return !watch->is_stream || drain(watch->fd);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A statically linked program (glibc's or musl's libc) with the allocator in it: all names, threads, fork, exit.
+ * A statically linked program (glibc's or musl's libc) with the allocator in it: all names, threads, fork, exit, and the
+ * system calls that it wraps.
  */
 #include "busy.h"
 
+#include <sched.h>
 #include <sys/wait.h>
 
 int main(void) {
@@ -41,6 +43,7 @@ int main(void) {
         CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 3);
     }
     busy_end(threads, 3);
+    CHECK(unshare(0) == 0 && setns(-1, 0) == -1 && errno == EBADF);
     CHECK_HEAP();
     return TEST_PASS;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The helper thread: it is alive from the start to the kernel's last word, runs with all signals blocked under its own
+ * The helper thread: it is alive from the start until the process no longer lists it, runs with all signals blocked under its own
  * name, leaves the caller's signals as they were, and its stack serves the next one.
  */
 #include "check.h"
@@ -11,7 +11,8 @@
 
 enum { STACK_BYTES = 64 * 1024, ROUNDS = 50 };
 
-static _Atomic uint32_t alive, go_on, runs, thread_id;
+static sys_helper_t thread;
+static _Atomic uint32_t go_on, runs, thread_id;
 
 static void helper(void *argument) {
     atomic_store(&thread_id, sys_thread_id());
@@ -19,11 +20,6 @@ static void helper(void *argument) {
     sys_futex_wake(&thread_id, 1);
     while (atomic_load(&go_on) == 0)
         sys_futex_wait(&go_on, 0, UINT32_MAX);
-}
-
-static void wait_until_gone(void) {
-    for (uint32_t word; (word = atomic_load(&alive)) != 0;)
-        sys_futex_wait_shared(&alive, word, UINT32_MAX);
 }
 
 /* One line of /proc/self/task/<helper>/<file>. */
@@ -50,16 +46,17 @@ static void look_at_it(void) {
 static void round_of(void *stack, uint32_t add, bool look) {
     atomic_store(&go_on, 0);
     atomic_store(&thread_id, 0);
-    CHECK_EQ(sys_helper_start(helper, &add, stack, STACK_BYTES, &alive), 0);
+    CHECK_EQ(sys_helper_start(helper, &add, stack, STACK_BYTES, &thread), 0);
     while (atomic_load(&thread_id) == 0)
         sys_futex_wait(&thread_id, 0, 1000);
     CHECK(atomic_load(&thread_id) != sys_thread_id());
-    CHECK(atomic_load(&alive) != 0);
+    CHECK(sys_helper_is_alive(&thread) && sys_helper_is_here(&thread));
     if (look)
         look_at_it();
     atomic_store(&go_on, 1);
     sys_futex_wake(&go_on, 1);
-    wait_until_gone();
+    CHECK(sys_helper_wait(&thread));
+    CHECK(!sys_helper_is_alive(&thread) && !sys_helper_is_here(&thread));
 }
 
 int main(void) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tells of memory pressure: a pipe, a stream socket; and what is not watched: /dev/null, directories, nothing at all.
+ * What tells of memory pressure: a pipe, a stream socket; and what is not watched: /dev/null, directories, nothing at all. Another
+ * thread ends the waiting.
  */
 #include "check.h"
 #include "sys/sys.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -76,6 +78,23 @@ static void taken_away(void) {
     close(listens);
 }
 
+static void *wait_in_thread(void *watch) { return sys_watch_wait(watch) ? watch : NULL; }
+
+static void cancelled(void) {
+    sys_watch_t watch;
+    pthread_t thread;
+    void *event = &watch;
+    CHECK(mkfifo(named("quiet"), 0600) == 0 && sys_watch_open(&watch, path, NULL, 0));
+    CHECK(pthread_create(&thread, NULL, wait_in_thread, &watch) == 0);
+    usleep(20000);
+    sys_watch_cancel(&watch);
+    CHECK(pthread_join(thread, &event) == 0 && event == NULL);
+    CHECK(!sys_watch_wait(&watch));
+    long bell = watch.bell;
+    sys_watch_close(&watch);
+    CHECK(fcntl((int)bell, F_GETFD) < 0);
+}
+
 static void not_watched(void) {
     sys_watch_t watch;
     CHECK(!sys_watch_open(&watch, "/dev/null", "some", 4));
@@ -95,6 +114,7 @@ int main(void) {
     a_pipe();
     a_socket();
     taken_away();
+    cancelled();
     not_watched();
     char command[300];
     snprintf(command, sizeof command, "rm -r %s", directory);
