@@ -15,11 +15,14 @@ enum { PAGES_MAX = HK_SUPERSLAB_SIZE / 4096 };
 /* Pages of one superslab, or of a piece of that size of anything else. */
 typedef struct pages {
     unsigned char resident[PAGES_MAX];
+    bool guessed; /* all that may be resident is taken to be */
 } pages_t;
 
 static void look(pages_t *pages, const void *address, size_t size) {
-    if (sys_resident(address, size, pages->resident) != 0)
-        memset(pages->resident, 0, sizeof pages->resident);
+    int error = sys_resident(address, size, pages->resident);
+    pages->guessed = error == EPERM;
+    if (error != 0)
+        memset(pages->resident, pages->guessed, sizeof pages->resident);
 }
 
 /* Resident bytes of [from, to), offsets in what was looked at. */
@@ -76,7 +79,8 @@ static void add_superslab(account_t *account, slab_walk_t *walk, size_t index, b
                 add_slab(account, &pages, slab, base, view.huge);
             continue;
         }
-        size_t bytes = resident_bytes(&pages, base, base + HK_SLOT_SIZE);
+        bool clean = ((view.free_mask & ~view.dirty_mask) >> i & 1) != 0;
+        size_t bytes = clean && pages.guessed ? 0 : resident_bytes(&pages, base, base + HK_SLOT_SIZE);
         if (entry != 0 && entry != HK_MAP_RUN_BODY)
             *run_is_live = large_is_live(map_slot_address(first + i));
         if (entry == 0)
@@ -85,7 +89,7 @@ static void add_superslab(account_t *account, slab_walk_t *walk, size_t index, b
             account->runs_live += bytes;
         else
             account->runs_cached += bytes;
-        if (view.huge && ((view.free_mask & ~view.dirty_mask) >> i & 1) != 0)
+        if (view.huge && clean)
             account->huge_page_waste += bytes;
     }
     slab_walk_let_go(walk);

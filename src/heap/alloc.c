@@ -298,11 +298,12 @@ static void free_large(void *block, const void *caller) {
     heap_memory_freed_much();
 }
 
-/* Memory of the C library's own allocator goes to it; anything else is a mistake. `errno` is kept. */
+/* Memory of the C library's own allocator goes to it; anything else is a mistake. Where the mappings cannot be read (a confined
+ * process, no /proc) and it has handed memory out, the C library is the judge. `errno` is kept. */
 static bool is_libc_memory(const void *block, libc_allocator_t *libc) {
     foreign_t where;
     foreign_classify(block, &where);
-    if (where.kind != FOREIGN_BRK && where.kind != FOREIGN_ANONYMOUS)
+    if (where.kind != FOREIGN_BRK && where.kind != FOREIGN_ANONYMOUS && where.kind != FOREIGN_UNKNOWN)
         return false;
     libc_allocator_find(libc);
     return libc->free != NULL && libc->holds_memory && (uintptr_t)block % HK_ALIGNMENT == 0;

@@ -23,6 +23,9 @@ void hk_limit_changed(void);
 void hk_threads_pause(void);
 void hk_threads_resume(void);
 
+/* From here on hakmem makes no system calls but those of sys/confined.h. */
+void hk_confine(void);
+
 /* True when `ptr` lies inside a block that is not known to be free. Reads nothing that `ptr` points to. */
 bool hk_owns(const void *ptr);
 

@@ -12,6 +12,7 @@
 #include "large/huge.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
+#include "sys/confined.h"
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
 
@@ -58,8 +59,10 @@ bool heap_is_crowded(void) {
            limit_is_near();
 }
 
-/* Quota and affinity may change while the program runs: looked at when threads start, now and then. */
+/* Quota and affinity may change while the program runs: looked at when threads start, now and then, as long as that is allowed. */
 static void look_at_cpus(void) {
+    if (sys_is_confined())
+        return;
     uint64_t now = sys_now_ms(), next = atomic_load_explicit(&cpus_look_at_ms, memory_order_relaxed);
     if (now < next || !atomic_compare_exchange_strong_explicit(&cpus_look_at_ms, &next, now + CPUS_LOOK_MS,
                                                                memory_order_relaxed, memory_order_relaxed))

@@ -60,14 +60,16 @@ bool limit_look(size_t more) {
         atomic_store_explicit(&hk_limit_near, false, memory_order_relaxed);
         return true;
     }
-    size_t use = sys_resident_bytes();
+    /* Without an answer, as if all that is taken were resident. */
+    size_t taken = superslab_taken_bytes() + huge_bytes(), resident = sys_resident_bytes();
+    size_t use = resident != 0 ? resident : taken;
     bool allowed = more <= hard && use <= hard - more;
     if (!allowed)
         hk_count(limit_refusals);
     note_near(allowed ? use + more : use, soft);
     /* What is resident may be more than what is taken (code, stacks), or less and then grow without that. */
     size_t next = limit_is_near() ? hard : soft / 10 * NEAR_TENTHS;
-    size_t taken = superslab_taken_bytes() + huge_bytes() + more;
+    taken += more;
     next -= hk_min(next, use + more > taken ? use + more - taken : 0);
     size_t step = hk_max(next / STEP_SHARE, STEP_BYTES_MIN);
     size_t check_at = !allowed ? 0 : taken < next ? next : taken + step;

@@ -17,6 +17,7 @@
 #include "heap/sparse.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
+#include "sys/confined.h"
 #include "sys/sys.h"
 
 enum {
@@ -188,7 +189,7 @@ void heap_memory_freed_much(void) {
     if (purge_age_ms() == 0 && !limit_is_near())
         (void)superslab_purge(SIZE_MAX);
     /* What is left lies inside slabs. */
-    if (HK_TSAN || hk_option(HK_OPT_BACKGROUND) == 0 || !helper_start())
+    if (HK_TSAN || hk_option(HK_OPT_BACKGROUND) == 0 || sys_is_confined() || !helper_start())
         purge_inline();
 }
 
@@ -211,6 +212,18 @@ void hk_threads_pause(void) {
 
 /* Nothing starts at once: a program that asked for one thing of this kind may be about to ask for the next. */
 void hk_threads_resume(void) { hk_unlock(&helper_lock); }
+
+/* What would need other system calls later is done now: the start, if nobody has allocated yet, and the hooks that the first
+ * thread would register. */
+void hk_confine(void) {
+    if (sys_is_confined())
+        return;
+    if (heap_system_ready())
+        heap_ensure_hooks();
+    hk_threads_pause();
+    sys_confine();
+    hk_threads_resume();
+}
 
 /* A program that forks may look at its number of threads; the helper comes back when it is needed. */
 void heap_maintain_before_fork(void) {

@@ -4,6 +4,7 @@
 #include "core/counters.h"
 #include "core/options.h"
 #include "heap/heap.h"
+#include "sys/confined.h"
 #include "sys/sys.h"
 
 #include <string.h>
@@ -95,7 +96,7 @@ void pressure_start(void) {
     static void *stack;
     if (!pressure_is_wanted() || sys_helper_is_alive(&watcher))
         return;
-    bool allowed = hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN && open_watch();
+    bool allowed = hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN && !sys_is_confined() && open_watch();
     if (allowed && stack == NULL)
         stack = sys_map(STACK_BYTES);
     atomic_store_explicit(&leave, 0, memory_order_relaxed);

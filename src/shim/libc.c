@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * libc.c: the names of the C library's allocator. Names only: each body is one call of front/. And those of two system
- * calls that a process must be alone for: here, because a static program that takes malloc from the archive must take them too.
+ * libc.c: the names of the C library's allocator. Names only: each body is one call of front/. And those of three system
+ * calls that a process must be alone for, or after which it may make few others: here, because a static program that takes malloc
+ * from the archive must take them too.
  */
 #include "front/front.h"
 #include "front/calls.h"
@@ -12,7 +13,9 @@
 #include <errno.h>
 #include <malloc.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 HK_EXPORT void *malloc(size_t size) { return front_malloc(size); }
 HK_EXPORT void free(void *block) { front_free(block); }
@@ -51,7 +54,7 @@ extern __typeof__(pvalloc) __libc_pvalloc HK_ALIAS(pvalloc);
 extern __typeof__(cfree) __libc_cfree HK_ALIAS(cfree);
 extern __typeof__(posix_memalign) __posix_memalign HK_ALIAS(posix_memalign);
 
-/* --- Namespaces --------------------------------------------------------------------------------------------------------- */
+/* --- Namespaces and filters --------------------------------------------------------------------------------------------- */
 
 /* The kernel's answer as libc gives it. */
 static HK_COLD int answer(long got) {
@@ -74,4 +77,17 @@ HK_EXPORT HK_COLD int setns(int fd, int type) {
     long got = sys_setns(fd, type);
     hk_threads_resume();
     return answer(got);
+}
+
+/* Who gives up new privileges is about to install a filter by another call. */
+HK_EXPORT HK_COLD int prctl(int option, ...) {
+    unsigned long arguments[4];
+    va_list list;
+    va_start(list, option);
+    for (int i = 0; i < 4; i++)
+        arguments[i] = va_arg(list, unsigned long);
+    va_end(list);
+    if (option == PR_SET_SECCOMP || (option == PR_SET_NO_NEW_PRIVS && arguments[0] == 1))
+        hk_confine();
+    return answer(sys_prctl(option, arguments));
 }

@@ -8,6 +8,7 @@
  * a piece of its own stack, so that a read that a compiler moves forward finds memory.
  */
 #include "sys/sys.h"
+#include "sys/confined.h"
 #include "sys/raw_call.h"
 
 #include <errno.h>
@@ -137,6 +138,8 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
 #endif
 
 int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper) {
+    if (sys_is_confined())
+        return EPERM;
     if (runs_under_valgrind())
         return ENOSYS;
     /* The start record lives on the new stack, which outlives this call. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/sys.h"
+#include "sys/confined.h"
 #include "sys/raw_call.h"
 
 #include <linux/mman.h>
@@ -112,7 +113,7 @@ size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
     size_t calls = 0;
     for (size_t done = 0, batch; done < count; done += batch) {
         batch = hk_min(count - done, PURGE_BATCH_MAX);
-        bool together = batch > 1 && !atomic_load_explicit(&unavailable, memory_order_relaxed);
+        bool together = batch > 1 && !sys_is_confined() && !atomic_load_explicit(&unavailable, memory_order_relaxed);
         if (together && purge_together(ranges + done, batch)) {
             calls++;
             continue;
@@ -131,6 +132,8 @@ int sys_advise_no_huge(void *address, size_t size) { return advise(address, size
 int sys_populate(void *address, size_t size) { return advise(address, size, MADV_POPULATE_WRITE); }
 
 int sys_resident(const void *address, size_t size, unsigned char *pages) {
+    if (sys_is_confined())
+        return EPERM;
     long got = sys_call3(SYS_mincore, (long)address, (long)size, (long)pages);
     return sys_failed(got) ? (int)-got : 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/sys.h"
+#include "sys/confined.h"
 #include "sys/raw_call.h"
 
 #include <fcntl.h>
@@ -15,6 +16,8 @@
 enum { RANDOM_NONBLOCK = 1 /* GRND_NONBLOCK */ };
 
 extern char **environ;
+
+_Atomic bool hk_confined;
 
 size_t sys_address_space_limit(void) {
     struct rlimit limit = {0};
@@ -39,6 +42,11 @@ uint64_t sys_now_ms(void) {
 long sys_unshare(int flags) { return sys_call1(SYS_unshare, flags); }
 
 long sys_setns(int fd, int type) { return sys_call2(SYS_setns, fd, type); }
+
+long sys_prctl(int option, const unsigned long arguments[4]) {
+    return sys_call6(SYS_prctl, option, (long)arguments[0], (long)arguments[1], (long)arguments[2], (long)arguments[3],
+                     0);
+}
 
 void sys_random(void *buffer, size_t size) {
     long got = sys_call3(SYS_getrandom, (long)buffer, (long)size, RANDOM_NONBLOCK);
@@ -71,7 +79,9 @@ _Noreturn void sys_abort(void) {
         (void)sys_call1(SYS_exit_group, 134);
 }
 
-long sys_open_read(const char *path) { return sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0); }
+long sys_open_read(const char *path) {
+    return sys_is_confined() ? -EPERM : sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
+}
 
 long sys_read(long fd, void *buffer, size_t size) {
     long got;

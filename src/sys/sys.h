@@ -60,7 +60,7 @@ int sys_advise_huge(void *address, size_t size);
 int sys_advise_no_huge(void *address, size_t size);
 int sys_populate(void *address, size_t size);
 
-/* Which of the pages are resident: bit 0 of one byte a page (mincore). */
+/* Which of the pages are resident: bit 0 of one byte a page (mincore). EPERM in a confined process. */
 int sys_resident(const void *address, size_t size, unsigned char *pages);
 
 /* True when the kernel gives huge pages to mappings that did not ask for them (THP "always"). */
@@ -118,11 +118,12 @@ uint64_t sys_now_ms(void); /* CLOCK_MONOTONIC_COARSE */
 /* The calls of these names, for what shows them to the program: the kernel's value, a negated errno value on failure. */
 long sys_unshare(int flags);
 long sys_setns(int fd, int type);
+long sys_prctl(int option, const unsigned long arguments[4]);
 
 void sys_random(void *buffer, size_t size); /* getrandom, never blocks; falls back to the auxiliary vector's 16 bytes */
 _Noreturn void sys_abort(void);             /* SIGABRT with the default action in the end */
 
-/* Unbuffered files, for /proc and for messages. Return bytes, or a negative errno value. */
+/* Unbuffered files, for /proc and for messages. Return bytes, or a negative errno value. Nothing opens in a confined process. */
 long sys_open_read(const char *path);
 long sys_read(long fd, void *buffer, size_t size);
 void sys_close(long fd);
@@ -156,7 +157,7 @@ HK_INLINE bool sys_helper_is_alive(const sys_helper_t *helper) {
 }
 
 /* Starts `run(argument)` as a kernel thread without a libc descriptor, all signals blocked, on `stack`. `run` must use
- * nothing but this room's functions and memory: no libc, no thread-local storage. */
+ * nothing but this room's functions and memory: no libc, no thread-local storage. EPERM in a confined process. */
 int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper);
 
 /* True while the thread is one of the calling process: not in a child, nor in one that shares the memory (vfork(2)). No system

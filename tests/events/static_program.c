@@ -6,6 +6,7 @@
 #include "busy.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 int main(void) {
@@ -44,6 +45,8 @@ int main(void) {
     }
     busy_end(threads, 3);
     CHECK(unshare(0) == 0 && setns(-1, 0) == -1 && errno == EBADF);
+    CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
     CHECK_HEAP();
     return TEST_PASS;
 }
