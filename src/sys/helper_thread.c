@@ -179,5 +179,8 @@ bool sys_helper_wait(sys_helper_t *helper) {
         else
             sys_futex_wait(&helper->alive, 0, WAIT_MS);
     }
+    /* Its stack has been free all the time: a thread of the program has the number now. */
+    if (!sys_helper_is_alive(helper))
+        helper->id = 0;
     return helper->id == 0;
 }
