@@ -27,7 +27,7 @@ static HK_NOINLINE uintptr_t find_next(void) {
     return next;
 }
 
-__attribute__((optimize("optimize-sibling-calls"))) void *dlopen(const char *file, int mode) {
+void *dlopen(const char *file, int mode) {
     uintptr_t next = atomic_load_explicit(&next_dlopen, memory_order_relaxed);
     if (next == 0)
         next = find_next();
