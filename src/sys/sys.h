@@ -60,7 +60,7 @@ int sys_advise_huge(void *address, size_t size);
 int sys_advise_no_huge(void *address, size_t size);
 int sys_populate(void *address, size_t size);
 
-/* Which of the pages are resident: bit 0 of one byte a page (mincore). EPERM in a confined process. */
+/* Which of the pages are resident: bit 0 of one byte a page (mincore, or pagemap under a filter). EPERM in a confined process. */
 int sys_resident(const void *address, size_t size, unsigned char *pages);
 
 /* True when the kernel gives huge pages to mappings that did not ask for them (THP "always"). */

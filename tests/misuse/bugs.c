@@ -208,9 +208,17 @@ static void foreign_code(void) {
 
 static void foreign_libc_code(void) { foreign(dlsym(RTLD_DEFAULT, "qsort")); }
 
-static void foreign_mmap(void) { foreign(test_pages(1 << 20)); }
+/* Not right behind a library's data, where it would look like the library's bss. */
+static char *mapped_apart(size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = (char *)test_pages(page + size);
+    CHECK(mprotect(pages, page, PROT_NONE) == 0);
+    return pages + page;
+}
 
-static void foreign_mmap_inside(void) { foreign((char *)test_pages(1 << 20) + 4096 + 64); }
+static void foreign_mmap(void) { foreign(mapped_apart(1 << 20)); }
+
+static void foreign_mmap_inside(void) { foreign(mapped_apart(1 << 20) + 4096 + 64); }
 
 static void foreign_mapped_file(void) {
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -258,7 +266,7 @@ static void wild_usable_size(void) {
 
 /* Handed out by an arena of the program's own, that lies in mapped memory. */
 static void foreign_arena(void) {
-    char *arena = (char *)test_pages(1 << 16);
+    char *arena = mapped_apart(1 << 16);
     foreign(arena + 256);
 }
 
