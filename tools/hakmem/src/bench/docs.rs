@@ -11,7 +11,7 @@ use std::path::Path;
 const BEGIN: &str = "<!-- figures:begin -->";
 const END: &str = "<!-- figures:end -->";
 
-const METHOD: &str = "Every figure is the median of at least five rounds, in which all allocators take turns, each round in another order; a row that did not get them is named in the remarks with the reason. Rows that time nothing run as many allocators side by side as there \
+const METHOD: &str = "Every figure is the median of that many rounds, in which all allocators take turns, each round in another order; a row that did not get them is named in the remarks with the reason. Rows that time nothing run as many allocators side by side as there \
 are cores: memory after a rest and counted instructions do not depend on the machine's load. Before a run counts, the program proves by `dladdr` which library its `malloc`, `free` and \
 `operator new` come from. Before each round the runner touches and gives back, by huge pages, as much memory as the row needs, because what a virtual machine's \
 host has not backed faults ten times slower. A host that is told of free pages takes huge ones back within seconds; the order of every round is another \
