@@ -64,8 +64,16 @@ static HK_COLD int answer(long got) {
     return -1;
 }
 
-/* User and time namespaces want a process of one thread, by the program's count. */
+/* What wants a process of one thread, by the program's count; a type of 0 may be any. Threads that only change their network
+ * or file table, as servers do again and again, send nobody away. Source: unshare(2), setns(2). */
+enum {
+    UNSHARE_ALONE = CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM,
+    SETNS_ALONE = CLONE_NEWUSER | CLONE_NEWNS | 0x80 /* CLONE_NEWTIME */
+};
+
 HK_EXPORT HK_COLD int unshare(int flags) {
+    if ((flags & UNSHARE_ALONE) == 0)
+        return answer(sys_unshare(flags));
     hk_threads_pause();
     long got = sys_unshare(flags);
     hk_threads_resume();
@@ -73,6 +81,8 @@ HK_EXPORT HK_COLD int unshare(int flags) {
 }
 
 HK_EXPORT HK_COLD int setns(int fd, int type) {
+    if (type != 0 && (type & SETNS_ALONE) == 0)
+        return answer(sys_setns(fd, type));
     hk_threads_pause();
     long got = sys_setns(fd, type);
     hk_threads_resume();
