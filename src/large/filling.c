@@ -3,8 +3,8 @@
 
 #include "base/bits.h"
 #include "core/options.h"
-#include "region/region.h"
-#include "sys/sys.h"
+#include "map/map.h"
+#include "superslab/residency.h"
 
 enum {
     LOOK_MAX = 16,    /* superslabs of a run that are looked at */
@@ -15,32 +15,33 @@ enum {
 /* Size of the largest run that is known to be filled; hints, so no order between them matters. */
 static _Atomic size_t filled_bytes;
 static _Atomic unsigned expected_count;
+static _Atomic uint64_t newest; /* run of small pages that nobody has looked at, as newest_of makes it; 0: none */
 
-typedef enum share { UNKNOWN, NONE, SOME, FULL } share_t;
-
-/* Of at most a superslab, from a page on. */
-static share_t share_resident(const char *from, size_t size) {
-    unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
-    if (sys_resident(from, size, pages) != 0)
-        return UNKNOWN;
-    size_t count = size / sys_page_size(), resident = 0;
-    for (size_t i = 0; i < count; i++)
-        resident += pages[i] & 1;
-    return resident == 0 ? NONE : resident * 8 < count * 7 ? SOME : FULL;
+static uint64_t newest_of(const char *start, size_t size) {
+    return (uint64_t)map_slot(start) << 32 | size >> HK_SLOT_SHIFT;
 }
 
-bool filling_is_full(const char *from, size_t size) { return share_resident(from, size) == FULL; }
+void filling_remember(const char *start, size_t size) {
+    if (size >= SMALLEST)
+        atomic_store_explicit(&newest, newest_of(start, size), memory_order_relaxed);
+}
+
+static void forget(const char *start, size_t size) {
+    uint64_t it = newest_of(start, size);
+    (void)atomic_compare_exchange_strong_explicit(&newest, &it, 0, memory_order_relaxed, memory_order_relaxed);
+}
 
 void filling_observe(const char *start, size_t size) {
+    forget(start, size);
     if (size < SMALLEST || hk_option(HK_OPT_HUGE) != HK_HUGE_AUTO)
         return;
     const char *from = (const char *)hk_align_up((uintptr_t)start, HK_SUPERSLAB_SIZE);
     size_t count = (size_t)(start + size - from) >> HK_SUPERSLAB_SHIFT;
     size_t step = count > LOOK_MAX ? count / LOOK_MAX : 1, full = 0, some = 0;
     for (size_t i = 0; i < count; i += step) {
-        share_t share = share_resident(from + (i << HK_SUPERSLAB_SHIFT), HK_SUPERSLAB_SIZE);
-        full += share == FULL;
-        some += share == SOME;
+        residency_t share = residency_of(from + (i << HK_SUPERSLAB_SHIFT), HK_SUPERSLAB_SIZE);
+        full += share == RESIDENCY_FULL;
+        some += share == RESIDENCY_SOME;
     }
     /* One is where the filling ended. */
     size_t known = atomic_load_explicit(&filled_bytes, memory_order_relaxed);
@@ -50,8 +51,22 @@ void filling_observe(const char *start, size_t size) {
         atomic_store_explicit(&filled_bytes, size / 4, memory_order_relaxed);
 }
 
+static bool is_known(size_t size) { return size / 2 <= atomic_load_explicit(&filled_bytes, memory_order_relaxed); }
+
+/* A program that frees nothing can be seen filling, too. The run may be gone by now: then it is a hint that says little. */
+static void look_at_newest(size_t size) {
+    uint64_t run = atomic_load_explicit(&newest, memory_order_relaxed);
+    size_t bytes = (size_t)(uint32_t)run << HK_SLOT_SHIFT;
+    if (bytes != 0 && bytes >= size / 2)
+        filling_observe(map_slot_address((slot_t)(run >> 32)), bytes);
+}
+
 bool filling_expected(size_t size) {
-    if (size < SMALLEST || size / 2 > atomic_load_explicit(&filled_bytes, memory_order_relaxed))
+    if (size < SMALLEST)
+        return false;
+    if (!is_known(size))
+        look_at_newest(size);
+    if (!is_known(size))
         return false;
     return atomic_fetch_add_explicit(&expected_count, 1, memory_order_relaxed) % EXPECT_AFRESH != EXPECT_AFRESH - 1;
 }

@@ -8,6 +8,7 @@
 #include "core/panic.h"
 #include "large/filling.h"
 #include "region/region.h"
+#include "superslab/residency.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
@@ -121,7 +122,7 @@ static void zero_run(slot_t first, size_t count) {
     for (size_t done = 0, part; done < count; done += part) {
         char *from = map_slot_address(first + (slot_t)done);
         part = hk_min(count - done, HK_SLOTS_PER_SUPERSLAB);
-        if (!filling_is_full(from, part << HK_SLOT_SHIFT))
+        if (residency_of(from, part << HK_SLOT_SHIFT) != RESIDENCY_FULL)
             sys_purge(from, part << HK_SLOT_SHIFT);
         else
             memset(from, 0, part << HK_SLOT_SHIFT);
@@ -153,7 +154,10 @@ static void *alloc_new(large_cache_t *cache, size_t count, size_t align_slots, s
     slots_t got = slots_alloc(count, align_slots, use);
     if (got.first == 0)
         return NULL;
-    char *block = run_begin(cache, got, count, got.zeroed && use == SLOTS_SPARSE);
+    bool fresh = got.zeroed && use == SLOTS_SPARSE;
+    char *block = run_begin(cache, got, count, fresh);
+    if (fresh)
+        filling_remember(block, count << HK_SLOT_SHIFT);
     if (zeroed != NULL)
         *zeroed = make_zeroed(got.first, count, got.zeroed);
     return block;
@@ -287,7 +291,7 @@ static bool is_filled(slot_t first, size_t size) {
     if (count < DENSE_SUPERSLABS * HK_SLOTS_PER_SUPERSLAB)
         return filling_expected(size);
     slot_t look = first + (slot_t)(count * 3 / 4 - HK_SLOTS_PER_SUPERSLAB);
-    return filling_is_full(map_slot_address(look), HK_SUPERSLAB_SIZE);
+    return residency_of(map_slot_address(look), HK_SUPERSLAB_SIZE) == RESIDENCY_FULL;
 }
 
 static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bool filled) {

@@ -39,6 +39,8 @@ HK_INLINE uint32_t pool_index(const superslab_t *s) {
     return (uint32_t)(s - (superslab_t *)hk_window.areas[REGION_AREA_SUPERSLABS]);
 }
 
+HK_INLINE size_t pool_superslabs_for(size_t slot_count) { return (slot_count + SLOTS - 1) / SLOTS; }
+
 HK_INLINE slot_t pool_first_slot(const superslab_t *s) { return pool_index(s) * SLOTS; }
 
 /* The pool holds slots of this superslab, or has given them out. */
@@ -58,24 +60,37 @@ bool pool_take_locked(superslab_t *s, uint32_t mask);
 void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty);
 void pool_free_locked(size_t index, uint32_t mask, bool dirty);
 
-/* Takes one superslab from the region, at its place; its slots are all taken then. */
-bool pool_open_at_locked(size_t index);
+/* Slots that nobody has used yet. Those that a huge page brings along are resident with it: they serve before anything fresh,
+ * or go back, but they read as zeros. */
+void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along);
 
-/* Takes neighbouring superslabs from the region for a run; the slots of `tail_mask` in the last are free. 0: memory is out. */
-slot_t pool_open_locked(size_t count, size_t align, uint32_t tail_mask, slots_use_t use);
+/* Takes one superslab from the region, at its place; its slots are all taken then. */
+bool pool_open_at_locked(size_t index, bool huge);
+
+/* Takes neighbouring superslabs from the region for `slot_count` slots, the first at a multiple of `align` superslabs; the slots
+ * of `tail_mask` in the last are free. 0: memory is out. */
+slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge);
 
 /* Takes slots within one superslab. */
 slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use);
 
-/* Changes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
+/* Changes the use of an empty superslab. */
+void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge);
+
+/* Huge pages (superslab/huge_pages.c). Whether superslabs that are to be opened for so many slots earn them. */
+bool pool_earns_huge_locked(size_t slot_count, slots_use_t use);
+bool pool_run_earns_huge(size_t slot_count, slots_use_t use);
+bool pool_records_earn_huge(void);
+
+/* Asks the kernel for huge or for small pages. */
+void pool_advise_locked(size_t first, size_t count, bool huge);
+
+/* Notes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
 bool pool_set_huge_locked(superslab_t *s, bool huge);
 
-/* Changes the use of an empty superslab. */
-void pool_convert_locked(superslab_t *s, slots_use_t use);
-
-/* Whether a long run earns huge pages, and the advice for its superslabs. */
-bool pool_run_earns_huge(size_t superslabs, slots_use_t use);
-void pool_advise_run_locked(size_t first, size_t count);
+/* Sparse superslabs of which nothing is resident are taken into use for `slot_count` slots. How those of small pages are filled
+ * decides for others. */
+void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count);
 
 /* The superslab whose dirty slots wait longest for a purge, or 0; `dirty_next` leads on. */
 uint32_t pool_dirty_head_locked(void);

@@ -9,8 +9,8 @@ enum {
     SNUG_SHARE = 16,    /* a free run that is longer by this part at most is not worth looking further */
 };
 
-/* Takes the slots of a part; those of superslabs that the pool does not know come from the region. */
-static bool take_part_locked(size_t index, uint32_t mask, bool *zeroed) {
+/* Takes the slots of a part; those of superslabs that the pool does not know come from the region, with huge pages or without. */
+static bool take_part_locked(size_t index, uint32_t mask, size_t count, bool huge, bool *zeroed) {
     superslab_t *s = pool_record(index);
     if (pool_knows(index)) {
         if ((s->free_mask & mask) != mask)
@@ -18,19 +18,20 @@ static bool take_part_locked(size_t index, uint32_t mask, bool *zeroed) {
         *zeroed &= pool_take_locked(s, mask);
         return true;
     }
-    if (!pool_open_at_locked(index))
+    if (!pool_open_at_locked(index, huge))
         return false;
+    pool_opened_sparse_locked(index, 1, count);
     if (mask != ALL_SLOTS)
-        pool_give_locked(pool_record(index), ~mask, false);
+        pool_give_fresh_locked(pool_record(index), ~mask, pool_record(index)->huge);
     return true;
 }
 
-static bool alloc_at_locked(slot_t first, size_t count, bool *zeroed) {
+static bool alloc_at_locked(slot_t first, size_t count, bool huge, bool *zeroed) {
     size_t done = 0, index, length;
     *zeroed = true;
     while (done < count) {
         uint32_t mask = pool_part(first + (slot_t)done, count - done, &index, &length);
-        if (!take_part_locked(index, mask, zeroed))
+        if (!take_part_locked(index, mask, count, huge, zeroed))
             break;
         done += length;
     }
@@ -45,7 +46,8 @@ static bool alloc_at_locked(slot_t first, size_t count, bool *zeroed) {
 
 bool slots_alloc_at(slot_t first, size_t count, bool *zeroed) {
     hk_lock(&hk_superslab_lock);
-    bool complete = alloc_at_locked(first, count, zeroed);
+    /* A run with pages of one kind can be moved later. */
+    bool complete = alloc_at_locked(first, count, pool_record((first - 1) / SLOTS)->huge, zeroed);
     hk_unlock(&hk_superslab_lock);
     return complete;
 }
@@ -149,7 +151,7 @@ static place_t find_place_locked(size_t count, size_t align, bool any) {
 
 /* Superslabs that a run takes whole, and that lie clean, get the pages that suit its use. */
 static void convert_run_locked(size_t first, size_t count, slots_use_t use) {
-    bool huge = pool_run_earns_huge(count / SLOTS, use);
+    bool huge = pool_run_earns_huge(count, use);
     for (size_t i = hk_align_up(first, SLOTS); i + SLOTS <= first + count; i += SLOTS) {
         superslab_t *s = pool_record(i / SLOTS);
         if (!pool_knows(i / SLOTS))
@@ -157,28 +159,29 @@ static void convert_run_locked(size_t first, size_t count, slots_use_t use) {
         hk_count(superslabs_reused);
         if (s->dirty_mask != 0)
             continue;
-        pool_convert_locked(s, use);
-        if (huge && !s->huge)
-            pool_advise_run_locked(i / SLOTS, 1);
+        pool_convert_locked(s, use, huge);
     }
 }
 
 static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use) {
     bool zeroed;
     place_t place = find_place_locked(count, align, false);
+    if (place.dirty == 0)
+        return (slots_t){0};
     /* Huge pages are worth more than a small part that is resident. */
-    size_t least = pool_run_earns_huge(count / SLOTS, use) ? count / 2 : 1;
-    if (place.dirty < least)
+    if (pool_run_earns_huge(count, use) && place.dirty < count / 2)
         return (slots_t){0};
     convert_run_locked(place.first, count, use);
-    return alloc_at_locked((slot_t)place.first, count, &zeroed) ? (slots_t){(slot_t)place.first, zeroed} : (slots_t){0};
+    bool huge = pool_record(place.first / SLOTS)->huge && pool_earns_huge_locked(count, use);
+    return alloc_at_locked((slot_t)place.first, count, huge, &zeroed) ? (slots_t){(slot_t)place.first, zeroed}
+                                                                      : (slots_t){0};
 }
 
 /* Superslabs fresh from the region. */
-static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use) {
+static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use, bool huge) {
     unsigned tail = (unsigned)(count % SLOTS);
     uint32_t tail_mask = tail == 0 ? 0 : ALL_SLOTS << tail;
-    slot_t first = pool_open_locked((count + SLOTS - 1) / SLOTS, hk_max(align / SLOTS, 1), tail_mask, use);
+    slot_t first = pool_open_locked(count, hk_max(align / SLOTS, 1), tail_mask, use, huge);
     return (slots_t){first, true};
 }
 
@@ -189,7 +192,7 @@ static slots_t alloc_anywhere_locked(size_t count, size_t align) {
         for (uint32_t left = pool_knows(index) ? pool_record(index)->free_mask : 0; left != 0;) {
             unsigned at = hk_ctz64(left), length = hk_ctz64(~((uint64_t)left >> at));
             size_t first = hk_align_up(index * SLOTS + at, align);
-            if (free_after(first, count, 0) == count && alloc_at_locked((slot_t)first, count, &zeroed))
+            if (free_after(first, count, 0) == count && alloc_at_locked((slot_t)first, count, false, &zeroed))
                 return (slots_t){(slot_t)first, zeroed};
             left &= ~(uint32_t)hk_low_mask64(at + length);
         }
@@ -204,7 +207,7 @@ static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
         got = alloc_resident_locked(count, align, use);
     if (got.first == 0)
         got = within ? pool_alloc_within_locked((unsigned)count, (unsigned)align, use)
-                     : alloc_across_locked(count, align, use);
+                     : alloc_across_locked(count, align, use, pool_earns_huge_locked(count, use));
     return got.first != 0 ? got : alloc_anywhere_locked(count, align);
 }
 
@@ -221,7 +224,7 @@ slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
 
 slots_t slots_alloc_clean(size_t count, size_t align) {
     hk_lock(&hk_superslab_lock);
-    slots_t got = alloc_across_locked(count, align, SLOTS_SPARSE);
+    slots_t got = alloc_across_locked(count, align, SLOTS_SPARSE, false);
     hk_unlock(&hk_superslab_lock);
     return got;
 }

@@ -11,14 +11,11 @@ enum {
     ORDER_COUNT = 6,       /* aligned runs of 1, 2, 4, 8, 16, 32 slots */
     BIN_CLEAN = SLOTS + 1, /* empty superslabs without a dirty slot: used last, when all warm ones are */
     BIN_LIMIT,
-    EMPTY_KEEP_MIN = 2,     /* clean empty superslabs kept for reuse */
-    EMPTY_KEEP_SHARE = 16,  /* ... and this part of those in use */
-    WARM_SCAN_MAX = 32,     /* superslabs looked at for a resident run */
-    BETWEEN_SCAN_MAX = 32,  /* ... for one that lies across the borders of aligned runs */
-    PREFAULT_SHARE = 256,   /* slots populated ahead are at most this part of those in use */
-    HUGE_BORDERS_MAX = 600, /* each is one mapping more */
-    HUGE_SHARE = 8,     /* a superslab asks for a huge page when it is at most this part of the heap, itself included */
-    RECORDS_SHARE = 48, /* a huge page of records likewise: such pages fill slowly */
+    EMPTY_KEEP_MIN = 2,    /* clean empty superslabs kept for reuse */
+    EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
+    WARM_SCAN_MAX = 32,    /* superslabs looked at for a resident run */
+    BETWEEN_SCAN_MAX = 32, /* ... for one that lies across the borders of aligned runs */
+    PREFAULT_SHARE = 256,  /* slots populated ahead are at most this part of those in use */
 };
 
 hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
@@ -30,7 +27,6 @@ static uint32_t bins[SLOTS_USES][ORDER_COUNT][BIN_LIMIT];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static uint32_t dirty_head, dirty_tail;
 static size_t empty_count;
-static int huge_borders; /* neighbours of which one is advised to use huge pages */
 static size_t dirty_low; /* the least number of dirty slots since it was last asked for */
 
 static size_t in_use(void) { return pool_count(&hk_pool.superslabs); }
@@ -136,10 +132,11 @@ static void count_dirty(uint32_t before, uint32_t after) {
 
 bool pool_take_locked(superslab_t *s, uint32_t mask) {
     hk_assert((s->free_mask & mask) == mask);
-    bool zeroed = (s->dirty_mask & mask) == 0;
+    bool zeroed = (s->dirty_mask & ~s->zeros_mask & mask) == 0;
     uint32_t dirty_before = s->dirty_mask;
     s->free_mask &= ~mask;
     s->dirty_mask &= ~mask;
+    s->zeros_mask &= ~mask;
     count_dirty(dirty_before, s->dirty_mask);
     if (s->queued && s->dirty_mask == 0)
         unqueue_locked(s);
@@ -162,6 +159,12 @@ void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty) {
     rebin_locked(s);
 }
 
+void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along) {
+    pool_give_locked(s, mask, brought_along);
+    if (brought_along)
+        s->zeros_mask |= mask;
+}
+
 uint32_t pool_dirty_head_locked(void) { return dirty_head; }
 
 void pool_all_dirty_locked(superslab_t *s) {
@@ -179,90 +182,30 @@ static int cover_locked(size_t superslab_limit) {
     return map_cover(slot_limit);
 }
 
-/* The kernel splits a mapping where advice changes: how many more such places there are when superslab `index` changes. */
-static int borders_by_change(size_t index) {
-    bool huge = pool_record(index)->huge;
-    int borders = pool_record(index - 1)->huge == huge ? 1 : -1;
-    bool above = (index + 1) * SLOTS < map_count() && pool_record(index + 1)->huge;
-    return borders + (above == huge ? 1 : -1);
-}
-
-bool pool_set_huge_locked(superslab_t *s, bool huge) {
-    int borders = borders_by_change(pool_index(s));
-    if (s->huge == huge || (borders > 0 && huge_borders >= HUGE_BORDERS_MAX))
-        return s->huge == huge;
-    huge_borders += borders;
-    s->huge = huge;
-    return true;
-}
-
-/* True when a huge page is at most 1 / `share` of what is used and that page. */
-static bool earns_huge(size_t share) {
-    int64_t policy = hk_option(HK_OPT_HUGE);
-    return policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && pool_count(&hk_pool.used) >= (share - 1) * SLOTS);
-}
-
-static bool wants_huge(const superslab_t *s) {
-    return (s->dense || hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE) && earns_huge(HUGE_SHARE);
-}
-
-static void advise_huge_locked(superslab_t *s) {
-    if (!wants_huge(s) || !pool_set_huge_locked(s, true))
-        return;
-    if (sys_advise_huge(region_superslab_address(pool_index(s)), HK_SUPERSLAB_SIZE) == 0)
-        hk_count_by(huge_page_bytes, HK_SUPERSLAB_SIZE);
-}
-
-/* Huge pages for a long run that is expected to be filled: one call for all of it. */
-void pool_advise_run_locked(size_t first, size_t count) {
-    size_t done = 0;
-    while (done < count && pool_set_huge_locked(pool_record(first + done), true))
-        done++;
-    if (done > 0 && sys_advise_huge(region_superslab_address(first), done << HK_SUPERSLAB_SHIFT) == 0)
-        hk_count_by(huge_page_bytes, done << HK_SUPERSLAB_SHIFT);
-}
-
-/* A huge page too many, at its end, is then a small part of what is in use. */
-bool pool_run_earns_huge(size_t superslabs, slots_use_t use) {
-    return superslabs > 1 && use == SLOTS_DENSE && hk_option(HK_OPT_HUGE) != HK_HUGE_OFF &&
-           in_use() + superslabs >= HUGE_SHARE;
-}
-
-/* For slots of which a program may touch a few pages only. Huge pages may stay where the borders are too many. */
-static void advise_small_locked(superslab_t *s) {
-    if (s->huge && !wants_huge(s) && pool_set_huge_locked(s, false))
-        (void)sys_advise_no_huge(region_superslab_address(pool_index(s)), HK_SUPERSLAB_SIZE);
-}
-
 /* A record for a superslab that the pool did not know. Its mapping's advice outlives a superslab. */
 static void reset_record_locked(superslab_t *s) { *s = (superslab_t){.in_use = true, .huge = s->huge}; }
 
-slot_t pool_open_locked(size_t count, size_t align, uint32_t tail_mask, slots_use_t use) {
-    region_earn_huge_records(earns_huge(RECORDS_SHARE));
-    size_t first = region_alloc(count, align);
+slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge) {
+    region_earn_huge_records(pool_records_earn_huge());
+    size_t count = pool_superslabs_for(slot_count), first = region_alloc(count, align);
     if (first == 0)
         return 0;
     if (cover_locked(first + count) != 0) {
         region_release(first, count);
         return 0;
     }
-    bool run_is_huge = pool_run_earns_huge(count, use);
-    for (size_t i = 0; i < count; i++) {
-        superslab_t *s = pool_record(first + i);
-        reset_record_locked(s);
-        s->dense = use == SLOTS_DENSE;
-        pool_change(&hk_pool.superslabs, 1);
-        if (run_is_huge)
-            continue;
-        advise_small_locked(s);
-        advise_huge_locked(s);
+    for (size_t i = first; i < first + count; i++) {
+        reset_record_locked(pool_record(i));
+        pool_record(i)->dense = use == SLOTS_DENSE;
     }
-    if (run_is_huge)
-        pool_advise_run_locked(first, count);
+    pool_change(&hk_pool.superslabs, (ptrdiff_t)count);
     hk_count_by(superslabs_new, count);
-    superslab_t *last = pool_record(first + count - 1);
+    pool_advise_locked(first, count, huge);
+    if (use == SLOTS_SPARSE)
+        pool_opened_sparse_locked(first, count, slot_count);
+    bool brought_along = huge && use == SLOTS_SPARSE;
     if (tail_mask != 0)
-        pool_give_locked(last, tail_mask, false);
+        pool_give_fresh_locked(pool_record(first + count - 1), tail_mask, brought_along);
     return (slot_t)(first * SLOTS);
 }
 
@@ -276,7 +219,7 @@ static void close_superslab_locked(superslab_t *s) {
     region_release(pool_index(s), 1);
 }
 
-bool pool_open_at_locked(size_t index) {
+bool pool_open_at_locked(size_t index, bool huge) {
     if (!region_alloc_at(index, 1))
         return false;
     if (cover_locked(index + 1) != 0) {
@@ -284,7 +227,7 @@ bool pool_open_at_locked(size_t index) {
         return false;
     }
     reset_record_locked(pool_record(index));
-    advise_small_locked(pool_record(index));
+    pool_advise_locked(index, 1, huge);
     pool_change(&hk_pool.superslabs, 1);
     hk_count(superslabs_new);
     return true;
@@ -302,24 +245,26 @@ void pool_free_locked(size_t index, uint32_t mask, bool dirty) {
         close_superslab_locked(s);
 }
 
-void pool_convert_locked(superslab_t *s, slots_use_t use) {
+void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge) {
     unbin_locked(s);
     s->dense = use == SLOTS_DENSE;
-    if (!s->dense)
-        advise_small_locked(s);
-    if (!s->huge)
-        advise_huge_locked(s);
+    /* What has huge pages keeps them for blocks that will fill them. */
+    if (s->huge != huge && (huge || !s->dense))
+        pool_advise_locked(pool_index(s), 1, huge);
     rebin_locked(s);
 }
 
 /* An empty superslab serves either use. */
-static superslab_t *convert_locked(slots_use_t use) {
+static superslab_t *convert_locked(size_t slot_count, slots_use_t use) {
     const uint32_t *empty = bins[use == SLOTS_DENSE ? SLOTS_SPARSE : SLOTS_DENSE][ORDER_COUNT - 1];
     uint32_t index = empty[SLOTS] != 0 ? empty[SLOTS] : empty[BIN_CLEAN];
     if (index == 0)
         return NULL;
-    pool_convert_locked(pool_record(index), use);
-    return pool_record(index);
+    superslab_t *s = pool_record(index);
+    pool_convert_locked(s, use, pool_earns_huge_locked(slot_count, use));
+    if (use == SLOTS_SPARSE && s->dirty_mask == 0)
+        pool_opened_sparse_locked(index, 1, slot_count);
+    return s;
 }
 
 /* The fullest superslab with an aligned run of 2^order slots; the smallest run that serves is broken first. */
@@ -328,7 +273,7 @@ static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
         for (unsigned k = order; k < ORDER_COUNT; k++)
             if (bin_masks[u][k] != 0)
                 return pool_record(bins[u][k][hk_ctz64(bin_masks[u][k])]);
-    return convert_locked(use);
+    return convert_locked((size_t)1 << order, use);
 }
 
 /* Of those that wait longest for a purge, a superslab with a resident run, whatever its use: the one whose largest run is
@@ -377,7 +322,7 @@ static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use)
 slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use) {
     superslab_t *s = find_locked(count, align, use);
     if (s == NULL) {
-        slot_t first = pool_open_locked(1, 1, ALL_SLOTS, use);
+        slot_t first = pool_open_locked(count, 1, ALL_SLOTS, use, pool_earns_huge_locked(count, use));
         if (first == 0)
             return (slots_t){0};
         s = pool_record(first / SLOTS);
@@ -406,18 +351,6 @@ size_t superslab_dirty_low(void) {
     dirty_low = pool_count(&hk_pool.dirty);
     hk_unlock(&hk_superslab_lock);
     return low;
-}
-
-bool superslab_make_small(size_t index, size_t free_bytes, unsigned share) {
-    superslab_t *s = pool_record(index);
-    hk_lock(&hk_superslab_lock);
-    bool huge = s->in_use && s->huge;
-    free_bytes += (size_t)hk_popcount64(s->free_mask) << HK_SLOT_SHIFT;
-    bool right = !huge || (free_bytes * share >= HK_SUPERSLAB_SIZE && pool_set_huge_locked(s, false));
-    hk_unlock(&hk_superslab_lock);
-    if (huge && right)
-        (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
-    return right;
 }
 
 static void touch(char *from, size_t size) {
@@ -459,7 +392,7 @@ superslab_view_t superslab_view(size_t index) {
 
 static size_t check_one_locked(const superslab_t *s) {
     size_t bad = 0;
-    bad += (s->dirty_mask & ~s->free_mask) != 0;
+    bad += (s->dirty_mask & ~s->free_mask) != 0 || (s->zeros_mask & ~s->dirty_mask) != 0;
     bad += s->binned != (s->free_mask != 0);
     bad += s->binned && (s->order != largest_order(s->free_mask) || s->rank != rank_for(s));
     bad += (s->dirty_mask != 0) != s->queued;

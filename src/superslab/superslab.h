@@ -16,7 +16,7 @@
  * Those with dirty slots wait in a queue, oldest first. Everything is guarded by the superslab lock; purging itself
  * (the system call) is done without it, on slots taken out of free_mask for the time.
  *
- * SUPERSLAB-1  dirty_mask is a subset of free_mask.
+ * SUPERSLAB-1  dirty_mask is a subset of free_mask, zeros_mask of dirty_mask.
  * SUPERSLAB-2  a superslab is in a bin exactly when free_mask is not 0, and in the bin that its mask says.
  * SUPERSLAB-3  a superslab is in the dirty queue exactly when its dirty_mask is not 0, which its `queued` flag says.
  */
@@ -38,7 +38,8 @@ typedef struct superslab {
     bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
     bool in_use;           /* known to the pool: it holds slots or is in a bin */
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
-    uint8_t padding[28];
+    uint32_t zeros_mask;   /* dirty because a huge page brought them along: they read as zeros; subset of dirty_mask */
+    uint8_t padding[24];
 } superslab_t;
 
 _Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which superslabs ask for huge pages, and how many stretches of the address space differ in that.
+ *
+ * Dense superslabs, and long runs that are expected to be filled, earn them by the size of the heap. Of the others a program
+ * may use a page here and there, so those before them decide: a superslab that was opened with small pages is looked at
+ * (mincore) when all its slots are taken and some more were opened since, which leaves the program time to write. Once two
+ * in a row were full, those opened for as many slots as they were, or up to twice as many, ask for huge pages; one that is not full
+ * ends that for a quarter of its slots and more. A huge page is resident as a whole and proves nothing, so one superslab in nine
+ * keeps small pages, to be looked at.
+ */
+#include "core/counters.h"
+#include "core/options.h"
+#include "superslab/pool.h"
+#include "superslab/residency.h"
+#include "sys/sys.h"
+
+enum {
+    HUGE_BORDERS_MAX = 600, /* each is one mapping more */
+    HUGE_SHARE = 8,     /* a superslab asks for a huge page when it is at most this part of the heap, itself included */
+    RECORDS_SHARE = 48, /* a huge page of records likewise: such pages fill slowly */
+    SAMPLES = 16,       /* superslabs of small pages that wait to be looked at */
+    SAMPLE_AGE = 8,     /* ... until so many more were opened */
+    HUGE_IN_A_ROW = 8,  /* sparse superslabs of huge pages, until one has small ones */
+    PAIR = 2, /* runs shorter than so many superslabs go by what was seen of others; longer ones: large/filling.c */
+};
+
+/* Guarded by hk_superslab_lock. */
+static int huge_borders; /* neighbours of which one is advised to use huge pages */
+static struct sample {
+    uint32_t index; /* of a superslab; 0: none */
+    unsigned opened;
+    size_t slot_count; /* that it was opened for */
+} samples[SAMPLES];
+static unsigned sample_next;
+static unsigned opened_count; /* sparse superslabs */
+static unsigned opened_small; /* ... when the last of small pages was */
+static size_t full_last;      /* slots that the sample looked at last was opened for, if it was full */
+static size_t full_slots;     /* the most that two in a row were */
+
+/* The kernel splits a mapping where advice changes: how many more such places there are when superslab `index` changes. */
+static int borders_by_change(size_t index) {
+    bool huge = pool_record(index)->huge;
+    int borders = pool_record(index - 1)->huge == huge ? 1 : -1;
+    bool above = (index + 1) * SLOTS < map_count() && pool_record(index + 1)->huge;
+    return borders + (above == huge ? 1 : -1);
+}
+
+bool pool_set_huge_locked(superslab_t *s, bool huge) {
+    int borders = borders_by_change(pool_index(s));
+    if (s->huge == huge || (borders > 0 && huge_borders >= HUGE_BORDERS_MAX))
+        return s->huge == huge;
+    huge_borders += borders;
+    s->huge = huge;
+    return true;
+}
+
+/* True when a huge page is at most 1 / `share` of what is used and that page. */
+static bool is_small_part(size_t used_slots, size_t share) {
+    int64_t policy = hk_option(HK_OPT_HUGE);
+    return policy == HK_HUGE_FORCE || (policy == HK_HUGE_AUTO && used_slots >= (share - 1) * SLOTS);
+}
+
+bool pool_records_earn_huge(void) { return is_small_part(pool_count(&hk_pool.used), RECORDS_SHARE); }
+
+/* All of its slots are or were in use. */
+static bool is_ripe(const struct sample *sample) {
+    const superslab_t *s = pool_record(sample->index);
+    return sample->index != 0 && opened_count - sample->opened > SAMPLE_AGE && s->free_mask == s->dirty_mask;
+}
+
+/* What was never touched would cost nothing in huge pages either. */
+static void learn(size_t slot_count, residency_t share) {
+    if (share == RESIDENCY_FULL) {
+        full_slots = hk_max(full_slots, hk_min(slot_count, full_last));
+        full_last = slot_count;
+    } else if (share != RESIDENCY_NONE) {
+        full_slots = hk_min(full_slots, slot_count / 4);
+        full_last = 0;
+    }
+}
+
+static void look_at(struct sample *sample) {
+    const superslab_t *s = pool_record(sample->index);
+    /* It may have become something else since. */
+    if (s->in_use && !s->huge && !s->dense)
+        learn(sample->slot_count, residency_of(region_superslab_address(sample->index), HK_SUPERSLAB_SIZE));
+    sample->index = 0;
+}
+
+void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count) {
+    opened_count += (unsigned)count;
+    if (pool_record(first)->huge)
+        return;
+    opened_small = opened_count;
+    for (size_t i = first; count <= PAIR && i < first + count; i++)
+        samples[sample_next++ % SAMPLES] = (struct sample){(uint32_t)i, opened_count, slot_count};
+}
+
+/* Whether such superslabs were filled before, and the next is not one to be looked at. */
+static bool sparse_earns_locked(size_t slot_count) {
+    if (!is_small_part(pool_count(&hk_pool.superslabs) * SLOTS - pool_count(&hk_pool.free), HUGE_SHARE))
+        return false;
+    for (unsigned i = 0; i < SAMPLES; i++)
+        if (is_ripe(&samples[i]))
+            look_at(&samples[i]);
+    return slot_count <= 2 * full_slots && opened_count - opened_small < HUGE_IN_A_ROW;
+}
+
+/* A huge page too many, at its end, is then a small part of what is in use. */
+bool pool_run_earns_huge(size_t slot_count, slots_use_t use) {
+    size_t superslabs = pool_superslabs_for(slot_count);
+    return superslabs > 1 && use == SLOTS_DENSE && hk_option(HK_OPT_HUGE) != HK_HUGE_OFF &&
+           pool_count(&hk_pool.superslabs) + superslabs >= HUGE_SHARE;
+}
+
+bool pool_earns_huge_locked(size_t slot_count, slots_use_t use) {
+    if (hk_option(HK_OPT_HUGE) != HK_HUGE_AUTO)
+        return hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE;
+    if (use == SLOTS_SPARSE)
+        return slot_count < PAIR * SLOTS && sparse_earns_locked(slot_count);
+    return slot_count > SLOTS ? pool_run_earns_huge(slot_count, use)
+                              : is_small_part(pool_count(&hk_pool.used), HUGE_SHARE);
+}
+
+/* Huge pages for `count` superslabs: one call for all of them. */
+static void ask_locked(size_t first, size_t count) {
+    size_t done = 0;
+    while (done < count && pool_set_huge_locked(pool_record(first + done), true))
+        done++;
+    if (done > 0 && sys_advise_huge(region_superslab_address(first), done << HK_SUPERSLAB_SHIFT) == 0)
+        hk_count_by(huge_page_bytes, done << HK_SUPERSLAB_SHIFT);
+}
+
+/* For slots of which a program may touch a few pages only. Huge pages may stay where the borders are too many. */
+static void ask_small_locked(size_t index) {
+    superslab_t *s = pool_record(index);
+    if (s->huge && pool_set_huge_locked(s, false))
+        (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
+}
+
+void pool_advise_locked(size_t first, size_t count, bool huge) {
+    if (huge)
+        ask_locked(first, count);
+    for (size_t i = first; !huge && i < first + count; i++)
+        ask_small_locked(i);
+}
+
+bool superslab_make_small(size_t index, size_t free_bytes, unsigned share) {
+    superslab_t *s = pool_record(index);
+    hk_lock(&hk_superslab_lock);
+    bool huge = s->in_use && s->huge;
+    free_bytes += (size_t)hk_popcount64(s->free_mask) << HK_SLOT_SHIFT;
+    bool right = !huge || (free_bytes * share >= HK_SUPERSLAB_SIZE && pool_set_huge_locked(s, false));
+    hk_unlock(&hk_superslab_lock);
+    if (huge && right)
+        (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
+    return right;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Huge pages for blocks of every size, where a program fills them: a heap of 256 MiB of blocks of 2 KiB to 16 MiB has most of it in
+ * them, and is at most an eighth larger than what is live. And none where it does not: buffers of which a quarter is used, in
+ * a heap of small blocks that are filled.
+ */
+#include "testing.h"
+
+#include <sys/wait.h>
+
+enum { HEAP_MIB = 256, BUFFERS = 100 };
+
+static long huge_kib(void) { return test_figure_of("/proc/self/smaps_rollup", "AnonHugePages:"); }
+static long refused(void) { return test_figure_of("/proc/vmstat", "thp_fault_fallback "); }
+
+static void grow(size_t bytes, size_t low, size_t high) {
+    uint64_t random = 42;
+    for (size_t live = 0, size; live < bytes; live += size) {
+        size = low + test_random_below(&random, high - low);
+        char *block = test_opaque(malloc(size));
+        CHECK(block != NULL);
+        memset(block, 1, size);
+    }
+}
+
+static void filled(size_t low, size_t high) {
+    long base = test_rss_kib();
+    grow(HEAP_MIB * TEST_MIB, low, high);
+    long rss = test_rss_kib() - base, huge = huge_kib();
+    test_say("%zu - %zu bytes: %ld KiB resident, %ld %% in huge pages\n", low, high, rss, huge * 100 / rss);
+    CHECK(huge >= rss * 7 / 10);
+    CHECK(rss <= HEAP_MIB * 1024 / 8 * 9);
+}
+
+static void used_here_and_there(void) {
+    grow(64 * TEST_MIB, 64, 8192);
+    long before = test_rss_kib();
+    for (unsigned i = 0; i < BUFFERS; i++)
+        memset(test_opaque(malloc(TEST_MIB)), 1, TEST_MIB / 4);
+    long rss = test_rss_kib() - before;
+    test_say("%d buffers of 1 MiB, a quarter of each used: %ld KiB resident\n", BUFFERS, rss);
+    CHECK(rss <= BUFFERS * 1024 / 4 * 5 / 4);
+}
+
+/* A fresh heap for each; 0: the other case. */
+static bool in_child(size_t low, size_t high) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        if (low != 0)
+            filled(low, high);
+        else
+            used_here_and_there();
+        _exit(TEST_PASS);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == TEST_PASS;
+}
+
+int main(void) {
+    test_require_hakmem();
+    test_alarm(100);
+    char enabled[64] = "";
+    int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, enabled, sizeof enabled - 1) <= 0 || strstr(enabled, "[madvise]") == NULL)
+        test_skip("huge pages are not to be had on request");
+    close(fd);
+    CHECK(in_child(0, 0));
+    static const size_t sizes[][2] = {
+        {2 * TEST_KIB, 4 * TEST_KIB}, {4 * TEST_KIB, 32 * TEST_KIB}, {256 * TEST_KIB, TEST_MIB},
+        {TEST_MIB, 4 * TEST_MIB},     {4 * TEST_MIB, 16 * TEST_MIB},
+    };
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        long before = refused();
+        bool right = in_child(sizes[i][0], sizes[i][1]);
+        if (!right && refused() != before)
+            test_skip("the kernel had no huge page at hand");
+        CHECK(right);
+    }
+    return TEST_PASS;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sparse superslabs ask for huge pages when those before them were filled, by how many slots they were opened for; one in
+ * nine does not, to be looked at. What is asked for is in the records, whatever the kernel does with it.
+ */
+#include "rooms.h"
+#include "superslab/superslab.h"
+
+enum { SLOTS = HK_SLOTS_PER_SUPERSLAB, EARLY = 7, LATE = 24, CYCLE = 9 };
+
+static void start(const char *huge) {
+    char *environment[] = {(char *)(uintptr_t)huge, NULL};
+    hk_options_init(environment);
+    CHECK_EQ(region_init(), 0);
+    map_init();
+}
+
+/* Takes a superslab's worth of slots, `count` at a time, and writes a byte each `step` bytes. True when it asks for huge pages. */
+static bool fill_superslab(size_t count, size_t step) {
+    slot_t first = 0;
+    for (size_t done = 0; done < SLOTS; done += count) {
+        slots_t got = slots_alloc(count, count, SLOTS_SPARSE);
+        CHECK(got.first != 0 && got.zeroed);
+        first = done == 0 ? got.first : first;
+        CHECK_EQ(got.first, first + done); /* what is left of a superslab serves before the next is opened */
+        char *memory = map_slot_address(got.first);
+        CHECK(all_zeros(memory, 4096));
+        for (size_t at = 0; at < count << HK_SLOT_SHIFT; at += step)
+            memory[at] = 1;
+    }
+    CHECK_EQ(superslab_check(), 0);
+    return superslab_view(first / SLOTS).huge;
+}
+
+static unsigned huge_of(unsigned superslabs, size_t count, size_t step) {
+    unsigned huge = 0;
+    for (unsigned i = 0; i < superslabs; i++)
+        huge += fill_superslab(count, step);
+    return huge;
+}
+
+static void filled(void) {
+    CHECK_EQ(huge_of(EARLY, 2, 4096), 0); /* a small heap */
+    (void)huge_of(LATE, 2, 4096);
+    CHECK_EQ(huge_of(8 * CYCLE, 2, 4096), 8 * (CYCLE - 1));
+}
+
+/* Nothing was seen of slots by the sixteen, until they are filled, too. */
+static void by_size(void) {
+    filled();
+    CHECK_EQ(huge_of(CYCLE, 4, 4096), CYCLE - 1);
+    CHECK_EQ(huge_of(EARLY, 16, 4096), 0);
+    (void)huge_of(LATE, 16, 4096);
+    CHECK_EQ(huge_of(CYCLE, 16, 4096), CYCLE - 1);
+}
+
+/* A page in four is used; small pages are needed to see it. */
+static void used_here_and_there(void) {
+    CHECK_EQ(huge_of(2 * LATE, 2, 16384), 0);
+    (void)huge_of(LATE, 2, 4096);
+    CHECK_EQ(huge_of(CYCLE, 2, 4096), CYCLE - 1);
+    CHECK(huge_of(3 * CYCLE, 2, 16384) < 3 * (CYCLE - 1));
+    CHECK_EQ(huge_of(4 * CYCLE, 2, 16384), 0);
+}
+
+/* The rest of a superslab with huge pages is resident with it, and goes back when it is not needed. */
+static void brought_along(void) {
+    filled();
+    while (!fill_superslab(2, 4096))
+        ;
+    size_t before = superslab_totals().dirty_slots;
+    slots_t got = slots_alloc(2, 2, SLOTS_SPARSE);
+    bool huge = superslab_view(got.first / SLOTS).huge;
+    CHECK_EQ(superslab_totals().dirty_slots - before, huge ? SLOTS - 2 : 0);
+    if (huge)
+        CHECK_EQ(superslab_purge(SIZE_MAX), (SLOTS - 2) * HK_SLOT_SIZE);
+    CHECK_EQ(superslab_totals().dirty_slots, 0);
+    CHECK(!superslab_view(got.first / SLOTS).huge);
+    slots_t run = slots_alloc(SLOTS + 8, 1, SLOTS_SPARSE);
+    CHECK(run.first != 0 && run.zeroed);
+    CHECK_EQ(superslab_check(), 0);
+}
+
+static void switched_on(void (*body)(void)) {
+    start("HAKMEM_HUGE=auto");
+    body();
+}
+
+static void on_filled(void) { switched_on(filled); }
+static void on_by_size(void) { switched_on(by_size); }
+static void on_here_and_there(void) { switched_on(used_here_and_there); }
+static void on_brought_along(void) { switched_on(brought_along); }
+
+static void switched_off(void) {
+    start("HAKMEM_HUGE=off");
+    CHECK_EQ(huge_of(2 * LATE, 2, 4096), 0);
+}
+
+static void forced(void) {
+    start("HAKMEM_HUGE=force");
+    CHECK_EQ(huge_of(EARLY, 2, 65536), EARLY);
+}
+
+int main(void) {
+    in_child(on_filled);
+    in_child(on_by_size);
+    in_child(on_here_and_there);
+    in_child(on_brought_along);
+    in_child(switched_off);
+    in_child(forced);
+    return CHECK_PASS;
+}
