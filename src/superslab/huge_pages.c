@@ -7,7 +7,7 @@
  * (mincore) when all its slots are taken and some more were opened since, which leaves the program time to write. Once two
  * in a row were full, those opened for as many slots as they were, or up to twice as many, ask for huge pages; one that is not full
  * ends that for a quarter of its slots and more. A huge page is resident as a whole and proves nothing, so one superslab in nine
- * keeps small pages, to be looked at.
+ * (in a large heap, one for each eighth of it) keeps small pages, to be looked at.
  */
 #include "core/counters.h"
 #include "core/options.h"
@@ -21,7 +21,8 @@ enum {
     RECORDS_SHARE = 48, /* a huge page of records likewise: such pages fill slowly */
     SAMPLES = 16,       /* superslabs of small pages that wait to be looked at */
     SAMPLE_AGE = 8,     /* ... until so many more were opened */
-    HUGE_IN_A_ROW = 8,  /* sparse superslabs of huge pages, until one has small ones */
+    HUGE_IN_A_ROW =
+        8,    /* sparse superslabs of huge pages, until one has small ones; or an eighth of all, if that is more */
     PAIR = 2, /* runs shorter than so many superslabs go by what was seen of others; longer ones: large/filling.c */
 };
 
@@ -99,12 +100,13 @@ void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count) {
 
 /* Whether such superslabs were filled before, and the next is not one to be looked at. */
 static bool sparse_earns_locked(size_t slot_count) {
-    if (!is_small_part(pool_count(&hk_pool.superslabs) * SLOTS - pool_count(&hk_pool.free), HUGE_SHARE))
+    size_t superslabs = pool_count(&hk_pool.superslabs);
+    if (!is_small_part(superslabs * SLOTS - pool_count(&hk_pool.free), HUGE_SHARE))
         return false;
     for (unsigned i = 0; i < SAMPLES; i++)
         if (is_ripe(&samples[i]))
             look_at(&samples[i]);
-    return slot_count <= 2 * full_slots && opened_count - opened_small < HUGE_IN_A_ROW;
+    return slot_count <= 2 * full_slots && opened_count - opened_small < hk_max(HUGE_IN_A_ROW, superslabs / HUGE_SHARE);
 }
 
 /* A huge page too many, at its end, is then a small part of what is in use. */
