@@ -12,7 +12,17 @@ enum {
     COLOR_PAGE = 4096,
     COLOR_BLOCK_MAX = 704,
     DENSE_BLOCK_MAX = 2048, /* programs touch every page of blocks up to this size */
+    CLOSED_MAX = 32,        /* slabs of a class, closed last, whose places are known */
 };
+
+/* Where slabs of blocks of pages were closed last, by class above the tiny ones. Hints, so no order between them matters: the
+ * slots may serve something else by now. */
+typedef struct closed_places {
+    _Atomic unsigned count;
+    _Atomic slot_t first[CLOSED_MAX];
+} closed_places_t;
+
+static closed_places_t closed[HK_CLASS_COUNT - HK_TINY_CLASSES];
 
 /* Both bitmaps of a slab, in two halves so that the owner's and everybody's words share no line. */
 static size_t bitmap_bytes(unsigned block_count) {
@@ -61,13 +71,43 @@ static uint16_t first_block_of(slot_t slot, const size_class_info_t *info) {
     return (uint16_t)(block < info->block_count ? block : 0);
 }
 
+static void note_closed(unsigned cls, slot_t first) {
+    closed_places_t *places = &closed[cls - HK_TINY_CLASSES];
+    unsigned at = atomic_fetch_add_explicit(&places->count, 1, memory_order_relaxed);
+    atomic_store_explicit(&places->first[at % CLOSED_MAX], first, memory_order_relaxed);
+}
+
+/* A place that is resident as the class left it, or 0. */
+static slot_t take_closed(unsigned cls) {
+    closed_places_t *places = &closed[cls - HK_TINY_CLASSES];
+    for (unsigned i = 0; i < CLOSED_MAX; i++) {
+        unsigned at = atomic_fetch_sub_explicit(&places->count, 1, memory_order_relaxed) - 1;
+        slot_t first = atomic_exchange_explicit(&places->first[at % CLOSED_MAX], 0, memory_order_relaxed);
+        if (first == 0)
+            return 0;
+        if (slots_take_dirty(first, hk_class_info[cls].slab_slots))
+            return first;
+    }
+    return 0;
+}
+
+static slots_use_t use_of(const size_class_info_t *info) {
+    return info->block_size <= DENSE_BLOCK_MAX ? SLOTS_DENSE : SLOTS_SPARSE;
+}
+
+/* Slots for a slab. A program may use the first page of each block only; where blocks begin as they did before, it is the same
+ * pages. */
+static slots_t take_slots(unsigned cls, const size_class_info_t *info) {
+    slot_t same = use_of(info) == SLOTS_SPARSE ? take_closed(cls) : 0;
+    return same != 0 ? (slots_t){same, false} : slots_alloc(info->slab_slots, info->slab_slots, use_of(info));
+}
+
 slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     const size_class_info_t *info = &hk_class_info[cls];
-    slots_use_t use = info->block_size <= DENSE_BLOCK_MAX ? SLOTS_DENSE : SLOTS_SPARSE;
-    slots_t got = slots_alloc(info->slab_slots, info->slab_slots, use);
+    slots_t got = take_slots(cls, info);
     if (got.first == 0)
         return NULL;
-    if (got.zeroed && use == SLOTS_DENSE)
+    if (got.zeroed && use_of(info) == SLOTS_DENSE)
         slots_prefault(got.first, info->slab_slots);
     slab_t *slab = slab_at(got.first);
     slab->next = slab->previous = 0;
@@ -108,6 +148,8 @@ void slab_close(slab_t *slab) {
     atomic_store_explicit(&slab->remote_words, 0, memory_order_relaxed);
     drop_bits(slab);
     slots_free(first, slots, slab->peak_count > 0 || !slab->zeroed);
+    if (use_of(&hk_class_info[slab->cls]) == SLOTS_SPARSE)
+        note_closed(slab->cls, first);
 }
 
 void slab_set_owner(slab_t *slab, uint32_t owner) {

@@ -222,6 +222,17 @@ slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     return got;
 }
 
+bool slots_take_dirty(slot_t first, size_t count) {
+    size_t index, length;
+    uint32_t mask = pool_part(first, count, &index, &length);
+    hk_lock(&hk_superslab_lock);
+    bool dirty = pool_knows(index) && (pool_record(index)->dirty_mask & mask) == mask;
+    if (dirty)
+        (void)pool_take_locked(pool_record(index), mask);
+    hk_unlock(&hk_superslab_lock);
+    return dirty;
+}
+
 slots_t slots_alloc_clean(size_t count, size_t align) {
     hk_lock(&hk_superslab_lock);
     slots_t got = alloc_across_locked(count, align, SLOTS_SPARSE, false);

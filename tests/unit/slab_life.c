@@ -202,6 +202,37 @@ static void steady(void) {
     CHECK_EQ(region_area_bytes() + region_claimed_bytes(), areas);
 }
 
+/* Opens a slab and uses a block of it. */
+static slab_t *open_used(unsigned cls) {
+    slab_t *slab = open_slab(cls);
+    void *block;
+    CHECK_EQ(take_blocks(slab, &block + 1, 1), 1);
+    give(slab, block);
+    return slab;
+}
+
+/* Slabs of blocks of pages open where one of their class was closed, unless the place serves something else by now, or its
+ * pages have gone back. */
+static void same_place(void) {
+    unsigned cls = class_of(20000), other = class_of(24000);
+    slab_t *a = open_used(cls), *b = open_used(other), *c = open_used(cls);
+    CHECK_EQ(hk_class_info[cls].slab_slots, hk_class_info[other].slab_slots);
+    close_slab(a);
+    close_slab(b);
+    close_slab(c);
+    CHECK(open_slab(other) == b);
+    CHECK(open_slab(cls) == c);
+    slab_t *elsewhere = open_used(other); /* nothing else of its class was closed: it takes the free place */
+    CHECK(elsewhere == a);
+    CHECK(open_slab(cls) != a);
+    close_slab(elsewhere);
+    close_slab(b);
+    (void)superslab_purge(SIZE_MAX);
+    slab_t *clean = open_slab(other);
+    CHECK(clean->zeroed);
+    close_slab(clean);
+}
+
 int main(void) {
     start_slab();
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
@@ -213,5 +244,6 @@ int main(void) {
     steady();
     superslab_totals_t totals = superslab_totals();
     CHECK_EQ(totals.free_slots, totals.superslab_count * HK_SLOTS_PER_SUPERSLAB);
+    same_place();
     return CHECK_PASS;
 }
