@@ -20,7 +20,6 @@ enum {
     CLOCK_STEPS = 254, /* readings 2 .. 255 */
     STEPS_OF_DELAY = 8,
     STEP_MS_MIN = 8,
-    HUGE_FREE_SHARE = 2, /* a superslab of huge pages is broken up when this part of it is free */
 };
 
 /* What a slab's age is compared with. */
@@ -148,7 +147,7 @@ static uint32_t rested_slabs(batch_t *batch, slot_t first, rest_clock_t clock, s
 static void purge_superslab(batch_t *batch, slot_t first, rest_clock_t clock, sparse_result_t *result) {
     size_t free_bytes = 0;
     uint32_t rested = rested_slabs(batch, first, clock, &free_bytes, &result->waiting_bytes);
-    if (rested == 0 || !superslab_make_small(first / HK_SLOTS_PER_SUPERSLAB, free_bytes, HUGE_FREE_SHARE))
+    if (rested == 0 || !superslab_make_small(first / HK_SLOTS_PER_SUPERSLAB, free_bytes))
         return;
     for (; rested != 0; rested &= rested - 1) {
         if (batch->count + RUNS_OF_SLAB_MAX > RUNS_MAX)

@@ -22,7 +22,10 @@ enum {
     SAMPLES = 16,       /* superslabs of small pages that wait to be looked at */
     SAMPLE_AGE = 8,     /* ... until so many more were opened */
     HUGE_IN_A_ROW =
-        8,    /* sparse superslabs of huge pages, until one has small ones; or an eighth of all, if that is more */
+        8, /* sparse superslabs of huge pages, until one has small ones; or an eighth of all, if that is more */
+    DENSE_FREE_SHARE =
+        2, /* a superslab of huge pages is broken up when this part of it is free: pages of small blocks ... */
+    SPARSE_FREE_SHARE = 8, /* ... are hardly ever free as a whole; others would not have earned them any more */
     PAIR = 2, /* runs shorter than so many superslabs go by what was seen of others; longer ones: large/filling.c */
 };
 
@@ -148,8 +151,9 @@ void pool_advise_locked(size_t first, size_t count, bool huge) {
         ask_small_locked(i);
 }
 
-bool superslab_make_small(size_t index, size_t free_bytes, unsigned share) {
+bool superslab_make_small(size_t index, size_t free_bytes) {
     superslab_t *s = pool_record(index);
+    size_t share = s->dense ? DENSE_FREE_SHARE : SPARSE_FREE_SHARE;
     hk_lock(&hk_superslab_lock);
     bool huge = s->in_use && s->huge;
     free_bytes += (size_t)hk_popcount64(s->free_mask) << HK_SLOT_SHIFT;

@@ -87,9 +87,9 @@ size_t superslab_purge(size_t slot_count);
 /* The least number of slots that were dirty at any time since the last call: so many were free all the time. */
 size_t superslab_dirty_low(void);
 
-/* Before pages of slabs in superslab `index` are given back: true when that is right. A superslab of huge pages must have
- * 1 / `share` of it free, `free_bytes` in its slabs included; it is then advised against huge pages for good. */
-bool superslab_make_small(size_t index, size_t free_bytes, unsigned share);
+/* Before pages of slabs in superslab `index` are given back: true when that is right. A superslab of huge pages must have enough
+ * of it free, `free_bytes` in its slabs included; it is then advised against huge pages for good. */
+bool superslab_make_small(size_t index, size_t free_bytes);
 
 /* Slots whose pages are known to have been used in full: what "a large heap" is measured by. `by` may be negative. */
 void slots_count_used(ptrdiff_t by);

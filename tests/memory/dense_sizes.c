@@ -32,8 +32,37 @@ static void filled(size_t low, size_t high) {
     CHECK(rss <= HEAP_MIB * 1024 / 8 * 9);
 }
 
-static void used_here_and_there(void) {
-    grow(64 * TEST_MIB, 64, 8192);
+/* Holes go back although it takes the huge pages around them apart. */
+static void thinned(size_t low, size_t high) {
+    enum { BLOCKS = 8000 };
+    static struct {
+        char *block;
+        size_t size;
+    } all[BLOCKS];
+    uint64_t random = 42;
+    size_t live = 0;
+    long base = test_rss_kib();
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        all[i].size = low + test_random_below(&random, high - low);
+        all[i].block = test_opaque(malloc(all[i].size));
+        CHECK(all[i].block != NULL);
+        memset(all[i].block, 1, all[i].size);
+        live += all[i].size;
+    }
+    long full = test_rss_kib() - base, huge = huge_kib();
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (test_random_below(&random, 4) == 0) {
+            free(all[i].block);
+            live -= all[i].size;
+        }
+    test_sleep_us(1500000);
+    long rss = test_rss_kib() - base;
+    test_say("%ld KiB, %ld of them huge; a quarter freed: %ld KiB, %zu live\n", full, huge, rss, live / 1024);
+    CHECK(rss <= (long)(live / 1024 / 100 * 118));
+}
+
+static void used_here_and_there(size_t low, size_t high) {
+    grow(64 * TEST_MIB, low, high);
     long before = test_rss_kib();
     for (unsigned i = 0; i < BUFFERS; i++)
         memset(test_opaque(malloc(TEST_MIB)), 1, TEST_MIB / 4);
@@ -42,15 +71,17 @@ static void used_here_and_there(void) {
     CHECK(rss <= BUFFERS * 1024 / 4 * 5 / 4);
 }
 
-/* A fresh heap for each; 0: the other case. */
-static bool in_child(size_t low, size_t high) {
+typedef struct heap_case {
+    void (*body)(size_t low, size_t high);
+    size_t low, high;
+} heap_case_t;
+
+/* A fresh heap for each. */
+static bool in_child(const heap_case_t *it) {
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        if (low != 0)
-            filled(low, high);
-        else
-            used_here_and_there();
+        it->body(it->low, it->high);
         _exit(TEST_PASS);
     }
     int status;
@@ -66,14 +97,15 @@ int main(void) {
     if (fd < 0 || read(fd, enabled, sizeof enabled - 1) <= 0 || strstr(enabled, "[madvise]") == NULL)
         test_skip("huge pages are not to be had on request");
     close(fd);
-    CHECK(in_child(0, 0));
-    static const size_t sizes[][2] = {
-        {2 * TEST_KIB, 4 * TEST_KIB}, {4 * TEST_KIB, 32 * TEST_KIB}, {256 * TEST_KIB, TEST_MIB},
-        {TEST_MIB, 4 * TEST_MIB},     {4 * TEST_MIB, 16 * TEST_MIB},
+    static const heap_case_t cases[] = {
+        {used_here_and_there, 64, 8 * TEST_KIB}, {thinned, 8 * TEST_KIB, 32 * TEST_KIB},
+        {filled, 2 * TEST_KIB, 4 * TEST_KIB},    {filled, 4 * TEST_KIB, 32 * TEST_KIB},
+        {filled, 256 * TEST_KIB, TEST_MIB},      {filled, TEST_MIB, 4 * TEST_MIB},
+        {filled, 4 * TEST_MIB, 16 * TEST_MIB},
     };
-    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         long before = refused();
-        bool right = in_child(sizes[i][0], sizes[i][1]);
+        bool right = in_child(&cases[i]);
         if (!right && refused() != before)
             test_skip("the kernel had no huge page at hand");
         CHECK(right);
