@@ -139,7 +139,7 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
 void slab_close(slab_t *slab) {
     hk_assert(slab_is_empty(slab) && slab->list == SLAB_LIST_NONE);
     slot_t first = slab_slot(slab);
-    unsigned slots = hk_class_info[slab->cls].slab_slots;
+    unsigned cls = slab->cls, slots = hk_class_info[cls].slab_slots;
     if (slab->used_in_full)
         slots_count_used(-(ptrdiff_t)slots);
     map_set(first, slots, 0);
@@ -147,9 +147,9 @@ void slab_close(slab_t *slab) {
     atomic_store_explicit(&slab->owner, HK_OWNER_NONE, memory_order_relaxed);
     atomic_store_explicit(&slab->remote_words, 0, memory_order_relaxed);
     drop_bits(slab);
-    slots_free(first, slots, slab->peak_count > 0 || !slab->zeroed);
-    if (use_of(&hk_class_info[slab->cls]) == SLOTS_SPARSE)
-        note_closed(slab->cls, first);
+    slots_free(first, slots, slab->peak_count > 0 || !slab->zeroed); /* from here on the record is another's */
+    if (use_of(&hk_class_info[cls]) == SLOTS_SPARSE)
+        note_closed(cls, first);
 }
 
 void slab_set_owner(slab_t *slab, uint32_t owner) {
