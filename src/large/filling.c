@@ -5,6 +5,7 @@
 #include "core/options.h"
 #include "map/map.h"
 #include "superslab/residency.h"
+#include "superslab/superslab.h"
 
 enum {
     LOOK_MAX = 16,    /* superslabs of a run that are looked at */
@@ -39,7 +40,10 @@ void filling_observe(const char *start, size_t size) {
     size_t count = (size_t)(start + size - from) >> HK_SUPERSLAB_SHIFT;
     size_t step = count > LOOK_MAX ? count / LOOK_MAX : 1, full = 0, some = 0;
     for (size_t i = 0; i < count; i += step) {
-        residency_t share = residency_of(from + (i << HK_SUPERSLAB_SHIFT), HK_SUPERSLAB_SIZE);
+        const char *at = from + (i << HK_SUPERSLAB_SHIFT);
+        if (superslab_view(map_slot(at) / HK_SLOTS_PER_SUPERSLAB).huge)
+            continue; /* resident as a whole, which proves nothing */
+        residency_t share = residency_of(at, HK_SUPERSLAB_SIZE);
         full += share == RESIDENCY_FULL;
         some += share == RESIDENCY_SOME;
     }

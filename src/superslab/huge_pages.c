@@ -26,7 +26,6 @@ enum {
     DENSE_FREE_SHARE =
         2, /* a superslab of huge pages is broken up when this part of it is free: pages of small blocks ... */
     SPARSE_FREE_SHARE = 8, /* ... are hardly ever free as a whole; others would not have earned them any more */
-    PAIR = 2, /* runs shorter than so many superslabs go by what was seen of others; longer ones: large/filling.c */
 };
 
 /* Guarded by hk_superslab_lock. */
@@ -67,10 +66,11 @@ static bool is_small_part(size_t used_slots, size_t share) {
 
 bool pool_records_earn_huge(void) { return is_small_part(pool_count(&hk_pool.used), RECORDS_SHARE); }
 
-/* All of its slots are or were in use. */
+/* All of its slots are or were in use, and none has gone back. */
 static bool is_ripe(const struct sample *sample) {
     const superslab_t *s = pool_record(sample->index);
-    return sample->index != 0 && opened_count - sample->opened > SAMPLE_AGE && s->free_mask == s->dirty_mask;
+    return sample->index != 0 && opened_count - sample->opened >= SAMPLE_AGE && s->free_mask == s->dirty_mask &&
+           s->purging_mask == 0;
 }
 
 /* What was never touched would cost nothing in huge pages either. */
@@ -78,7 +78,7 @@ static void learn(size_t slot_count, residency_t share) {
     if (share == RESIDENCY_FULL) {
         full_slots = hk_max(full_slots, hk_min(slot_count, full_last));
         full_last = slot_count;
-    } else if (share != RESIDENCY_NONE) {
+    } else if (share == RESIDENCY_SOME) {
         full_slots = hk_min(full_slots, slot_count / 4);
         full_last = 0;
     }
@@ -93,12 +93,24 @@ static void look_at(struct sample *sample) {
 }
 
 void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count) {
+    if (slot_count >= PAIR * SLOTS)
+        return;
     opened_count += (unsigned)count;
     if (pool_record(first)->huge)
         return;
     opened_small = opened_count;
-    for (size_t i = first; count <= PAIR && i < first + count; i++)
-        samples[sample_next++ % SAMPLES] = (struct sample){(uint32_t)i, opened_count, slot_count};
+    for (unsigned i = 0; i < SAMPLES; i++)
+        if (samples[i].index == first)
+            samples[i].index = 0;
+    samples[sample_next++ % SAMPLES] = (struct sample){(uint32_t)first, opened_count, slot_count};
+}
+
+static void look_at_one(void) {
+    for (unsigned i = 0; i < SAMPLES; i++)
+        if (is_ripe(&samples[i])) {
+            look_at(&samples[i]);
+            return;
+        }
 }
 
 /* Whether such superslabs were filled before, and the next is not one to be looked at. */
@@ -106,26 +118,19 @@ static bool sparse_earns_locked(size_t slot_count) {
     size_t superslabs = pool_count(&hk_pool.superslabs);
     if (!is_small_part(superslabs * SLOTS - pool_count(&hk_pool.free), HUGE_SHARE))
         return false;
-    for (unsigned i = 0; i < SAMPLES; i++)
-        if (is_ripe(&samples[i]))
-            look_at(&samples[i]);
+    look_at_one();
     return slot_count <= 2 * full_slots && opened_count - opened_small < hk_max(HUGE_IN_A_ROW, superslabs / HUGE_SHARE);
 }
 
-/* A huge page too many, at its end, is then a small part of what is in use. */
-bool pool_run_earns_huge(size_t slot_count, slots_use_t use) {
-    size_t superslabs = pool_superslabs_for(slot_count);
-    return superslabs > 1 && use == SLOTS_DENSE && hk_option(HK_OPT_HUGE) != HK_HUGE_OFF &&
-           pool_count(&hk_pool.superslabs) + superslabs >= HUGE_SHARE;
-}
-
+/* Of a dense run, a huge page too many, at its end, is then a small part of what is in use. */
 bool pool_earns_huge_locked(size_t slot_count, slots_use_t use) {
     if (hk_option(HK_OPT_HUGE) != HK_HUGE_AUTO)
         return hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE;
     if (use == SLOTS_SPARSE)
         return slot_count < PAIR * SLOTS && sparse_earns_locked(slot_count);
-    return slot_count > SLOTS ? pool_run_earns_huge(slot_count, use)
-                              : is_small_part(pool_count(&hk_pool.used), HUGE_SHARE);
+    size_t superslabs = pool_superslabs_for(slot_count);
+    return superslabs > 1 ? pool_count(&hk_pool.superslabs) + superslabs >= HUGE_SHARE
+                          : is_small_part(pool_count(&hk_pool.used), HUGE_SHARE);
 }
 
 /* Huge pages for `count` superslabs: one call for all of them. */
@@ -153,8 +158,8 @@ void pool_advise_locked(size_t first, size_t count, bool huge) {
 
 bool superslab_make_small(size_t index, size_t free_bytes) {
     superslab_t *s = pool_record(index);
-    size_t share = s->dense ? DENSE_FREE_SHARE : SPARSE_FREE_SHARE;
     hk_lock(&hk_superslab_lock);
+    size_t share = s->dense ? DENSE_FREE_SHARE : SPARSE_FREE_SHARE;
     bool huge = s->in_use && s->huge;
     free_bytes += (size_t)hk_popcount64(s->free_mask) << HK_SLOT_SHIFT;
     bool right = !huge || (free_bytes * share >= HK_SUPERSLAB_SIZE && pool_set_huge_locked(s, false));

@@ -10,7 +10,10 @@
 #include "region/region.h"
 #include "superslab/superslab.h"
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB };
+enum {
+    SLOTS = HK_SLOTS_PER_SUPERSLAB,
+    PAIR = 2, /* runs shorter than so many superslabs go by what was seen of others; longer ones: large/filling.c */
+};
 #define ALL_SLOTS UINT32_MAX
 
 /* Counts of slots, and of superslabs; written under the lock but for `used`, read by anybody without. */
@@ -79,7 +82,6 @@ void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge);
 
 /* Huge pages (superslab/huge_pages.c). Whether superslabs that are to be opened for so many slots earn them. */
 bool pool_earns_huge_locked(size_t slot_count, slots_use_t use);
-bool pool_run_earns_huge(size_t slot_count, slots_use_t use);
 bool pool_records_earn_huge(void);
 
 /* Asks the kernel for huge or for small pages. */
@@ -88,8 +90,8 @@ void pool_advise_locked(size_t first, size_t count, bool huge);
 /* Notes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
 bool pool_set_huge_locked(superslab_t *s, bool huge);
 
-/* Sparse superslabs of which nothing is resident are taken into use for `slot_count` slots. How those of small pages are filled
- * decides for others. */
+/* Superslabs of which nothing is resident are taken into use for `slot_count` sparse slots. How those of small pages are
+ * filled decides for others. */
 void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count);
 
 /* The superslab whose dirty slots wait longest for a purge, or 0; `dirty_next` leads on. */

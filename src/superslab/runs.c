@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/counters.h"
+#include "core/options.h"
 #include "superslab/pool.h"
 #include "sys/sys.h"
 
@@ -9,29 +10,46 @@ enum {
     SNUG_SHARE = 16,    /* a free run that is longer by this part at most is not worth looking further */
 };
 
-/* Takes the slots of a part; those of superslabs that the pool does not know come from the region, with huge pages or without. */
-static bool take_part_locked(size_t index, uint32_t mask, size_t count, bool huge, bool *zeroed) {
+/* How the superslabs are opened that a run takes from the region. */
+typedef struct opening {
+    bool huge;
+    size_t sample_as; /* slots of the run, if its superslabs tell how such runs are filled; or 0 */
+} opening_t;
+
+/* Takes the slots of a part; those of superslabs that the pool does not know come from the region. */
+static bool take_part_locked(size_t index, uint32_t mask, opening_t how, bool *zeroed) {
     superslab_t *s = pool_record(index);
     if (pool_knows(index)) {
-        if ((s->free_mask & mask) != mask)
-            return false;
         *zeroed &= pool_take_locked(s, mask);
         return true;
     }
-    if (!pool_open_at_locked(index, huge))
+    if (!pool_open_at_locked(index, how.huge))
         return false;
-    pool_opened_sparse_locked(index, 1, count);
+    if (how.sample_as != 0)
+        pool_opened_sparse_locked(index, 1, how.sample_as);
     if (mask != ALL_SLOTS)
         pool_give_fresh_locked(pool_record(index), ~mask, pool_record(index)->huge);
     return true;
 }
 
-static bool alloc_at_locked(slot_t first, size_t count, bool huge, bool *zeroed) {
+static bool may_take_locked(slot_t first, size_t count) {
+    size_t index, length;
+    for (size_t done = 0; done < count; done += length) {
+        uint32_t mask = pool_part(first + (slot_t)done, count - done, &index, &length);
+        if (pool_knows(index) ? (pool_record(index)->free_mask & mask) != mask : !region_may_serve(index))
+            return false;
+    }
+    return true;
+}
+
+static bool alloc_at_locked(slot_t first, size_t count, opening_t how, bool *zeroed) {
     size_t done = 0, index, length;
     *zeroed = true;
+    if (!may_take_locked(first, count))
+        return false;
     while (done < count) {
         uint32_t mask = pool_part(first + (slot_t)done, count - done, &index, &length);
-        if (!take_part_locked(index, mask, count, huge, zeroed))
+        if (!take_part_locked(index, mask, how, zeroed))
             break;
         done += length;
     }
@@ -39,7 +57,7 @@ static bool alloc_at_locked(slot_t first, size_t count, bool huge, bool *zeroed)
     for (size_t undone = 0; !complete && undone < done; undone += length) {
         uint32_t mask = pool_part(first + (slot_t)undone, done - undone, &index, &length);
         /* What was dirty before may be dirty still. */
-        pool_free_locked(index, mask, !*zeroed);
+        pool_free_locked(index, mask, true);
     }
     return complete;
 }
@@ -47,7 +65,8 @@ static bool alloc_at_locked(slot_t first, size_t count, bool huge, bool *zeroed)
 bool slots_alloc_at(slot_t first, size_t count, bool *zeroed) {
     hk_lock(&hk_superslab_lock);
     /* A run with pages of one kind can be moved later. */
-    bool complete = alloc_at_locked(first, count, pool_record((first - 1) / SLOTS)->huge, zeroed);
+    opening_t how = {.huge = pool_record((first - 1) / SLOTS)->huge};
+    bool complete = alloc_at_locked(first, count, how, zeroed);
     hk_unlock(&hk_superslab_lock);
     return complete;
 }
@@ -150,8 +169,7 @@ static place_t find_place_locked(size_t count, size_t align, bool any) {
 }
 
 /* Superslabs that a run takes whole, and that lie clean, get the pages that suit its use. */
-static void convert_run_locked(size_t first, size_t count, slots_use_t use) {
-    bool huge = pool_run_earns_huge(count, use);
+static void convert_run_locked(size_t first, size_t count, slots_use_t use, bool huge) {
     for (size_t i = hk_align_up(first, SLOTS); i + SLOTS <= first + count; i += SLOTS) {
         superslab_t *s = pool_record(i / SLOTS);
         if (!pool_knows(i / SLOTS))
@@ -168,13 +186,15 @@ static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use
     place_t place = find_place_locked(count, align, false);
     if (place.dirty == 0)
         return (slots_t){0};
-    /* Huge pages are worth more than a small part that is resident. */
-    if (pool_run_earns_huge(count, use) && place.dirty < count / 2)
+    bool begins_huge = pool_record(place.first / SLOTS)->huge, earns = pool_earns_huge_locked(count, use);
+    /* Pages of one kind, and huge ones, are worth more than a small part that is resident. */
+    if (count >= PAIR * SLOTS && (begins_huge || earns) && place.dirty < count / 2)
         return (slots_t){0};
-    convert_run_locked(place.first, count, use);
-    bool huge = pool_record(place.first / SLOTS)->huge && pool_earns_huge_locked(count, use);
-    return alloc_at_locked((slot_t)place.first, count, huge, &zeroed) ? (slots_t){(slot_t)place.first, zeroed}
-                                                                      : (slots_t){0};
+    bool huge = earns && (begins_huge || use == SLOTS_DENSE || hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE);
+    convert_run_locked(place.first, count, use, huge);
+    opening_t how = {huge, use == SLOTS_SPARSE ? count : 0};
+    bool took = alloc_at_locked((slot_t)place.first, count, how, &zeroed);
+    return took ? (slots_t){(slot_t)place.first, zeroed} : (slots_t){0};
 }
 
 /* Superslabs fresh from the region. */
@@ -192,7 +212,7 @@ static slots_t alloc_anywhere_locked(size_t count, size_t align) {
         for (uint32_t left = pool_knows(index) ? pool_record(index)->free_mask : 0; left != 0;) {
             unsigned at = hk_ctz64(left), length = hk_ctz64(~((uint64_t)left >> at));
             size_t first = hk_align_up(index * SLOTS + at, align);
-            if (free_after(first, count, 0) == count && alloc_at_locked((slot_t)first, count, false, &zeroed))
+            if (free_after(first, count, 0) == count && alloc_at_locked((slot_t)first, count, (opening_t){0}, &zeroed))
                 return (slots_t){(slot_t)first, zeroed};
             left &= ~(uint32_t)hk_low_mask64(at + length);
         }
@@ -211,14 +231,19 @@ static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
     return got.first != 0 ? got : alloc_anywhere_locked(count, align);
 }
 
+/* Slots that are taken or dirty. */
+static size_t resident_slots(void) {
+    return pool_count(&hk_pool.superslabs) * SLOTS - pool_count(&hk_pool.free) + pool_count(&hk_pool.dirty);
+}
+
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     hk_lock(&hk_superslab_lock);
-    size_t before = pool_count(&hk_pool.dirty);
+    size_t before = resident_slots();
     slots_t got = alloc_locked(count, align, use);
-    size_t resident = before - pool_count(&hk_pool.dirty);
+    size_t grown = resident_slots() - before;
     hk_unlock(&hk_superslab_lock);
-    if (got.first != 0 && resident < count)
-        pool_purge_for_growth(count - resident);
+    if (got.first != 0)
+        pool_purge_for_growth(grown);
     return got;
 }
 

@@ -159,10 +159,19 @@ void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty) {
     rebin_locked(s);
 }
 
+/* All of its free slots, of which none was dirty. */
+static void bring_along_locked(superslab_t *s) {
+    pool_all_dirty_locked(s);
+    s->zeros_mask = s->free_mask;
+    if (s->dirty_mask != 0)
+        queue_dirty_locked(s);
+    rebin_locked(s);
+}
+
 void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along) {
-    pool_give_locked(s, mask, brought_along);
+    pool_give_locked(s, mask, false);
     if (brought_along)
-        s->zeros_mask |= mask;
+        bring_along_locked(s);
 }
 
 uint32_t pool_dirty_head_locked(void) { return dirty_head; }
@@ -203,9 +212,9 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
     pool_advise_locked(first, count, huge);
     if (use == SLOTS_SPARSE)
         pool_opened_sparse_locked(first, count, slot_count);
-    bool brought_along = huge && use == SLOTS_SPARSE;
+    superslab_t *last = pool_record(first + count - 1);
     if (tail_mask != 0)
-        pool_give_fresh_locked(pool_record(first + count - 1), tail_mask, brought_along);
+        pool_give_fresh_locked(last, tail_mask, last->huge && use == SLOTS_SPARSE);
     return (slot_t)(first * SLOTS);
 }
 
@@ -255,16 +264,24 @@ void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge) {
 }
 
 /* An empty superslab serves either use. */
-static superslab_t *convert_locked(size_t slot_count, slots_use_t use) {
-    const uint32_t *empty = bins[use == SLOTS_DENSE ? SLOTS_SPARSE : SLOTS_DENSE][ORDER_COUNT - 1];
+static superslab_t *find_empty_locked(slots_use_t of) {
+    const uint32_t *empty = bins[of][ORDER_COUNT - 1];
     uint32_t index = empty[SLOTS] != 0 ? empty[SLOTS] : empty[BIN_CLEAN];
-    if (index == 0)
-        return NULL;
-    superslab_t *s = pool_record(index);
+    return index != 0 ? pool_record(index) : NULL;
+}
+
+/* A sparse superslab of which nothing is resident begins anew, as one from the region does. */
+static void reuse_locked(superslab_t *s, size_t slot_count, slots_use_t use) {
+    bool anew = use == SLOTS_SPARSE && s->dirty_mask == 0;
+    hk_count(superslabs_reused);
+    if (use_of(s) == use && !anew)
+        return;
     pool_convert_locked(s, use, pool_earns_huge_locked(slot_count, use));
-    if (use == SLOTS_SPARSE && s->dirty_mask == 0)
-        pool_opened_sparse_locked(index, 1, slot_count);
-    return s;
+    if (!anew)
+        return;
+    pool_opened_sparse_locked(pool_index(s), 1, slot_count);
+    if (s->huge)
+        bring_along_locked(s);
 }
 
 /* The fullest superslab with an aligned run of 2^order slots; the smallest run that serves is broken first. */
@@ -273,7 +290,7 @@ static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
         for (unsigned k = order; k < ORDER_COUNT; k++)
             if (bin_masks[u][k] != 0)
                 return pool_record(bins[u][k][hk_ctz64(bin_masks[u][k])]);
-    return convert_locked((size_t)1 << order, use);
+    return find_empty_locked(use == SLOTS_DENSE ? SLOTS_SPARSE : SLOTS_DENSE);
 }
 
 /* Of those that wait longest for a purge, a superslab with a resident run, whatever its use: the one whose largest run is
@@ -307,11 +324,11 @@ static superslab_t *find_between_locked(unsigned count, unsigned order, slots_us
 }
 
 /* What is resident goes before what is not, or memory would grow while slots of the other use wait for their purge. A huge
- * page is resident as a whole. Before an empty superslab come those in use. */
+ * page in use is resident as a whole. Before an empty superslab come those in use. */
 static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use) {
     unsigned order = hk_log2_ceil(hk_max(count, align));
     superslab_t *s = find_bin_locked(order, use);
-    if (s != NULL && (s->huge || pool_runs(s->dirty_mask, count, align) != 0))
+    if (s != NULL && ((s->huge && s->rank < SLOTS) || pool_runs(s->dirty_mask, count, align) != 0))
         return s;
     superslab_t *other = find_warm_locked(count, align);
     if (other == NULL && align == 1 && (s == NULL || s->rank >= SLOTS))
@@ -327,7 +344,7 @@ slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use
             return (slots_t){0};
         s = pool_record(first / SLOTS);
     } else if (s->rank >= SLOTS) {
-        hk_count(superslabs_reused);
+        reuse_locked(s, count, use);
     }
     /* Prefer a run whose pages are still resident. */
     uint32_t warm = pool_runs(s->dirty_mask, count, align);

@@ -6,7 +6,7 @@
  * fullest superslab that has room, so that the emptiest drain and go back whole.
  *
  *     free_mask   1 = the slot is free
- *     dirty_mask  1 = the slot is free and its pages may be resident and not zero; subset of free_mask
+ *     dirty_mask  1 = the slot is free and its pages may be resident; subset of free_mask
  *
  *   USED --slots_free--> FREE, DIRTY --purge--> FREE, clean --whole superslab free--> region
  *
@@ -34,7 +34,7 @@ typedef struct superslab {
     uint32_t dirty_next, dirty_previous; /* dirty queue */
     uint8_t order, rank;                 /* the bin it is in */
     bool binned, queued;
-    bool dense;            /* for slots whose every page will be used: may ask for huge pages */
+    bool dense;            /* for slots whose every page will be used */
     bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
     bool in_use;           /* known to the pool: it holds slots or is in a bin */
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
@@ -52,8 +52,8 @@ typedef struct slots {
 } slots_t;
 
 /* What the slots are for. Dense slots hold small blocks, so that every page of them will be touched: huge pages and
- * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only. A run longer than a superslab
- * is dense when the program is expected to fill it. */
+ * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only: they get huge pages when the program
+ * fills such slots. A run longer than a superslab is dense when the program is expected to fill it. */
 typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
 
 /* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */

@@ -61,6 +61,34 @@ static void sparse_runs(void) {
     CHECK(huge_of(8, LONG_RUN, LONG_RUN, 4096) > 0); /* learned anew */
 }
 
+/* Huge pages are resident as a whole: a table that grew in them says nothing. */
+static void grown_in_huge_pages(void) {
+    char *table = NULL;
+    for (unsigned i = 0; i < 100; i++)
+        memset(take(2 * HK_MIB), 1, 2 * HK_MIB);
+    for (unsigned i = 0; i < 40 && (table == NULL || huge_superslabs(table, 4 * HK_MIB) < 2); i++)
+        table = take(3 * HK_MIB);
+    CHECK(huge_superslabs(table, 4 * HK_MIB) == 2);
+    CHECK(!filling_expected(12 * HK_MIB));
+    char *grown = large_resize(&cache, table, 10 * HK_MIB);
+    CHECK(grown != NULL);
+    for (size_t at = 0; at < 10 * HK_MIB; at += HK_MIB)
+        grown[at] = 1;
+    CHECK(large_free(&cache, grown));
+    CHECK(!filling_expected(12 * HK_MIB));
+}
+
+/* The newest of runs that are all kept is looked at when the next is asked for. */
+static void kept_runs(void) {
+    unsigned huge = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        char *run = take(8 * HK_MIB);
+        huge += huge_superslabs(run, 8 * HK_MIB) != 0;
+        memset(run, 1, 8 * HK_MIB);
+    }
+    CHECK(huge >= 14 && huge < 20);
+}
+
 static void start(const char *huge) {
     char *environment[] = {(char *)(uintptr_t)huge, NULL};
     hk_options_init(environment);
@@ -75,8 +103,20 @@ static void switched_off(void) {
     CHECK_EQ(huge_of(8, LONG_RUN, LONG_RUN, 4096), 0);
 }
 
+static void on_grown_in_huge_pages(void) {
+    start("HAKMEM_HUGE=auto");
+    grown_in_huge_pages();
+}
+
+static void on_kept_runs(void) {
+    start("HAKMEM_HUGE=auto");
+    kept_runs();
+}
+
 int main(void) {
     in_child(switched_off);
+    in_child(on_grown_in_huge_pages);
+    in_child(on_kept_runs);
     start("HAKMEM_HUGE=auto");
     filled_runs();
     sparse_runs();

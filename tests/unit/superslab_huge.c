@@ -82,6 +82,61 @@ static void brought_along(void) {
     CHECK_EQ(superslab_check(), 0);
 }
 
+/* Memory that grows makes what lies dirty go back, also where it grows by huge pages. */
+static void growth_pays(void) {
+    enum { LOOSE = 64 * SLOTS };
+    static slot_t loose[LOOSE];
+    filled();
+    for (unsigned i = 0; i < LOOSE; i++)
+        loose[i] = slots_alloc(1, 1, SLOTS_SPARSE).first;
+    for (unsigned i = 0; i < LOOSE; i += 2)
+        slots_free(loose[i], 1, true);
+    CHECK(superslab_totals().dirty_slots >= LOOSE / 2);
+    CHECK(huge_of(40, 2, 4096) > 30);
+    CHECK(superslab_totals().dirty_slots <= superslab_taken_bytes() / 8 / HK_SLOT_SIZE);
+}
+
+/* Long runs are another matter: that they are filled says nothing about runs of a few slots. */
+static void long_runs(void) {
+    for (unsigned i = 0; i < 40; i++) {
+        slots_t run = slots_alloc(100, 1, SLOTS_SPARSE);
+        CHECK(run.first != 0);
+        memset(map_slot_address(run.first), 1, 100 * HK_SLOT_SIZE);
+        slots_free(run.first + 96, 4, true); /* where the next one begins */
+    }
+    for (unsigned i = 0; i < 16; i++)
+        CHECK(!superslab_view(slots_alloc(16, 16, SLOTS_SPARSE).first / SLOTS).huge);
+}
+
+/* A table that grows in place slot by slot does not tell how slabs of a slot are filled. */
+static void grown_in_place(void) {
+    filled();
+    slots_t table = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE);
+    CHECK(table.first != 0);
+    bool zeroed;
+    for (slot_t end = table.first + SLOTS; end < table.first + 12 * SLOTS; end++) {
+        CHECK(slots_alloc_at(end, 1, &zeroed) && zeroed);
+        map_slot_address(end)[0] = 1;
+    }
+    CHECK(huge_of(2 * CYCLE, 2, 4096) >= 2 * (CYCLE - 1));
+}
+
+/* What a huge page brought along is still known as resident when growth into it was refused. */
+static void refused_growth(void) {
+    filled();
+    slots_t got = {0};
+    do
+        got = slots_alloc(2, 2, SLOTS_SPARSE);
+    while (!superslab_view(got.first / SLOTS).huge || got.first % SLOTS != 0);
+    bool zeroed;
+    CHECK(slots_alloc_at(got.first + SLOTS, SLOTS, &zeroed)); /* in its way */
+    uint32_t before = superslab_view(got.first / SLOTS).dirty_mask;
+    CHECK_EQ(before, UINT32_MAX << 2);
+    CHECK(!slots_alloc_at(got.first + 2, SLOTS, &zeroed));
+    CHECK_EQ(superslab_view(got.first / SLOTS).dirty_mask, before);
+    CHECK_EQ(superslab_check(), 0);
+}
+
 static void switched_on(void (*body)(void)) {
     start("HAKMEM_HUGE=auto");
     body();
@@ -90,6 +145,10 @@ static void switched_on(void (*body)(void)) {
 static void on_filled(void) { switched_on(filled); }
 static void on_by_size(void) { switched_on(by_size); }
 static void on_here_and_there(void) { switched_on(used_here_and_there); }
+static void on_growth_pays(void) { switched_on(growth_pays); }
+static void on_long_runs(void) { switched_on(long_runs); }
+static void on_grown_in_place(void) { switched_on(grown_in_place); }
+static void on_refused_growth(void) { switched_on(refused_growth); }
 static void on_brought_along(void) { switched_on(brought_along); }
 
 static void switched_off(void) {
@@ -100,6 +159,17 @@ static void switched_off(void) {
 static void forced(void) {
     start("HAKMEM_HUGE=force");
     CHECK_EQ(huge_of(EARLY, 2, 65536), EARLY);
+    /* A run over a superslab that was broken up for a purge, and is clean. */
+    slots_t a = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE), b = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE);
+    CHECK_EQ(b.first, a.first + SLOTS);
+    for (unsigned half = 0; half < SLOTS; half += SLOTS / 2) {
+        slots_free(b.first + half, SLOTS / 2, true);
+        (void)superslab_purge(SIZE_MAX);
+    }
+    CHECK(!superslab_view(b.first / SLOTS).huge);
+    slots_free(a.first + SLOTS - 8, 8, true);
+    CHECK_EQ(slots_alloc(SLOTS + 8, 1, SLOTS_SPARSE).first, a.first + SLOTS - 8);
+    CHECK(superslab_view(b.first / SLOTS).huge);
 }
 
 int main(void) {
@@ -107,6 +177,10 @@ int main(void) {
     in_child(on_by_size);
     in_child(on_here_and_there);
     in_child(on_brought_along);
+    in_child(on_growth_pays);
+    in_child(on_long_runs);
+    in_child(on_grown_in_place);
+    in_child(on_refused_growth);
     in_child(switched_off);
     in_child(forced);
     return CHECK_PASS;
