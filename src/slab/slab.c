@@ -77,7 +77,7 @@ static void note_closed(unsigned cls, slot_t first) {
     atomic_store_explicit(&places->first[at % CLOSED_MAX], first, memory_order_relaxed);
 }
 
-/* A place that is resident as the class left it, or 0. */
+/* A place whose slots are all dirty, or 0. */
 static slot_t take_closed(unsigned cls) {
     closed_places_t *places = &closed[cls - HK_TINY_CLASSES];
     for (unsigned i = 0; i < CLOSED_MAX; i++) {
