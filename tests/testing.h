@@ -205,6 +205,19 @@ static inline long test_figure_of(const char *path, const char *name) {
     return line == NULL ? -1 : strtol(line + strlen(name), NULL, 10);
 }
 
+/* What of this process is in huge pages, and how often the kernel had none at hand since it started. */
+static inline long test_huge_kib(void) { return test_figure_of("/proc/self/smaps_rollup", "AnonHugePages:"); }
+static inline long test_huge_refused(void) { return test_figure_of("/proc/vmstat", "thp_fault_fallback "); }
+
+/* Skips the test where the kernel gives no huge pages on request, or gives them to everybody. */
+static inline void test_require_huge_pages(void) {
+    char enabled[64] = "";
+    int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, enabled, sizeof enabled - 1) <= 0 || strstr(enabled, "[madvise]") == NULL)
+        test_skip("huge pages are not to be had on request");
+    close(fd);
+}
+
 /* A figure of /proc/self/status in KiB ("VmRSS:", "VmSize:", "VmHWM:"), -1 when it has none. */
 static inline long test_status_kib(const char *name) { return test_figure_of("/proc/self/status", name); }
 

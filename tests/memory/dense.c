@@ -9,9 +9,6 @@
 
 enum { SMALL_MIB = 12, LARGE_MIB = 512, FAULTS_MAX = 5500 };
 
-static long huge_kib(void) { return test_figure_of("/proc/self/smaps_rollup", "AnonHugePages:"); }
-static long refused(void) { return test_figure_of("/proc/vmstat", "thp_fault_fallback "); }
-
 static long faults(void) {
     struct rusage usage;
     CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
@@ -29,22 +26,18 @@ static void grow_to(size_t *live, size_t bytes, uint64_t *random) {
 int main(void) {
     test_require_hakmem();
     test_alarm(100);
-    char enabled[64] = "";
-    int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, enabled, sizeof enabled - 1) <= 0 || strstr(enabled, "[madvise]") == NULL)
-        test_skip("huge pages are not to be had on request");
-    close(fd);
+    test_require_huge_pages();
     uint64_t random = 1;
     size_t live = 0;
-    long refused_before = refused(), base = test_rss_kib(), before = faults();
+    long refused_before = test_huge_refused(), base = test_rss_kib(), before = faults();
     grow_to(&live, SMALL_MIB * TEST_MIB, &random);
-    CHECK_SAY(huge_kib() == 0, "%ld KiB in huge pages at %d MiB", huge_kib(), SMALL_MIB);
+    CHECK_SAY(test_huge_kib() == 0, "%ld KiB in huge pages at %d MiB", test_huge_kib(), SMALL_MIB);
     grow_to(&live, LARGE_MIB * TEST_MIB, &random);
     long took = faults() - before, rss = test_rss_kib() - base;
-    test_say("%ld faults, %ld KiB resident, %ld KiB in huge pages\n", took, rss, huge_kib());
-    if (refused() != refused_before)
+    test_say("%ld faults, %ld KiB resident, %ld KiB in huge pages\n", took, rss, test_huge_kib());
+    if (test_huge_refused() != refused_before)
         test_skip("the kernel had no huge page at hand");
-    CHECK(huge_kib() >= rss / 5 * 4);
+    CHECK(test_huge_kib() >= rss / 5 * 4);
     CHECK(took <= FAULTS_MAX);
     CHECK(rss <= LARGE_MIB * 1024 / 20 * 21);
     return TEST_PASS;

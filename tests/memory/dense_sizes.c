@@ -10,9 +10,6 @@
 
 enum { HEAP_MIB = 256, BUFFERS = 100 };
 
-static long huge_kib(void) { return test_figure_of("/proc/self/smaps_rollup", "AnonHugePages:"); }
-static long refused(void) { return test_figure_of("/proc/vmstat", "thp_fault_fallback "); }
-
 static void grow(size_t bytes, size_t low, size_t high) {
     uint64_t random = 42;
     for (size_t live = 0, size; live < bytes; live += size) {
@@ -26,7 +23,7 @@ static void grow(size_t bytes, size_t low, size_t high) {
 static void filled(size_t low, size_t high) {
     long base = test_rss_kib();
     grow(HEAP_MIB * TEST_MIB, low, high);
-    long rss = test_rss_kib() - base, huge = huge_kib();
+    long rss = test_rss_kib() - base, huge = test_huge_kib();
     test_say("%zu - %zu bytes: %ld KiB resident, %ld %% in huge pages\n", low, high, rss, huge * 100 / rss);
     CHECK(huge >= rss * 7 / 10);
     CHECK(rss <= HEAP_MIB * 1024 / 8 * 9);
@@ -49,7 +46,7 @@ static void thinned(size_t low, size_t high) {
         memset(all[i].block, 1, all[i].size);
         live += all[i].size;
     }
-    long full = test_rss_kib() - base, huge = huge_kib();
+    long full = test_rss_kib() - base, huge = test_huge_kib();
     for (unsigned i = 0; i < BLOCKS; i++)
         if (test_random_below(&random, 4) == 0) {
             free(all[i].block);
@@ -92,11 +89,7 @@ static bool in_child(const heap_case_t *it) {
 int main(void) {
     test_require_hakmem();
     test_alarm(100);
-    char enabled[64] = "";
-    int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, enabled, sizeof enabled - 1) <= 0 || strstr(enabled, "[madvise]") == NULL)
-        test_skip("huge pages are not to be had on request");
-    close(fd);
+    test_require_huge_pages();
     static const heap_case_t cases[] = {
         {used_here_and_there, 64, 8 * TEST_KIB}, {thinned, 8 * TEST_KIB, 32 * TEST_KIB},
         {filled, 2 * TEST_KIB, 4 * TEST_KIB},    {filled, 4 * TEST_KIB, 32 * TEST_KIB},
@@ -104,9 +97,9 @@ int main(void) {
         {filled, 4 * TEST_MIB, 16 * TEST_MIB},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        long before = refused();
+        long before = test_huge_refused();
         bool right = in_child(&cases[i]);
-        if (!right && refused() != before)
+        if (!right && test_huge_refused() != before)
             test_skip("the kernel had no huge page at hand");
         CHECK(right);
     }
