@@ -392,9 +392,11 @@ HK_INLINE void return_foreign(heap_t *h, void *block, uint32_t cls, const void *
     heap_remote_post_much(h);
 }
 
-/* Words of live bits are of 1 KiB: that of a larger block is its alone, and nobody writes to it meanwhile. */
+/* From this class on, blocks have a byte of live bits each. */
+enum { APART_CLASS_MIN = HK_LIVE_SHARE / HK_ALIGNMENT - 1 };
+
 HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
-    return cls < HK_TINY_CLASSES ? map_clear_live_shared(granule) : map_clear_live(granule);
+    return cls < APART_CLASS_MIN ? map_clear_live_shared(granule) : map_clear_live_apart(granule);
 }
 
 /* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says that it

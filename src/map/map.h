@@ -20,8 +20,8 @@
  * A live bit for each granule of 16 bytes of the window is set where a block lies with the program that came from a slab or
  * a magazine, at the block's first granule, and clear everywhere else. So one bit says that an address starts a block and
  * that it is not free, without a look at the block, whose line is often in no cache when it is freed (docs/adr/0017).
- * The slab's owner reads and writes a word of bits plainly, on each call; others clear bits atomically (but of blocks above 1 KiB,
- * which have words of their own). A plain write can undo what another thread did to the same word in between. So a bit may stay set though its block is free: that double free is
+ * The slab's owner reads and writes a word of bits plainly, on each call; others clear bits atomically, but of blocks from 128
+ * bytes on, which have a byte of bits each, by plain access to that byte. A plain write of a word can undo what another thread did to the same word in between. So a bit may stay set though its block is free: that double free is
  * found later, when the block comes back to its slab twice. It may also be clear though the block is live (slabs change
  * owners while their blocks lie in magazines, and threads hand out blocks of others that they kept): a clear bit is a
  * suspicion, and reported only if the block is found where free blocks are.
@@ -37,6 +37,8 @@
 #include "region/region.h"
 
 #include <stdatomic.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bit n of the live bits is bit n % 8 of byte n / 8");
 
 typedef uintptr_t granule_t; /* address / 16: what magazines hold */
 typedef uint32_t slot_t;     /* index of a slot in the window; 0 is none, superslab 0 is never used */
@@ -125,6 +127,14 @@ HK_INLINE void map_set_live(granule_t granule) { hk_bit_set(&hk_map.live, granul
 
 /* The same; false when it was clear. */
 HK_INLINE bool map_clear_live(granule_t granule) { return hk_bit_clear(&hk_map.live, granule); }
+
+/* By any thread, of a block of HK_LIVE_SHARE bytes or more: no other block has its bit in the same byte, so no atomic
+ * read-modify-write is needed. False when it was clear. */
+HK_INLINE bool map_clear_live_apart(granule_t granule) {
+    uint8_t *byte = (uint8_t *)hk_map.live + granule / 8, bits = hk_read(*byte), bit = (uint8_t)(1u << granule % 8);
+    hk_write(*byte, (uint8_t)(bits & ~bit));
+    return (bits & bit) != 0;
+}
 
 /* By any thread. Relaxed: what passes a block on is the post, or what the program does; the bit passes on nothing. */
 HK_INLINE void map_set_live_shared(granule_t granule) {
