@@ -62,6 +62,14 @@ HK_INLINE bool hk_bit_clear(uint64_t *const *bits, size_t n) {
                      : "memory");
     return was;
 }
+/* Clears bit `n` of a byte, n < 8, and tells whether it was set. Nothing else is written. */
+HK_INLINE bool hk_bit_clear_in_byte(uint8_t *byte, size_t n) {
+    unsigned value = hk_read(*byte);
+    bool was;
+    __asm__("btr %[n], %[value]" : [value] "+r"(value), "=@ccc"(was) : [n] "r"((unsigned)n));
+    hk_write(*byte, (uint8_t)value);
+    return was;
+}
 #else
 HK_INLINE void hk_bit_set(uint64_t *const *bits, size_t n) {
     uint64_t *word = *bits + n / 64;
@@ -71,6 +79,12 @@ HK_INLINE void hk_bit_set(uint64_t *const *bits, size_t n) {
 HK_INLINE bool hk_bit_clear(uint64_t *const *bits, size_t n) {
     uint64_t *word = *bits + n / 64, value = hk_read(*word), bit = UINT64_C(1) << (n % 64);
     hk_write(*word, value & ~bit);
+    return (value & bit) != 0;
+}
+
+HK_INLINE bool hk_bit_clear_in_byte(uint8_t *byte, size_t n) {
+    unsigned value = hk_read(*byte), bit = 1u << n;
+    hk_write(*byte, (uint8_t)(value & ~bit));
     return (value & bit) != 0;
 }
 #endif

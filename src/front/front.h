@@ -82,7 +82,7 @@ HK_INLINE void front_free(void *block) {
     if (hk_likely(cls <= HK_MAP_CLASS_MAX))
         front_push(front, block, granule, cls);
     else
-        heap_free_other(block, cls);
+        heap_free_other(block, cls, front, granule);
 }
 
 /* `verb` names the function in reports. Only a tiny block of just that class takes the fast path. */

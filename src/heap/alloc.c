@@ -262,7 +262,7 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
         return;
     }
     if (h != NULL) {
-        fresh = heap_remote_add(h, slab_slot(slab), cls, index);
+        fresh = heap_remote_add(h, slab_base(slab), cls, index);
     } else {
         fresh = heap_remote_post_one(slab, index);
         hk_count(remote_batches);
@@ -376,15 +376,14 @@ HK_INLINE void keep_foreign(heap_t *h, uint64_t state, uint32_t cls, granule_t g
 
 /* Into the table where another word has the place, or reports. */
 static HK_NOINLINE void return_displacing(heap_t *h, void *block, uint32_t cls, const void *caller) {
-    slab_t *slab = slab_of(block, cls);
-    if (!heap_remote_add(h, slab_slot(slab), cls, class_block_index(&hk_classes[cls], block)))
+    if (!heap_remote_add(h, slab_base(slab_of(block, cls)), cls, class_block_index(&hk_classes[cls], block)))
         misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
 }
 
 HK_INLINE void return_foreign(heap_t *h, void *block, uint32_t cls, const void *caller) {
     const size_class_t *c = &hk_classes[cls];
-    slot_t first = (slot_t)map_slot(block) & ~(c->mask >> HK_SLOT_SHIFT);
-    if (hk_unlikely(!heap_remote_note_in_place(h, first, cls, class_block_index(c, block)))) {
+    uint32_t offset = class_slab_offset(c, block);
+    if (hk_unlikely(!heap_remote_note_in_place(h, (char *)block - offset, cls, class_index_at(c, offset)))) {
         return_displacing(h, block, cls, caller);
         return;
     }
@@ -401,12 +400,9 @@ HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
 
 /* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says that it
  * is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no owner. */
-void heap_free_other(void *block, uint32_t mismatch) {
-    heap_front_t *front = hk_front;
+void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule) {
     uint32_t tag = front->tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
-    granule_t granule = map_granule(block);
-    if (hk_unlikely(tag == HK_MAP_NO_TAG || cls >= HK_MAP_CLASS_LARGE ||
-                    entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_LIMIT - HK_OWNER_FIRST) ||
+    if (hk_unlikely(tag == HK_MAP_NO_TAG || map_is_run(entry) || entry < map_tag(HK_OWNER_FIRST) ||
                     !clear_foreign(granule, cls))) {
         free_other(block, __builtin_return_address(0));
         return;
@@ -507,7 +503,7 @@ static void free_any(void *block) {
         (void)map_clear_live(map_granule(block));
         magazine_free(heap_current(), cls, block);
     } else {
-        heap_free_other(block, map_lookup(block) ^ hk_front->tag);
+        heap_free_other(block, map_lookup(block) ^ hk_front->tag, hk_front, map_granule(block));
     }
 }
 

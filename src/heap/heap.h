@@ -85,7 +85,7 @@ typedef struct heap_class_stats {
 } heap_class_stats_t;
 
 typedef struct remote_entry {
-    uint64_t key;  /* slot << 6 | word; 0: nobody's */
+    uint64_t key;  /* heap_remote_key; 0: nobody's */
     uint64_t bits; /* 0 when nobody's */
 } remote_entry_t;
 
@@ -241,7 +241,13 @@ void heap_maintain_init(void);
 void heap_maintain_before_fork(void);
 void heap_maintain_after_fork(bool in_child);
 
-HK_INLINE uint64_t heap_remote_key(slot_t first, unsigned index) { return (uint64_t)first << 6 | index / 64; }
+/* The word that block `index` of the slab at `base` has its bit in. */
+HK_INLINE uint64_t heap_remote_key(const void *base, unsigned index) { return (uintptr_t)base | index / 64; }
+
+/* The slab that an entry with bits is of. */
+HK_INLINE slab_t *heap_remote_slab(const remote_entry_t *entry) {
+    return slab_at((slot_t)map_slot((const void *)(uintptr_t)entry->key));
+}
 
 /* The only entry that may be the key's. */
 HK_INLINE remote_entry_t *heap_remote_entry(heap_t *h, uint64_t key) {
@@ -250,8 +256,8 @@ HK_INLINE remote_entry_t *heap_remote_entry(heap_t *h, uint64_t key) {
 }
 
 /* Notes the block as heap_remote_note does, but only where the entry is its word's already. False also when it was noted. */
-HK_INLINE bool heap_remote_note_in_place(heap_t *h, slot_t first, unsigned cls, unsigned index) {
-    uint64_t key = heap_remote_key(first, index), bit = UINT64_C(1) << (index % 64);
+HK_INLINE bool heap_remote_note_in_place(heap_t *h, const void *base, unsigned cls, unsigned index) {
+    uint64_t key = heap_remote_key(base, index), bit = UINT64_C(1) << (index % 64);
     remote_entry_t *entry = heap_remote_entry(h, key);
     if (hk_unlikely(entry->key != key || (entry->bits & bit) != 0))
         return false;
@@ -260,14 +266,14 @@ HK_INLINE bool heap_remote_note_in_place(heap_t *h, slot_t first, unsigned cls, 
     return true;
 }
 
-/* Notes that block `index` of a slab of another heap, of class `cls`, that begins at slot `first` goes back to it. False: it was
+/* Notes that block `index` of the slab at `base`, of class `cls` and of another heap, goes back to it. False: it was
  * noted already (double free). The thread's own heap only. */
-HK_INLINE bool heap_remote_note(heap_t *h, slot_t first, unsigned cls, unsigned index) {
-    uint64_t key = heap_remote_key(first, index);
+HK_INLINE bool heap_remote_note(heap_t *h, const void *base, unsigned cls, unsigned index) {
+    uint64_t key = heap_remote_key(base, index);
     remote_entry_t *entry = heap_remote_entry(h, key);
     if (entry->key != key)
         heap_remote_claim(h, (unsigned)(entry - h->remote_table), key);
-    return heap_remote_note_in_place(h, first, cls, index);
+    return heap_remote_note_in_place(h, base, cls, index);
 }
 
 HK_INLINE void heap_remote_post_much(heap_t *h) {
@@ -276,8 +282,8 @@ HK_INLINE void heap_remote_post_much(heap_t *h) {
 }
 
 /* The same for a block that this thread frees. */
-HK_INLINE bool heap_remote_add(heap_t *h, slot_t first, unsigned cls, unsigned index) {
-    if (hk_unlikely(!heap_remote_note(h, first, cls, index)))
+HK_INLINE bool heap_remote_add(heap_t *h, const void *base, unsigned cls, unsigned index) {
+    if (hk_unlikely(!heap_remote_note(h, base, cls, index)))
         return false;
     hk_add(h->class_stats[cls].freed_remote, 1);
     heap_remote_post_much(h);

@@ -199,7 +199,7 @@ static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsig
 }
 
 static HK_SNAPSHOT bool is_in_remote_table(heap_t *h, const slab_t *slab, unsigned index) {
-    uint64_t key = heap_remote_key(slab_slot(slab), index);
+    uint64_t key = heap_remote_key(slab_base(slab), index);
     const remote_entry_t *entry = heap_remote_entry(h, key);
     if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != key)
         return false;

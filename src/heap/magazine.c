@@ -111,7 +111,7 @@ static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, ui
 /* A block of another heap's slab goes to its owner; in company, unless there is no table to gather it. */
 static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
     bool gathers = h != heap_pool() && !hardened_is_on();
-    if (!(gathers ? heap_remote_note(h, slab_slot(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
+    if (!(gathers ? heap_remote_note(h, slab_base(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
         note_doubled(report, slab, index / 64, UINT64_C(1) << (index % 64));
 }
 

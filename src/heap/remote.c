@@ -69,7 +69,7 @@ static void report_doubled(slab_t *slab, unsigned word, uint64_t bits) {
 }
 
 static void post_entry(heap_t *h, remote_entry_t *entry, chain_t *chain) {
-    slab_t *slab = slab_at((slot_t)(entry->key >> 6));
+    slab_t *slab = heap_remote_slab(entry);
     unsigned word = entry->key & 63;
     uint64_t bits = entry->bits;
     /* Cleared first: a fork in between loses the bits in the child rather than posting them twice. */

@@ -27,7 +27,7 @@
  * suspicion, and reported only if the block is found where free blocks are.
  *
  * MAP-1  `count` only grows; entries below it are readable for ever.
- * MAP-2  HK_MAP_RUN_* ^ tag is above 255 for every tag in use.
+ * MAP-2  HK_MAP_RUN_* ^ tag is above 255 for every tag in use; the class of both is a large one.
  */
 #ifndef HK_MAP_H
 #define HK_MAP_H
@@ -51,8 +51,8 @@ enum {
 };
 enum { HK_GRANULE_SHIFT = 4 };
 #define HK_LIVE_SHARE      ((size_t)8 << HK_GRANULE_SHIFT) /* bytes of heap for one of live bits */
-#define HK_MAP_RUN_HEAD    UINT32_C(0xffffff01)
-#define HK_MAP_RUN_BODY    UINT32_C(0xffffff02)
+#define HK_MAP_RUN_HEAD    UINT32_C(0xfffffff1)
+#define HK_MAP_RUN_BODY    UINT32_C(0xfffffff2)
 #define HK_MAP_NO_TAG      UINT32_C(0xfeffff00) /* a tag that matches no entry */
 #define HK_MAP_CLASS_MAX   255u
 #define HK_MAP_CLASS_LARGE 128u /* classes from here on are of runs, below of slabs */
@@ -96,9 +96,7 @@ HK_INLINE void map_set(slot_t slot, unsigned count, uint32_t entry) {
 HK_INLINE char *map_slot_address(slot_t slot) { return (char *)((hk_map.first + slot) << HK_SLOT_SHIFT); }
 
 /* True when the entry is of a run of slots; its head when the entry is not HK_MAP_RUN_BODY. */
-HK_INLINE bool map_is_run(uint32_t entry) {
-    return (entry & HK_MAP_CLASS_MAX) >= HK_MAP_CLASS_LARGE || entry >= HK_MAP_RUN_HEAD;
-}
+HK_INLINE bool map_is_run(uint32_t entry) { return (entry & HK_MAP_CLASS_MAX) >= HK_MAP_CLASS_LARGE; }
 
 /* --- Live bits ---------------------------------------------------------------------------------------------------------- */
 
@@ -131,9 +129,7 @@ HK_INLINE bool map_clear_live(granule_t granule) { return hk_bit_clear(&hk_map.l
 /* By any thread, of a block of HK_LIVE_SHARE bytes or more: no other block has its bit in the same byte, so no atomic
  * read-modify-write is needed. False when it was clear. */
 HK_INLINE bool map_clear_live_apart(granule_t granule) {
-    uint8_t *byte = (uint8_t *)hk_map.live + granule / 8, bits = hk_read(*byte), bit = (uint8_t)(1u << granule % 8);
-    hk_write(*byte, (uint8_t)(bits & ~bit));
-    return (bits & bit) != 0;
+    return hk_bit_clear_in_byte((uint8_t *)hk_map.live + granule / 8, granule % 8);
 }
 
 /* By any thread. Relaxed: what passes a block on is the post, or what the program does; the bit passes on nothing. */

@@ -38,8 +38,8 @@ typedef struct size_class {
     uint32_t mask; /* slab size - 1 */
 } size_class_t;
 
-/* What the slow paths need besides. */
-typedef struct size_class_info {
+/* What the slow paths need besides; as large as the record above, so that one offset finds both. */
+typedef struct HK_ALIGNED(16) size_class_info {
     uint32_t block_size;
     uint16_t block_count; /* blocks in a slab */
     uint8_t slab_slots;   /* slots in a slab: 1, 2, ... 32 */
@@ -68,14 +68,22 @@ HK_INLINE unsigned class_of(size_t size) {
 /* Smallest class whose blocks hold `size` bytes at a multiple of `align` (a power of two), or HK_CLASS_COUNT. */
 unsigned class_of_aligned(size_t size, size_t align);
 
+/* Slabs are aligned by their size. */
+HK_INLINE uint32_t class_slab_offset(const size_class_t *c, const void *address) {
+    return (uint32_t)(uintptr_t)address & c->mask;
+}
+
 /* Offset of an address in its slab times the inverse: low half for the check, high half for the index. */
 HK_INLINE bool class_is_block(const size_class_t *c, const void *address) {
-    return ((uint32_t)(uintptr_t)address & c->mask) * c->inverse < c->limit;
+    return class_slab_offset(c, address) * c->inverse < c->limit;
+}
+
+HK_INLINE unsigned class_index_at(const size_class_t *c, uint32_t offset) {
+    return (unsigned)(((unsigned __int128)offset * c->inverse) >> 64);
 }
 
 HK_INLINE unsigned class_block_index(const size_class_t *c, const void *address) {
-    uint64_t offset = (uint32_t)(uintptr_t)address & c->mask;
-    return (unsigned)(((unsigned __int128)offset * c->inverse) >> 64);
+    return class_index_at(c, class_slab_offset(c, address));
 }
 
 #endif

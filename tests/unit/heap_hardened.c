@@ -78,7 +78,7 @@ static void twice(void) {
     start_safe("2");
     void *block = heap_malloc_slow(ASKED);
     release(block);
-    heap_free_other(block, map_lookup(block) ^ hk_front->tag);
+    heap_free_other(block, map_lookup(block) ^ hk_front->tag, hk_front, map_granule(block));
     CHECK_EQ(hk_misuse_count(), 1);
 }
 

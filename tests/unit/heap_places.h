@@ -58,7 +58,7 @@ static inline places_t places_of(unsigned cls) {
         add_list(&sum, h->full, cls);
         sum.in_magazines += bin_count(h, cls);
         for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++)
-            if (slab_at((slot_t)(h->remote_table[i].key >> 6))->cls == cls)
+            if (h->remote_table[i].bits != 0 && heap_remote_slab(&h->remote_table[i])->cls == cls)
                 sum.in_remote_tables += hk_popcount64(h->remote_table[i].bits);
     }
     return sum;

@@ -16,7 +16,7 @@ static heap_t *owner;
 static unsigned index_in_slab(const void *block, unsigned cls) { return class_block_index(&hk_classes[cls], block); }
 
 static bool add(heap_t *h, char *block, unsigned cls) {
-    return heap_remote_add(h, slab_slot(slab_of(block, cls)), cls, index_in_slab(block, cls));
+    return heap_remote_add(h, slab_base(slab_of(block, cls)), cls, index_in_slab(block, cls));
 }
 
 /* Five blocks of one word, from its first. */
