@@ -114,9 +114,15 @@ static bool parse_size_part(const char **text, int64_t *value) {
 
 static bool parse_size(const char *text, int64_t *value) { return parse_size_part(&text, value) && *text == '\0'; }
 
-/* SOFT or SOFT:HARD; 0 is no limit. */
+static const char LIMIT_OFF[] = "off";
+
+/* SOFT or SOFT:HARD, where 0 is no limit, or off. */
 static bool parse_limit(const char *text, int64_t *value) {
     int64_t soft, hard = 0;
+    if (strlen(text) == strlen(LIMIT_OFF) && equal_any_case(text, LIMIT_OFF, strlen(LIMIT_OFF))) {
+        *value = HK_LIMIT_OFF;
+        return true;
+    }
     if (!parse_size_part(&text, &soft))
         return false;
     if (*text == ':') {
@@ -179,6 +185,8 @@ static void print_value(hk_out_t *out, const option_info_t *info, int64_t value)
         hk_print(out, "%ld", (long)value);
     } else if (info->kind == KIND_SIZE) {
         print_size(out, value);
+    } else if (info->kind == KIND_LIMIT && value == HK_LIMIT_OFF) {
+        hk_print(out, "%s", LIMIT_OFF);
     } else if (info->kind == KIND_LIMIT) {
         print_size(out, (int64_t)hk_limit_soft(value));
         hk_print(out, ":");
@@ -200,7 +208,8 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
         hk_print(out, " to ");
         print_size(out, info->max);
     } else if (info->kind == KIND_LIMIT) {
-        hk_print(out, "SOFT or SOFT:HARD, sizes such as 2G:3G, where 0 is none");
+        hk_print(out,
+                 "SOFT or SOFT:HARD, sizes below 128T such as 2G:3G, SOFT not above HARD, where 0 is none, or off");
     } else {
         hk_print(out, "one of ");
         for (const char *choice = info->choices; choice != NULL; choice = choice_next(choice))

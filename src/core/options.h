@@ -40,8 +40,10 @@ int hk_option_set(const char *name, const char *value);
 int hk_option_get(const char *name, char *value, size_t value_size);
 void hk_options_print(hk_out_t *out);
 
-/* Two limits in one option value, in units of 64 KiB, rounded up; -1 when one does not fit. 0 is no limit. */
+/* Two limits in one option value, in units of 64 KiB, rounded up; -1 when one does not fit. 0 is no limit. HK_LIMIT_OFF has
+ * none either, and says that those of the control group do not count. */
 enum { HK_LIMIT_UNIT_SHIFT = 16, HK_LIMIT_BITS = 31 };
+#define HK_LIMIT_OFF (INT64_C(1) << 2 * HK_LIMIT_BITS)
 
 HK_INLINE int64_t hk_limit_pack(uint64_t soft, uint64_t hard) {
     uint64_t round = (UINT64_C(1) << HK_LIMIT_UNIT_SHIFT) - 1, most = (UINT64_C(1) << HK_LIMIT_BITS) - 1;
@@ -54,7 +56,7 @@ HK_INLINE uint64_t hk_limit_soft(int64_t value) {
     return ((uint64_t)value & ((UINT64_C(1) << HK_LIMIT_BITS) - 1)) << HK_LIMIT_UNIT_SHIFT;
 }
 
-HK_INLINE uint64_t hk_limit_hard(int64_t value) { return (uint64_t)value >> HK_LIMIT_BITS << HK_LIMIT_UNIT_SHIFT; }
+HK_INLINE uint64_t hk_limit_hard(int64_t value) { return hk_limit_soft((int64_t)((uint64_t)value >> HK_LIMIT_BITS)); }
 
 /* As hak_limit_set. */
 int hk_limit_set(uint64_t soft, uint64_t hard);

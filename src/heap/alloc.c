@@ -53,6 +53,13 @@ static HK_COLD bool reclaim(unsigned tries) {
     return tries == 0 || ((came_back || waited) && tries < RECLAIM_TRIES);
 }
 
+void *heap_take_one_or_reclaim(heap_t *h, unsigned cls, block_past_t *past) {
+    void *block = heap_take_one(h, cls, past);
+    for (unsigned tries = 0; hk_unlikely(block == NULL) && reclaim(tries); tries++)
+        block = heap_take_one(h, cls, past);
+    return block;
+}
+
 static void *class_try(heap_t *h, unsigned cls) { return h != NULL ? magazine_alloc(h, cls) : pool_alloc(cls); }
 
 /* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses many
@@ -175,7 +182,7 @@ static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     if (BIN_COUNT(hk_read(h->front.state[cls])) > 0)
         return magazine_alloc(h, cls);
     block_past_t past = BLOCK_USED;
-    void *block = heap_take_one(h, cls, &past);
+    void *block = heap_take_one_or_reclaim(h, cls, &past);
     *zeroed = past == BLOCK_ZEROED;
     return block;
 }

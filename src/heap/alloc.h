@@ -29,6 +29,9 @@ HK_NOINLINE void *heap_aligned_slow(size_t size);
  * NULL, without errno, on failure. */
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 
+/* A block straight from a slab; memory that can be given back is, before NULL is the answer. `h` may be the pool heap. */
+void *heap_take_one_or_reclaim(heap_t *h, unsigned cls, block_past_t *past);
+
 /* free of an own block whose magazine is full. */
 HK_NOINLINE void heap_free_full(void *block, uint32_t cls);
 

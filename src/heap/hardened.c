@@ -196,13 +196,15 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
             errno = ENOMEM;
         return block != NULL && zero && !zeroed ? memset(block, 0, size) : block;
     }
+    size_t block_size = hk_class_info[cls].block_size;
+    if (h != heap_pool() && (h->front.countdown -= (int64_t)block_size) < 0)
+        heap_tick(h);
     block_past_t past;
-    void *block = heap_take_one(h, cls, &past);
+    void *block = heap_take_one_or_reclaim(h, cls, &past);
     if (block == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    size_t block_size = hk_class_info[cls].block_size;
     if (is_poisoned(block, cls))
         report_if_written(block, cls, __builtin_return_address(0));
     seal(block, block_size, size);

@@ -105,12 +105,13 @@ typedef struct heap {
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
-    uint64_t rests_since_ms;       /* under the heap-list lock */
-    size_t rests_with_bytes;       /* what its slabs and its magazines may hold; under the heap-list lock */
-    uint32_t scan_id;              /* where this heap goes on looking for sleeping heaps */
-    uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
-    _Atomic size_t freed_bytes;    /* the sum of the classes' rest_blocks, in bytes; also read without the lock */
-    size_t posted_bytes;           /* thread's own: remote frees since the helper was called for them */
+    uint64_t rests_since_ms;    /* under the heap-list lock */
+    size_t rests_with_bytes;    /* what its slabs and its magazines may hold; under the heap-list lock */
+    uint32_t scan_id;           /* where this heap goes on looking for sleeping heaps */
+    uint64_t seen_takes;        /* lock_takes at the last maintenance round: equal means idle */
+    _Atomic size_t freed_bytes; /* the sum of the classes' rest_blocks, in bytes; also read without the lock */
+    size_t
+        posted_bytes; /* thread's own, the pool's under the lock: remote frees since the helper was called for them */
     uint32_t remote_pending_bytes; /* thread's own */
     uint32_t remote_batches;       /* thread's own: posted, not yet in the counter that all threads share */
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
@@ -279,6 +280,13 @@ HK_INLINE bool heap_remote_note(heap_t *h, const void *base, unsigned cls, unsig
 HK_INLINE void heap_remote_post_much(heap_t *h) {
     if (hk_unlikely(h->remote_pending_bytes > HEAP_REMOTE_PENDING_BYTES))
         heap_remote_post_all(h);
+}
+
+/* Since the helper was last called for what went to other heaps. */
+HK_INLINE bool heap_posted_much(heap_t *h) {
+    bool much = h->posted_bytes >= HEAP_WORTH_BYTES;
+    h->posted_bytes = much ? 0 : h->posted_bytes;
+    return much;
 }
 
 /* The same for a block that this thread frees. */

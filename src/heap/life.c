@@ -110,6 +110,8 @@ static bool ensure_init(void) {
     return state == INIT_DONE;
 }
 
+bool heap_system_has_started(void) { return atomic_load_explicit(&init_state, memory_order_acquire) == INIT_DONE; }
+
 /* --- Fork ---------------------------------------------------------------------------------------------------------- */
 
 static void for_each_heap(void (*act)(heap_t *)) {

@@ -10,6 +10,9 @@
 /* Starts the allocator if need be; false when there is no address space for it. */
 bool heap_system_ready(void);
 
+/* False before the first allocation. Starts nothing. */
+bool heap_system_has_started(void);
+
 /* Registers for fork and for the end of threads with libc: before a second thread has a heap, and before the helper
  * starts. Holds no lock of an allocation. */
 void heap_ensure_hooks(void);

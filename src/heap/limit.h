@@ -7,8 +7,10 @@
  *   a request that takes use beyond hard is refused; the caller trims and asks once more
  *
  * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel asked
- * for what is resident; from there on every 128th part of the limit. The cgroup is read at the first such look, at
- * 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do.
+ * for what is resident of anonymous memory; from there on every 128th part of the limit. The cgroup is read at the first such
+ * look, at 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do. It is read again before a limit
+ * comes near and before anything is refused. Of memory.max a 32nd part is left for what the kernel takes besides: page tables, a
+ * huge page between two looks.
  *
  * Any thread, with or without a heap's lock.
  */
@@ -31,6 +33,9 @@ HK_INLINE bool limit_allows(size_t more) {
     size_t taken = superslab_taken_bytes() + huge_bytes() + more;
     return hk_likely(taken < atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed)) || limit_look(more);
 }
+
+/* Bytes that fit below the hard limit now; SIZE_MAX without one. */
+size_t limit_room(void);
 
 /* Memory went back: looks anew if there is a limit. */
 void limit_follow(void);

@@ -330,11 +330,16 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, &granule, 1, &report) : 0;
     h->class_stats[cls].flushed++;
     heap_count_freed_locked(h, cls, 1 - left);
+    h->posted_bytes += left * (size_t)hk_class_info[cls].block_size;
+    bool much = heap_posted_much(h);
     heap_unlock(h);
     give_all_elsewhere(h, cls, &granule, left, &report);
     if (hk_unlikely(report.count > 0))
         report_doubled(&report, cls);
-    heap_memory_freed(h);
+    if (much)
+        heap_memory_freed_much(); /* the owners may be asleep */
+    else
+        heap_memory_freed(h);
 }
 
 static void harvest_locked(heap_t *h, unsigned cls) {

@@ -37,6 +37,7 @@ static void *helper_stack;
 static _Atomic uint32_t helper_running; /* 1 from start until the helper has decided to leave */
 static sys_helper_t helper;
 static _Atomic uint32_t helper_stop; /* set to make it leave; a futex it sleeps on */
+static bool comes_back;              /* after the fork; written and read by who forks */
 static _Atomic uint64_t next_inline_purge_ms;
 static _Atomic uint64_t helper_refused_ms; /* when the system last refused a helper; 0: never */
 
@@ -116,17 +117,45 @@ static uint32_t round_ms(void) {
     return (uint32_t)hk_max(HELPER_ROUND_MS_MIN, hk_min(quarter, HELPER_ROUND_MS_MAX));
 }
 
-/* Runs without libc: see sys/helper_thread.c. */
-static void helper_run(void *unused) {
-    (void)unused;
+/* Rounds until there is nothing to do; false when the helper must leave whatever there is. */
+static bool helper_serve(void) {
     for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
         sys_futex_wait(&helper_stop, 0, round_ms());
         if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0 || sys_helper_outlived_credentials())
-            break;
+            return false;
         idle = helper_round() ? 0 : idle + 1;
     }
-    /* Whoever frees memory from here on starts a new helper, after this thread is gone. */
-    atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
+    return true;
+}
+
+/* What a free would call the helper for. */
+static bool memory_waits(void) {
+    if (purge_age_ms() == UINT64_MAX || sys_purge_refused())
+        return false;
+    if (superslab_waiting_bytes() + heap_resting_bytes() >= HEAP_WORTH_BYTES)
+        return true;
+    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+        if (heap_freed_bytes(heap_by_id(id)) >= HEAP_WORTH_BYTES)
+            return true;
+    return false;
+}
+
+/* Runs without libc: see sys/helper_thread.c. Whoever frees memory before helper_running is 0 relies on this thread, and whoever
+ * does later starts a new one once it is gone. So it looks once more: sequentially consistent, as the store comes before the
+ * look. (Memory is counted under locks, whose operations order the other side.) */
+static void helper_run(void *unused) {
+    (void)unused;
+    sys_helper_own_files();
+    uint32_t none;
+    do {
+        bool asked_to = !helper_serve();
+        atomic_store_explicit(&helper_running, 0, memory_order_seq_cst);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (asked_to || !memory_waits())
+            return;
+        none = 0;
+    } while (
+        atomic_compare_exchange_strong_explicit(&helper_running, &none, 1, memory_order_relaxed, memory_order_relaxed));
 }
 
 static void launch_locked(void) {
@@ -148,8 +177,11 @@ static HK_COLD bool helper_start(void) {
     heap_ensure_hooks();
     if (!hk_try_lock(&helper_lock))
         return true;
-    /* The last helper's stack may still be in use: the next free tries again. */
-    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 && !sys_helper_is_alive(&helper))
+    /* The last helper's stack may be in use for some microseconds yet. One that was started in a child of vfork is gone without
+     * having said so. */
+    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0)
+        sys_helper_wait_a_moment(&helper);
+    if (!sys_helper_is_alive(&helper))
         launch_locked();
     hk_unlock(&helper_lock);
     return true;
@@ -183,8 +215,8 @@ void heap_memory_freed(const heap_t *h) {
 }
 
 void heap_memory_freed_much(void) {
-    if (atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 || purge_age_ms() == UINT64_MAX ||
-        sys_purge_refused() || hk_locks_are_open())
+    bool has_helper = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 && sys_helper_is_alive(&helper);
+    if (has_helper || purge_age_ms() == UINT64_MAX || sys_purge_refused() || hk_locks_are_open())
         return;
     if (purge_age_ms() == 0 && !limit_is_near())
         (void)superslab_purge(SIZE_MAX);
@@ -225,9 +257,10 @@ void hk_confine(void) {
     hk_threads_resume();
 }
 
-/* A program that forks may look at its number of threads; the helper comes back when it is needed. */
+/* A program that forks may look at its number of threads; the helper comes back afterwards. */
 void heap_maintain_before_fork(void) {
     hk_lock(&helper_lock);
+    comes_back = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0;
     helper_dismiss_locked();
 }
 
@@ -239,9 +272,13 @@ void heap_maintain_after_fork(bool in_child) {
         round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
         pressure_after_fork_in_child();
     }
-    hk_unlock(&helper_lock);
     /* In the child no helper starts by itself: a child may have to be single-threaded for a while (unshare(2)). */
-    if (!in_child)
+    bool wanted = comes_back && !in_child;
+    atomic_store_explicit(&helper_stop, 0, memory_order_relaxed); /* for one that was too busy to leave */
+    hk_unlock(&helper_lock);
+    if (wanted)
+        heap_memory_freed_much();
+    else if (!in_child)
         heap_memory_freed(NULL);
 }
 
@@ -263,19 +300,34 @@ static void fill_magazines(heap_t *h) {
     }
 }
 
+/* A limit leaves room for other things than this. */
+static size_t within_limit(size_t bytes) {
+    size_t room = limit_room(), most = room == SIZE_MAX ? SIZE_MAX : room / 4 * 3;
+    if (bytes <= most)
+        return bytes;
+    hk_message("HAKMEM_WARMUP: %zu MiB of %zu, as the memory limit of the process leaves no room for more",
+               most / HK_MIB, bytes / HK_MIB);
+    return most;
+}
+
 void heap_warm_up(size_t bytes) {
     heap_t *h = heap_current();
     if (h == NULL)
         return;
     if (!hardened_is_on())
         fill_magazines(h);
+    bytes = within_limit(bytes);
     size_t count = (bytes + HK_SUPERSLAB_SIZE - 1) >> HK_SUPERSLAB_SHIFT;
     slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
     size_t got = 0;
     for (; taken != NULL && got < count; got++) {
         taken[got] = slots_alloc(HK_SLOTS_PER_SUPERSLAB, HK_SLOTS_PER_SUPERSLAB, SLOTS_DENSE).first;
-        if (taken[got] == 0 || sys_populate(map_slot_address(taken[got]), HK_SUPERSLAB_SIZE) != 0)
+        if (taken[got] == 0)
             break;
+        if (sys_populate(map_slot_address(taken[got]), HK_SUPERSLAB_SIZE) != 0) {
+            slots_free(taken[got], HK_SLOTS_PER_SUPERSLAB, true);
+            break;
+        }
     }
     for (size_t i = 0; i < got; i++)
         slots_free(taken[i], HK_SLOTS_PER_SUPERSLAB, true);

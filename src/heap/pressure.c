@@ -90,11 +90,23 @@ void pressure_want(void) {
                                                   memory_order_relaxed);
 }
 
-bool pressure_is_wanted(void) { return atomic_load_explicit(&watch_state, memory_order_relaxed) == WATCH_WANTED; }
+bool pressure_is_wanted(void) {
+    uint32_t state = atomic_load_explicit(&watch_state, memory_order_relaxed);
+    return state == WATCH_WANTED || state == WATCH_DISMISSED;
+}
+
+/* A watcher that was too busy to leave at once has left since. */
+static void recall(void) {
+    if (atomic_load_explicit(&watch_state, memory_order_relaxed) != WATCH_DISMISSED || sys_helper_is_alive(&watcher))
+        return;
+    sys_watch_close(&watch);
+    atomic_store_explicit(&watch_state, WATCH_WANTED, memory_order_relaxed);
+}
 
 void pressure_start(void) {
     static void *stack;
-    if (!pressure_is_wanted() || sys_helper_is_alive(&watcher))
+    recall();
+    if (atomic_load_explicit(&watch_state, memory_order_relaxed) != WATCH_WANTED || sys_helper_is_alive(&watcher))
         return;
     bool allowed = hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN && !sys_is_confined() && open_watch();
     if (allowed && stack == NULL)

@@ -122,11 +122,8 @@ void heap_remote_post_all(heap_t *h) {
     h->remote_batches = 0;
     h->posted_bytes += h->remote_pending_bytes;
     h->remote_pending_bytes = 0;
-    if (h->posted_bytes < HEAP_WORTH_BYTES)
-        return;
-    /* The owners may be asleep. */
-    h->posted_bytes = 0;
-    heap_memory_freed_much();
+    if (heap_posted_much(h))
+        heap_memory_freed_much(); /* the owners may be asleep */
 }
 
 /* The slab changed owner after it was pushed here. A closed slab was announced by a double free that raced with its last

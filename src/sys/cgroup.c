@@ -116,34 +116,35 @@ static size_t read_of(group_t *group, const char *name, char text[TEXT_MAX]) {
     return read_file(path, text, TEXT_MAX);
 }
 
-static uint64_t number_of(group_t *group, const char *name) {
+static uint64_t number_of(group_t *group, const char *name, bool *known) {
     char text[TEXT_MAX];
-    const char *at = text;
-    return parse_number(&at, text + read_of(group, name, text));
+    const char *at = text, *end = text + read_of(group, name, text);
+    *known |= end > text;
+    return parse_number(&at, end);
 }
 
 /* --- Memory --------------------------------------------------------------------------------------------------------- */
 
 sys_memory_limits_t sys_cgroup_limits(const char *membership, const char *root) {
-    sys_memory_limits_t limits = {UINT64_MAX, UINT64_MAX};
+    sys_memory_limits_t limits = {UINT64_MAX, UINT64_MAX, false};
     group_t group;
     for (bool more = find_group(&group, membership, root, "", ""); more; more = group_up(&group)) {
-        limits.high = hk_min(limits.high, number_of(&group, "/memory.high"));
-        limits.max = hk_min(limits.max, number_of(&group, "/memory.max"));
+        limits.high = hk_min(limits.high, number_of(&group, "/memory.high", &limits.known));
+        limits.max = hk_min(limits.max, number_of(&group, "/memory.max", &limits.known));
     }
     for (bool more = find_group(&group, membership, root, "/memory", "memory"); more; more = group_up(&group)) {
-        uint64_t max = number_of(&group, "/memory.limit_in_bytes");
+        uint64_t max = number_of(&group, "/memory.limit_in_bytes", &limits.known);
         limits.max = hk_min(limits.max, max < V1_NO_LIMIT ? max : UINT64_MAX);
     }
     return limits;
 }
 
-size_t sys_resident_bytes(void) {
+size_t sys_anonymous_bytes(void) {
     char text[TEXT_MAX];
     const char *at = text, *end = text + read_file("/proc/self/statm", text, sizeof text);
     (void)parse_number(&at, end);
-    uint64_t pages = parse_number(&at, end);
-    return pages == UINT64_MAX ? 0 : (size_t)pages * sys_page_size();
+    uint64_t resident = parse_number(&at, end), shared = parse_number(&at, end);
+    return shared == UINT64_MAX || shared > resident ? 0 : (size_t)(resident - shared) * sys_page_size();
 }
 
 /* --- Processors ----------------------------------------------------------------------------------------------------- */
@@ -165,8 +166,11 @@ uint64_t sys_cgroup_cpus(const char *membership, const char *root) {
     group_t group;
     for (bool more = find_group(&group, membership, root, "", ""); more; more = group_up(&group))
         cpus = hk_min(cpus, quota_v2(&group));
-    for (bool more = find_group(&group, membership, root, "/cpu", "cpu"); more; more = group_up(&group))
-        cpus = hk_min(cpus, cpus_of(number_of(&group, "/cpu.cfs_quota_us"), number_of(&group, "/cpu.cfs_period_us")));
+    bool known = false;
+    for (bool more = find_group(&group, membership, root, "/cpu", "cpu"); more; more = group_up(&group)) {
+        uint64_t quota = number_of(&group, "/cpu.cfs_quota_us", &known);
+        cpus = hk_min(cpus, cpus_of(quota, number_of(&group, "/cpu.cfs_period_us", &known)));
+    }
     return cpus;
 }
 

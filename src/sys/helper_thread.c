@@ -12,6 +12,7 @@
 #include "sys/raw_call.h"
 
 #include <errno.h>
+#include <linux/close_range.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -59,6 +60,8 @@ static uint64_t credentials_of(const char *path) {
 bool sys_helper_outlived_credentials(void) {
     return credentials_of("/proc/thread-self/status") != credentials_of("/proc/self/status");
 }
+
+void sys_helper_own_files(void) { (void)sys_call3(SYS_close_range, 0, UINT32_MAX, CLOSE_RANGE_UNSHARE); }
 
 static __attribute__((used)) void helper_main(helper_start_t *start) {
     (void)sys_call2(SYS_prctl, PR_SET_NAME, (long)"hakmem");
@@ -169,6 +172,12 @@ bool sys_helper_is_here(sys_helper_t *helper) {
     if (!sys_helper_is_alive(helper))
         helper->id = 0;
     return false;
+}
+
+void sys_helper_wait_a_moment(sys_helper_t *helper) {
+    uint32_t alive = atomic_load_explicit(&helper->alive, memory_order_relaxed);
+    if (alive != 0)
+        sys_futex_wait_shared(&helper->alive, alive, WAIT_MS);
 }
 
 bool sys_helper_wait(sys_helper_t *helper) {

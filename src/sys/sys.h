@@ -76,6 +76,7 @@ size_t sys_address_space_limit(void);
  * `membership` is /proc/self/cgroup, `root` is where the hierarchies are mounted. */
 typedef struct sys_memory_limits {
     uint64_t high, max;
+    bool known; /* some group's file could be read */
 } sys_memory_limits_t;
 
 sys_memory_limits_t sys_cgroup_limits(const char *membership, const char *root);
@@ -85,8 +86,9 @@ sys_memory_limits_t sys_cgroup_limits(const char *membership, const char *root);
 uint64_t sys_cgroup_cpus(const char *membership, const char *root);
 uint64_t sys_affinity_cpus(void);
 
-/* What the process has resident; 0 when it cannot be known. */
-size_t sys_resident_bytes(void);
+/* What the process has resident of anonymous memory; 0 when it cannot be known. Pages of files are not counted: the kernel takes
+ * them away before a limit kills (and shared memory is of no one process). Source: proc_pid_statm(5), resident - shared. */
+size_t sys_anonymous_bytes(void);
 
 /* What reports events: a pressure file (PSI), a pipe, or a stream socket (AF_UNIX) to connect to. `data` is written to it
  * first. False when it is something else or cannot be opened. sys_watch_wait returns true when there was an event, false when
@@ -144,6 +146,11 @@ void sys_cpu_relax(void);
  * of. The helper must leave then. */
 bool sys_helper_outlived_credentials(void);
 
+/* By a helper, at first: from here on it has a table of descriptors of its own, and what it opens never takes the number that the
+ * program expects next. It holds none of the program's files either. Before Linux 5.9 the table stays common. Source:
+ * close_range(2), CLOSE_RANGE_UNSHARE. */
+void sys_helper_own_files(void);
+
 /* A thread of ours. Whoever starts it and waits for it does so under one lock. */
 typedef struct sys_helper {
     _Atomic uint32_t
@@ -167,5 +174,8 @@ bool sys_helper_is_here(sys_helper_t *helper);
 /* Waits until the thread, which has been told to leave, is none of the process's any more: that is some time after its stack is
  * free. False when that takes longer than a tenth of a second. */
 bool sys_helper_wait(sys_helper_t *helper);
+
+/* For a helper that is about to be gone: at most a millisecond. */
+void sys_helper_wait_a_moment(sys_helper_t *helper);
 
 #endif

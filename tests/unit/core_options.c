@@ -151,9 +151,9 @@ static void verbose(void) { INIT("HAKMEM_VERBOSE=1"); }
 
 /* Two sizes in one value. */
 static void limits(void) {
-    static const char *const written[] = {"100M", "1G:2GiB", "0:64k", "0", "1:2"};
-    static const char *const read[] = {"100M:0", "1G:2G", "0:64K", "0:0", "64K:64K"};
-    static const char *const refused[] = {"", "x", "2G:1G", "1G:", "1G:2G:3G", "200000G", "-1"};
+    static const char *const written[] = {"100M", "1G:2GiB", "0:64k", "0", "1:2", "off", "OFF"};
+    static const char *const read[] = {"100M:0", "1G:2G", "0:64K", "0:0", "64K:64K", "off", "off"};
+    static const char *const refused[] = {"", "x", "2G:1G", "1G:", "1G:2G:3G", "200000G", "-1", "offx", "of", "off:1G"};
     char value[32];
     for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
         CHECK_EQ(hk_option_set("LIMIT", written[i]), 0);
@@ -162,6 +162,9 @@ static void limits(void) {
     }
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         CHECK_EQ(hk_option_set("LIMIT", refused[i]), EINVAL);
+    CHECK_EQ(hk_option_set("LIMIT", "off"), 0);
+    CHECK_EQ(hk_limit_soft(hk_option(HK_OPT_LIMIT)), 0);
+    CHECK_EQ(hk_limit_hard(hk_option(HK_OPT_LIMIT)), 0);
     CHECK_EQ(hk_limit_set((uint64_t)3 << 30, (uint64_t)4 << 30), 0);
     CHECK_EQ(hk_limit_soft(hk_option(HK_OPT_LIMIT)), (uint64_t)3 << 30);
     CHECK_EQ(hk_limit_hard(hk_option(HK_OPT_LIMIT)), (uint64_t)4 << 30);

@@ -22,7 +22,7 @@ int main(void) {
     sys_confine();
     CHECK(sys_is_confined());
     CHECK_EQ(sys_open_read("/proc/self/maps"), -EPERM);
-    CHECK_EQ(sys_resident_bytes(), 0);
+    CHECK_EQ(sys_anonymous_bytes(), 0);
     CHECK_EQ(sys_resident(at, page, flags), EPERM);
     CHECK_EQ(sys_helper_start(run_nothing, NULL, stack, STACK_BYTES, &thread), EPERM);
     CHECK(!sys_helper_is_alive(&thread) && !sys_helper_is_here(&thread) && sys_helper_wait(&thread));

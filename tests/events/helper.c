@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The helper thread among the program's doings.
+ *
+ *   helper files   it has no descriptor in the program's table and none of the program's in its own
+ *   helper fork    it comes back after a fork, to what was freed before
+ *   helper vfork   one that a child of vfork started, and took with it, is not waited for
+ *   helper other   (also with HAKMEM_SAFE=2) it comes when a thread that only frees has freed another thread's blocks
+ *
+ * In each case the process makes no call after what it freed.
+ */
+#include "testing.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <sys/wait.h>
+
+enum { COUNT = 200000, SIZE = 1000, KEPT_SHARE = 16, WAITS_MAX = 40 };
+
+static void *blocks[COUNT];
+
+static void *fill(void *unused) {
+    for (unsigned i = 0; i < COUNT; i++) {
+        blocks[i] = malloc(SIZE);
+        CHECK(blocks[i] != NULL);
+        memset(blocks[i], 1, SIZE);
+    }
+    return unused;
+}
+
+static void drop(unsigned first, unsigned end) {
+    for (unsigned i = first; i < end; i++)
+        if (i % KEPT_SHARE != 0)
+            free(blocks[i]);
+}
+
+static void comes_back(long full_kib) {
+    long least = full_kib / 2;
+    for (unsigned i = 0; i < WAITS_MAX && test_rss_kib() > least; i++)
+        test_sleep_us(100000);
+    CHECK_SAY(test_rss_kib() <= least, "%ld of %ld KiB after %u ms", test_rss_kib(), full_kib, WAITS_MAX * 100);
+}
+
+/* Entries of a directory but for "." and ".."; -1 when there is none. */
+static int entries(const char *path) {
+    DIR *directory = opendir(path);
+    if (directory == NULL)
+        return -1;
+    int count = -2;
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+/* Number of the thread that is called hakmem; 0 when there is none. */
+static long helper_id(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    long id = 0;
+    for (struct dirent *task; id == 0 && (task = readdir(tasks)) != NULL;) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        if (file != NULL && fgets(name, sizeof name, file) != NULL && strcmp(name, "hakmem\n") == 0)
+            id = atol(task->d_name);
+        if (file != NULL)
+            fclose(file);
+    }
+    closedir(tasks);
+    return id;
+}
+
+/* It may have a file of its own open at one moment or another. */
+static void files(void) {
+    drop(0, COUNT);
+    long id = 0;
+    for (unsigned i = 0; i < WAITS_MAX && id == 0; i++, test_sleep_us(1000))
+        id = helper_id();
+    if (id == 0)
+        exit(TEST_SKIP); /* under a sanitizer there is none */
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%ld/fd", id);
+    int least = INT_MAX;
+    for (unsigned i = 0; i < WAITS_MAX && least != 0; i++, test_sleep_us(1000)) {
+        int now = entries(path);
+        least = now >= 0 && now < least ? now : least;
+    }
+    CHECK_SAY(least == 0, "the helper shares %d descriptors", least);
+}
+
+static void forks(long full_kib) {
+    drop(0, COUNT);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    CHECK(child > 0 && waitpid(child, NULL, 0) == child);
+    comes_back(full_kib);
+}
+
+static void vforks(long full_kib) {
+    pid_t child = vfork();
+    if (child == 0) {
+        drop(0, COUNT / 10);
+        _exit(0);
+    }
+    CHECK(child > 0 && waitpid(child, NULL, 0) == child);
+    drop(COUNT / 10, COUNT);
+    comes_back(full_kib);
+}
+
+int main(int argc, char **argv) {
+    test_require_hakmem();
+    test_alarm(60);
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "other") == 0)
+        test_join(test_thread(fill, NULL));
+    else
+        fill(NULL);
+    long full = test_rss_kib();
+    if (strcmp(what, "files") == 0) {
+        files();
+    } else if (strcmp(what, "fork") == 0) {
+        forks(full);
+    } else if (strcmp(what, "vfork") == 0) {
+        vforks(full);
+    } else {
+        for (unsigned i = 0; i < COUNT; i++)
+            free(blocks[i]);
+        comes_back(full);
+    }
+    return TEST_PASS;
+}
