@@ -25,6 +25,7 @@ mod suite;
 mod svg;
 mod table;
 
+use crate::output::{remark, say};
 use anyhow::{bail, Result};
 use args::BenchArgs;
 use model::{Kind, Results, Row, FAST_PEERS, OURS};
@@ -41,7 +42,7 @@ const FULL_BUDGET: Duration = Duration::from_secs(58 * 60);
 
 pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     if let [a, b] = &arguments.compare[..] {
-        print!("{}", compare::text(&store::load(a)?, &store::load(b)?));
+        say(compare::text(&store::load(a)?, &store::load(b)?))?;
         return Ok(ExitCode::SUCCESS);
     }
     let places = Places::find()?;
@@ -81,12 +82,12 @@ fn list(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
     let plan = plan(places, arguments)?;
     for a in &plan.allocators {
         let state = a.missing.as_ref().map_or(a.version.clone(), |reason| format!("missing: {reason}"));
-        println!("allocator {}: {state} {}", a.name, a.note);
+        say(format_args!("allocator {}: {state} {}\n", a.name, a.note))?;
     }
     for row in &plan.rows {
-        println!("row {}: {}; {:.0} s", row.group, row.name, plan.row_seconds(row));
+        say(format_args!("row {}: {}; {:.0} s\n", row.group, row.name, plan.row_seconds(row)))?;
     }
-    println!("{}", plan.summary());
+    say(format_args!("{}\n", plan.summary()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -153,7 +154,7 @@ fn measure(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
     if !arguments.program.is_empty() {
         return measure_program(plan, &runner, arguments);
     }
-    eprintln!("{}", plan.summary());
+    remark(plan.summary());
     if arguments.gate {
         return gate(plan, &runner, arguments);
     }
@@ -165,8 +166,8 @@ fn measure(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
         let folder = folder.get_or_insert_with(|| store::new_folder(&places.root, so_far));
         report_error(store::save(so_far, folder));
     });
-    print_tables(&results);
-    save(&results, &folder.unwrap_or_else(|| store::new_folder(&places.root, &results)))?;
+    let folder = folder.unwrap_or_else(|| store::new_folder(&places.root, &results));
+    save_and_say(&results, &folder, &tables(&results))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -177,52 +178,56 @@ fn measure_into(plan: &Plan, runner: &Runner, folder: &Path) -> Result<ExitCode>
     let results = suite::run(plan, runner, |so_far| {
         report_error(before.clone().with(so_far.clone()).and_then(|all| store::save(&all, folder)));
     });
-    save(&before.with(results)?, folder)?;
+    let remarks = table::remarks(&results);
+    save_and_say(&before.with(results)?, folder, &remarks)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What goes wrong after a row must not end the run.
 fn report_error(result: Result<()>) {
     if let Err(error) = result {
-        eprintln!("hakmem: {error:#}");
+        remark(format_args!("hakmem: {error:#}"));
     }
 }
 
 fn measure_program(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result<ExitCode> {
     let results = suite::run(&plan, runner, |_| ());
-    print!("{}\n{}", program::text(&results), table::remarks(&results));
-    if let Some(folder) = &arguments.out {
-        save(&results, folder)?;
+    let text = format!("{}\n{}", program::text(&results), table::remarks(&results));
+    match &arguments.out {
+        Some(folder) => save_and_say(&results, folder, &text)?,
+        None => say(text)?,
     }
     let ran = results.samples.iter().any(|s| s.failure.is_none());
     Ok(if ran { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn save(results: &Results, folder: &Path) -> Result<()> {
-    store::save(results, folder)?;
-    report::write(results, folder)?;
-    println!("\nresults: {}", folder.display());
-    Ok(())
+/// Neither a full disk nor a reader that has left may take the other half of an hour's work along: saved first, and said
+/// even if it could not be saved.
+fn save_and_say(results: &Results, folder: &Path, text: &str) -> Result<()> {
+    let saved = store::save(results, folder).and_then(|()| report::write(results, folder));
+    say(text)?;
+    saved?;
+    say(format_args!("\nresults: {}\n", folder.display()))
 }
 
 fn gate(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result<ExitCode> {
     let path = runner.places.baseline();
     let recorded = (!arguments.update_baseline).then(|| gate::load(&path)).transpose()?;
     let results = suite::run(&plan, runner, |_| ());
-    print_tables(&results);
+    say(tables(&results))?;
     let Some(recorded) = recorded else {
         gate::save(&path, &results)?;
-        println!("recorded {} ratios in bench/baseline.json", gate::ratios(&results).len());
+        say(format_args!("recorded {} ratios in bench/baseline.json\n", gate::ratios(&results).len()))?;
         return Ok(ExitCode::SUCCESS);
     };
     let recorded = if arguments.rows.is_empty() { recorded } else { recorded.of_rows(&results) };
     let ratios = look_again_at_those_behind(&recorded, gate::ratios(&results), plan, runner);
     let (table, behind) = gate::judge(&recorded, &ratios);
-    println!("\n{OURS}'s cost over the mean of the fast peers\n{table}");
+    say(format_args!("\n{OURS}'s cost over the mean of the fast peers\n{table}\n"))?;
     if behind.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    println!("more than 10 % behind the record, or not measured: {}", behind.join("; "));
+    say(format_args!("more than 10 % behind the record, or not measured: {}\n", behind.join("; ")))?;
     Ok(ExitCode::FAILURE)
 }
 
@@ -238,24 +243,25 @@ fn look_again_at_those_behind(
     if plan.rows.is_empty() {
         return ratios;
     }
-    eprintln!("measuring once more: {}", behind.join("; "));
+    remark(format_args!("measuring once more: {}", behind.join("; ")));
     let again = suite::run(&plan, runner, |_| ());
     gate::better_of(ratios, gate::ratios(&again))
 }
 
-fn print_tables(results: &Results) {
-    println!(
-        "{} suite, {} rounds, {:.0} s; * marks the best and whatever cannot be told from it\n",
+fn tables(results: &Results) -> String {
+    let mut text = format!(
+        "{} suite, {} rounds, {:.0} s; * marks the best and whatever cannot be told from it\n\n",
         results.suite, results.rounds, results.seconds
     );
-    print!("{}", table::text(results, "speed", &table::SPEED));
-    print!("{}", table::text(results, "memory", &[Kind::Memory]));
-    print!("{}", table::text(results, "instructions", &[Kind::Instructions]));
-    print!("{}", table::remarks(results));
+    text += &table::text(results, "speed", &table::SPEED);
+    text += &table::text(results, "memory", &[Kind::Memory]);
+    text += &table::text(results, "instructions", &[Kind::Instructions]);
+    text += &table::remarks(results);
     let standing = table::standing(results, &table::SPEED);
     if !standing.is_empty() {
-        print!("\n{OURS} beside the best peer of each row, worst first\n{standing}");
+        text += &format!("\n{OURS} beside the best peer of each row, worst first\n{standing}");
     }
+    text
 }
 
 #[cfg(test)]

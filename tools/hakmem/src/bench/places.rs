@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Where things are, relative to the root of the repository.
 
+use crate::output::remark;
 use anyhow::{bail, Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,7 +46,7 @@ impl Places {
     pub fn build(&self, with_peers: bool) -> Result<()> {
         run_quietly(Command::new("make").arg("-C").arg(self.root.join("bench")), "building the workloads")?;
         if with_peers && !self.peers().join("manifest.tsv").is_file() {
-            eprintln!("building the other allocators; this takes some minutes, once");
+            remark("building the other allocators; this takes some minutes, once");
             run_quietly(&mut Command::new(self.root.join("bench/peers/build.sh")), "building the peers")?;
         }
         Ok(())
