@@ -7,6 +7,7 @@ mod charts;
 mod compare;
 mod curves;
 mod docs;
+mod elf;
 mod figures;
 mod gate;
 mod machine;

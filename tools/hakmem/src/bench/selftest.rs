@@ -16,7 +16,7 @@ use anyhow::Result;
 pub fn run(places: &Places, glibc: Allocator) -> Result<bool> {
     let shim = |name: &str| {
         let path = places.workloads().join(format!("selftest/lib{name}.so"));
-        let missing = (!path.is_file()).then(|| format!("lib{name}.so is not there"));
+        let missing = (!path.is_file()).then(|| format!("{} is not there", places.shown(&path)));
         Allocator { name: name.into(), missing, preload: vec![path], ..Allocator::default() }
     };
     let mut lying = shim("lying");
