@@ -27,12 +27,12 @@ mod svg;
 mod table;
 
 use crate::output::{remark, say};
-use anyhow::{bail, Result};
+use anyhow::{bail, ensure, Result};
 use args::BenchArgs;
-use model::{Kind, Results, Row, FAST_PEERS, OURS};
+use model::{Allocator, Kind, Results, Row, FAST_PEERS, OURS};
 use places::Places;
 use run::{Runner, Scratch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -53,6 +53,9 @@ pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     if arguments.list {
         return list(&places, arguments);
     }
+    if !arguments.self_test {
+        check(&places, arguments)?;
+    }
     if !arguments.no_build {
         places.build(!arguments.self_test)?;
     }
@@ -61,6 +64,22 @@ pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
         return Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     measure(&places, arguments)
+}
+
+/// What can be told before the minutes that building takes. The peers are known once they were built.
+fn check(places: &Places, arguments: &BenchArgs) -> Result<()> {
+    peers::given(arguments)?;
+    check_rows(&wanted_rows(arguments)?)?;
+    if let Some(folder) = &arguments.into {
+        store::load(folder)?;
+    }
+    if arguments.gate && !arguments.update_baseline {
+        gate::load(&places.baseline())?;
+    }
+    if arguments.no_build || places.manifest().is_file() {
+        check_plan(&plan(places, arguments)?, arguments)?;
+    }
+    arguments.into.iter().chain(&arguments.out).try_for_each(|folder| store::make_writable(folder))
 }
 
 /// --report, --docs and --readme work on a run made before.
@@ -123,6 +142,13 @@ fn chosen_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {
     Ok(chosen)
 }
 
+fn wanted_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {
+    match arguments.program.is_empty() {
+        true => chosen_rows(arguments),
+        false => Ok(vec![program::row(&arguments.program)]),
+    }
+}
+
 fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
     let short = arguments.quick || arguments.gate;
     let own = !arguments.program.is_empty();
@@ -135,7 +161,7 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
         () => suite::FULL,
     };
     let allocators = peers::choose(places, arguments, |name| !short || in_quick(name))?;
-    let mut rows = if own { vec![program::row(&arguments.program)] } else { chosen_rows(arguments)? };
+    let mut rows = wanted_rows(arguments)?;
     rows.retain(|r| allocators.iter().any(|a| r.takes_part(a)));
     Ok(Plan {
         name: name.into(),
@@ -150,6 +176,7 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
 
 fn measure(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
     let plan = plan(places, arguments)?;
+    check_plan(&plan, arguments)?;
     let scratch = Scratch::new(plan.cores)?;
     let runner = Runner::new(places, &scratch);
     if !arguments.program.is_empty() {
@@ -169,19 +196,45 @@ fn measure(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
     });
     let folder = folder.unwrap_or_else(|| store::new_folder(&places.root, &results));
     save_and_say(&results, &folder, &tables(&results))?;
-    Ok(ExitCode::SUCCESS)
+    end_of(&results)
 }
 
 /// The run made before holds every new row as soon as it is measured, so that an interruption loses none.
 fn measure_into(plan: &Plan, runner: &Runner, folder: &Path) -> Result<ExitCode> {
     let before = store::load(folder)?;
-    before.clone().with(suite::nothing_yet(plan))?; // who does not fit is told so before an hour has gone
     let results = suite::run(plan, runner, |so_far| {
         report_error(before.clone().with(so_far.clone()).and_then(|all| store::save(&all, folder)));
     });
     let remarks = table::remarks(&results);
+    let end = end_of(&results);
     save_and_say(&before.with(results)?, folder, &remarks)?;
-    Ok(ExitCode::SUCCESS)
+    end
+}
+
+/// Who could measure nothing, or into a run that it does not fit, is told so before an hour has gone.
+fn check_plan(plan: &Plan, arguments: &BenchArgs) -> Result<()> {
+    if let Some(folder) = &arguments.into {
+        store::load(folder)?.with(suite::nothing_yet(plan))?;
+    }
+    ensure!(!plan.rows.is_empty(), "none of the rows is for these allocators; `hakmem bench --list` shows them all");
+    let reasons: Option<Vec<String>> = plan.allocators.iter().map(missing).collect();
+    match reasons {
+        Some(reasons) => bail!("there is nothing to measure: {}", reasons.join("; ")),
+        None => check_rows(&plan.rows),
+    }
+}
+
+fn missing(allocator: &Allocator) -> Option<String> {
+    allocator.missing.as_ref().map(|reason| format!("{}: {reason}", allocator.name))
+}
+
+/// One row that can run is enough.
+fn check_rows(rows: &[Row]) -> Result<()> {
+    let reasons: Option<BTreeSet<String>> = rows.iter().map(suite::cannot_run).collect();
+    match reasons {
+        Some(reasons) => bail!("no row can run: {}", Vec::from_iter(reasons).join("; ")),
+        None => Ok(()),
+    }
 }
 
 /// What goes wrong after a row must not end the run.
@@ -198,8 +251,13 @@ fn measure_program(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result
         Some(folder) => save_and_say(&results, folder, &text)?,
         None => say(text)?,
     }
-    let ran = results.samples.iter().any(|s| s.failure.is_none());
-    Ok(if ran { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    end_of(&results)
+}
+
+/// A run without a single figure has failed, whatever the reasons.
+fn end_of(results: &Results) -> Result<ExitCode> {
+    ensure!(results.has_figures(), "nothing could be measured; the reasons are above");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Neither a full disk nor a reader that has left may take the other half of an hour's work along: saved first, and said
@@ -215,12 +273,10 @@ fn gate(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result<ExitCode> 
     let path = runner.places.baseline();
     let recorded = (!arguments.update_baseline).then(|| gate::load(&path)).transpose()?;
     let results = suite::run(&plan, runner, |_| ());
-    say(tables(&results))?;
     let Some(recorded) = recorded else {
-        gate::save(&path, &results)?;
-        say(format_args!("recorded {} ratios in bench/baseline.json\n", gate::ratios(&results).len()))?;
-        return Ok(ExitCode::SUCCESS);
+        return record(&results, &path);
     };
+    say(tables(&results))?;
     let recorded = if arguments.rows.is_empty() { recorded } else { recorded.of_rows(&results) };
     let ratios = look_again_at_those_behind(&recorded, gate::ratios(&results), plan, runner);
     let (table, behind) = gate::judge(&recorded, &ratios);
@@ -230,6 +286,14 @@ fn gate(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result<ExitCode> 
     }
     say(format_args!("more than 10 % behind the record, or not measured: {}\n", behind.join("; ")))?;
     Ok(ExitCode::FAILURE)
+}
+
+fn record(results: &Results, path: &Path) -> Result<ExitCode> {
+    let recorded = end_of(results).and_then(|_| gate::save(path, results));
+    say(tables(results))?;
+    recorded?;
+    say(format_args!("recorded {} ratios in bench/baseline.json\n", gate::ratios(results).len()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A row has to fall behind twice.
@@ -268,7 +332,6 @@ fn tables(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Allocator;
 
     fn planned(short: bool, names: &[&str]) -> f64 {
         let allocators = names.iter().map(|n| Allocator { name: (*n).into(), ..Allocator::default() }).collect();
