@@ -7,6 +7,7 @@ mod charts;
 mod compare;
 mod curves;
 mod docs;
+mod elf;
 mod figures;
 mod gate;
 mod machine;
@@ -25,12 +26,13 @@ mod suite;
 mod svg;
 mod table;
 
-use anyhow::{bail, Result};
+use crate::output::{remark, say};
+use anyhow::{bail, ensure, Result};
 use args::BenchArgs;
-use model::{Kind, Results, Row, FAST_PEERS, OURS};
+use model::{Allocator, Kind, Results, Row, FAST_PEERS, OURS};
 use places::Places;
 use run::{Runner, Scratch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -41,7 +43,7 @@ const FULL_BUDGET: Duration = Duration::from_secs(58 * 60);
 
 pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     if let [a, b] = &arguments.compare[..] {
-        print!("{}", compare::text(&store::load(a)?, &store::load(b)?));
+        say(compare::text(&store::load(a)?, &store::load(b)?))?;
         return Ok(ExitCode::SUCCESS);
     }
     let places = Places::find()?;
@@ -51,6 +53,9 @@ pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     if arguments.list {
         return list(&places, arguments);
     }
+    if !arguments.self_test {
+        check(&places, arguments)?;
+    }
     if !arguments.no_build {
         places.build(!arguments.self_test)?;
     }
@@ -59,6 +64,22 @@ pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
         return Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     measure(&places, arguments)
+}
+
+/// What can be told before the minutes that building takes. The peers are known once they were built.
+fn check(places: &Places, arguments: &BenchArgs) -> Result<()> {
+    peers::given(arguments)?;
+    check_rows(&wanted_rows(arguments)?)?;
+    if let Some(folder) = &arguments.into {
+        store::load(folder)?;
+    }
+    if arguments.gate && !arguments.update_baseline {
+        gate::load(&places.baseline())?;
+    }
+    if arguments.no_build || places.manifest().is_file() {
+        check_plan(&plan(places, arguments)?, arguments)?;
+    }
+    arguments.into.iter().chain(&arguments.out).try_for_each(|folder| store::make_writable(folder))
 }
 
 /// --report, --docs and --readme work on a run made before.
@@ -81,12 +102,12 @@ fn list(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
     let plan = plan(places, arguments)?;
     for a in &plan.allocators {
         let state = a.missing.as_ref().map_or(a.version.clone(), |reason| format!("missing: {reason}"));
-        println!("allocator {}: {state} {}", a.name, a.note);
+        say(format_args!("allocator {}: {state} {}\n", a.name, a.note))?;
     }
     for row in &plan.rows {
-        println!("row {}: {}; {:.0} s", row.group, row.name, plan.row_seconds(row));
+        say(format_args!("row {}: {}; {:.0} s\n", row.group, row.name, plan.row_seconds(row)))?;
     }
-    println!("{}", plan.summary());
+    say(format_args!("{}\n", plan.summary()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -121,6 +142,13 @@ fn chosen_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {
     Ok(chosen)
 }
 
+fn wanted_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {
+    match arguments.program.is_empty() {
+        true => chosen_rows(arguments),
+        false => Ok(vec![program::row(&arguments.program)]),
+    }
+}
+
 fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
     let short = arguments.quick || arguments.gate;
     let own = !arguments.program.is_empty();
@@ -133,7 +161,7 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
         () => suite::FULL,
     };
     let allocators = peers::choose(places, arguments, |name| !short || in_quick(name))?;
-    let mut rows = if own { vec![program::row(&arguments.program)] } else { chosen_rows(arguments)? };
+    let mut rows = wanted_rows(arguments)?;
     rows.retain(|r| allocators.iter().any(|a| r.takes_part(a)));
     Ok(Plan {
         name: name.into(),
@@ -148,12 +176,13 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
 
 fn measure(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
     let plan = plan(places, arguments)?;
+    check_plan(&plan, arguments)?;
     let scratch = Scratch::new(plan.cores)?;
     let runner = Runner::new(places, &scratch);
     if !arguments.program.is_empty() {
         return measure_program(plan, &runner, arguments);
     }
-    eprintln!("{}", plan.summary());
+    remark(plan.summary());
     if arguments.gate {
         return gate(plan, &runner, arguments);
     }
@@ -165,65 +194,106 @@ fn measure(places: &Places, arguments: &BenchArgs) -> Result<ExitCode> {
         let folder = folder.get_or_insert_with(|| store::new_folder(&places.root, so_far));
         report_error(store::save(so_far, folder));
     });
-    print_tables(&results);
-    save(&results, &folder.unwrap_or_else(|| store::new_folder(&places.root, &results)))?;
-    Ok(ExitCode::SUCCESS)
+    let folder = folder.unwrap_or_else(|| store::new_folder(&places.root, &results));
+    save_and_say(&results, &folder, &tables(&results))?;
+    end_of(&results)
 }
 
 /// The run made before holds every new row as soon as it is measured, so that an interruption loses none.
 fn measure_into(plan: &Plan, runner: &Runner, folder: &Path) -> Result<ExitCode> {
     let before = store::load(folder)?;
-    before.clone().with(suite::nothing_yet(plan))?; // who does not fit is told so before an hour has gone
     let results = suite::run(plan, runner, |so_far| {
         report_error(before.clone().with(so_far.clone()).and_then(|all| store::save(&all, folder)));
     });
-    save(&before.with(results)?, folder)?;
-    Ok(ExitCode::SUCCESS)
+    let remarks = table::remarks(&results);
+    let end = end_of(&results);
+    save_and_say(&before.with(results)?, folder, &remarks)?;
+    end
+}
+
+/// Who could measure nothing, or into a run that it does not fit, is told so before an hour has gone.
+fn check_plan(plan: &Plan, arguments: &BenchArgs) -> Result<()> {
+    if let Some(folder) = &arguments.into {
+        store::load(folder)?.with(suite::nothing_yet(plan))?;
+    }
+    ensure!(!plan.rows.is_empty(), "none of the rows is for these allocators; `hakmem bench --list` shows them all");
+    let reasons: Option<Vec<String>> = plan.allocators.iter().map(missing).collect();
+    match reasons {
+        Some(reasons) => bail!("there is nothing to measure: {}", reasons.join("; ")),
+        None => check_rows(&plan.rows),
+    }
+}
+
+fn missing(allocator: &Allocator) -> Option<String> {
+    allocator.missing.as_ref().map(|reason| format!("{}: {reason}", allocator.name))
+}
+
+/// One row that can run is enough.
+fn check_rows(rows: &[Row]) -> Result<()> {
+    let reasons: Option<BTreeSet<String>> = rows.iter().map(suite::cannot_run).collect();
+    match reasons {
+        Some(reasons) => bail!("no row can run: {}", Vec::from_iter(reasons).join("; ")),
+        None => Ok(()),
+    }
 }
 
 /// What goes wrong after a row must not end the run.
 fn report_error(result: Result<()>) {
     if let Err(error) = result {
-        eprintln!("hakmem: {error:#}");
+        remark(format_args!("hakmem: {error:#}"));
     }
 }
 
 fn measure_program(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result<ExitCode> {
     let results = suite::run(&plan, runner, |_| ());
-    print!("{}\n{}", program::text(&results), table::remarks(&results));
-    if let Some(folder) = &arguments.out {
-        save(&results, folder)?;
+    let text = format!("{}\n{}", program::text(&results), table::remarks(&results));
+    match &arguments.out {
+        Some(folder) => save_and_say(&results, folder, &text)?,
+        None => say(text)?,
     }
-    let ran = results.samples.iter().any(|s| s.failure.is_none());
-    Ok(if ran { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    end_of(&results)
 }
 
-fn save(results: &Results, folder: &Path) -> Result<()> {
-    store::save(results, folder)?;
-    report::write(results, folder)?;
-    println!("\nresults: {}", folder.display());
-    Ok(())
+/// A run without a single figure has failed, whatever the reasons.
+fn end_of(results: &Results) -> Result<ExitCode> {
+    ensure!(results.has_figures(), "nothing could be measured; the reasons are above");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Neither a full disk nor a reader that has left may take the other half of an hour's work along: saved first, and said
+/// even if it could not be saved.
+fn save_and_say(results: &Results, folder: &Path, text: &str) -> Result<()> {
+    let saved = store::save(results, folder).and_then(|()| report::write(results, folder));
+    say(text)?;
+    saved?;
+    say(format_args!("\nresults: {}\n", folder.display()))
 }
 
 fn gate(plan: Plan, runner: &Runner, arguments: &BenchArgs) -> Result<ExitCode> {
     let path = runner.places.baseline();
     let recorded = (!arguments.update_baseline).then(|| gate::load(&path)).transpose()?;
     let results = suite::run(&plan, runner, |_| ());
-    print_tables(&results);
     let Some(recorded) = recorded else {
-        gate::save(&path, &results)?;
-        println!("recorded {} ratios in bench/baseline.json", gate::ratios(&results).len());
-        return Ok(ExitCode::SUCCESS);
+        return record(&results, &path);
     };
+    say(tables(&results))?;
     let recorded = if arguments.rows.is_empty() { recorded } else { recorded.of_rows(&results) };
     let ratios = look_again_at_those_behind(&recorded, gate::ratios(&results), plan, runner);
     let (table, behind) = gate::judge(&recorded, &ratios);
-    println!("\n{OURS}'s cost over the mean of the fast peers\n{table}");
+    say(format_args!("\n{OURS}'s cost over the mean of the fast peers\n{table}\n"))?;
     if behind.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    println!("more than 10 % behind the record, or not measured: {}", behind.join("; "));
+    say(format_args!("more than 10 % behind the record, or not measured: {}\n", behind.join("; ")))?;
     Ok(ExitCode::FAILURE)
+}
+
+fn record(results: &Results, path: &Path) -> Result<ExitCode> {
+    let recorded = end_of(results).and_then(|_| gate::save(path, results));
+    say(tables(results))?;
+    recorded?;
+    say(format_args!("recorded {} ratios in bench/baseline.json\n", gate::ratios(results).len()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A row has to fall behind twice.
@@ -238,30 +308,30 @@ fn look_again_at_those_behind(
     if plan.rows.is_empty() {
         return ratios;
     }
-    eprintln!("measuring once more: {}", behind.join("; "));
+    remark(format_args!("measuring once more: {}", behind.join("; ")));
     let again = suite::run(&plan, runner, |_| ());
     gate::better_of(ratios, gate::ratios(&again))
 }
 
-fn print_tables(results: &Results) {
-    println!(
-        "{} suite, {} rounds, {:.0} s; * marks the best and whatever cannot be told from it\n",
+fn tables(results: &Results) -> String {
+    let mut text = format!(
+        "{} suite, {} rounds, {:.0} s; * marks the best and whatever cannot be told from it\n\n",
         results.suite, results.rounds, results.seconds
     );
-    print!("{}", table::text(results, "speed", &table::SPEED));
-    print!("{}", table::text(results, "memory", &[Kind::Memory]));
-    print!("{}", table::text(results, "instructions", &[Kind::Instructions]));
-    print!("{}", table::remarks(results));
+    text += &table::text(results, "speed", &table::SPEED);
+    text += &table::text(results, "memory", &[Kind::Memory]);
+    text += &table::text(results, "instructions", &[Kind::Instructions]);
+    text += &table::remarks(results);
     let standing = table::standing(results, &table::SPEED);
     if !standing.is_empty() {
-        print!("\n{OURS} beside the best peer of each row, worst first\n{standing}");
+        text += &format!("\n{OURS} beside the best peer of each row, worst first\n{standing}");
     }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Allocator;
 
     fn planned(short: bool, names: &[&str]) -> f64 {
         let allocators = names.iter().map(|n| Allocator { name: (*n).into(), ..Allocator::default() }).collect();

@@ -220,6 +220,11 @@ impl Results {
         busy * 2 > all
     }
 
+    /// Whether any run came to its end.
+    pub fn has_figures(&self) -> bool {
+        self.samples.iter().any(|s| s.failure.is_none())
+    }
+
     pub fn busy_share(&self) -> f64 {
         let timed = self.samples.iter().filter(|s| s.round > 0);
         let (busy, all) = timed.fold((0u32, 0u32), |(b, n), s| (b + u32::from(s.busy), n + 1));

@@ -2,9 +2,10 @@
 //! The allocators to measure: glibc, hakmem, what bench/peers built, and what the user names.
 
 use super::args::BenchArgs;
+use super::elf;
 use super::model::{Allocator, OURS};
 use super::places::Places;
-use anyhow::{bail, Result};
+use anyhow::{bail, ensure, Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -58,11 +59,34 @@ pub fn glibc_version() -> String {
     text.to_string_lossy().into_owned()
 }
 
-fn library(name: &str, path: &Path, version: &str) -> Allocator {
-    let missing =
-        (!path.is_file()).then(|| format!("{} is not there", path.file_name().unwrap_or_default().to_string_lossy()));
-    let preload = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    Allocator { name: name.into(), version: version.into(), missing, preload: vec![preload], ..Allocator::default() }
+fn ours(places: &Places) -> Allocator {
+    let path = places.library();
+    let missing = (!path.is_file()).then(|| format!("{} is not there: run `make release`", places.shown(&path)));
+    let version = tree_version(&places.root);
+    Allocator { name: OURS.into(), version, missing, preload: vec![resolved(&path)], ..Allocator::default() }
+}
+
+/// What --lib names. One that cannot be preloaded is a mistake in the command, not an allocator that is missing.
+pub fn given(arguments: &BenchArgs) -> Result<Vec<Allocator>> {
+    let allocator = |(name, path): &(String, PathBuf)| {
+        check_library(path).with_context(|| format!("--lib {name}"))?;
+        let (name, version, preload) = (name.clone(), "given by --lib".into(), vec![resolved(path)]);
+        Ok(Allocator { name, version, preload, ..Allocator::default() })
+    };
+    arguments.libs.iter().map(allocator).collect()
+}
+
+fn check_library(path: &Path) -> Result<()> {
+    let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let shown = shown.display();
+    ensure!(path.exists(), "{shown} is not there; give the path of a shared library");
+    ensure!(path.is_file(), "{shown} is no regular file; give the path of a shared library");
+    ensure!(elf::is_shared_object(path), "{shown} is no ELF shared object; give the path of a shared library");
+    Ok(())
+}
+
+fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// The commit that the tree is at, with a mark when it has changed since.
@@ -74,9 +98,8 @@ fn tree_version(root: &Path) -> String {
 }
 
 fn known(places: &Places) -> Result<Vec<Allocator>> {
-    let mut all = vec![library(OURS, &places.library(), &tree_version(&places.root)), glibc()];
-    let manifest = places.peers().join("manifest.tsv");
-    if let Ok(text) = std::fs::read_to_string(manifest) {
+    let mut all = vec![ours(places), glibc()];
+    if let Ok(text) = std::fs::read_to_string(places.manifest()) {
         all.extend(parse_manifest(&text, &places.peers())?);
     }
     Ok(all)
@@ -85,9 +108,8 @@ fn known(places: &Places) -> Result<Vec<Allocator>> {
 /// The allocators of this run, in the order of the tables.
 pub fn choose(places: &Places, arguments: &BenchArgs, usual: impl Fn(&str) -> bool) -> Result<Vec<Allocator>> {
     let mut all = known(places)?;
-    for (name, path) in &arguments.libs {
-        let added = library(name, path, "given by --lib");
-        match all.iter_mut().find(|a| a.name == *name) {
+    for added in given(arguments)? {
+        match all.iter_mut().find(|a| a.name == added.name) {
             Some(old) => *old = added,
             None => all.push(added),
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Where things are, relative to the root of the repository.
 
+use crate::output::remark;
 use anyhow::{bail, Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,6 +30,11 @@ impl Places {
         self.root.join("build/peers")
     }
 
+    /// The list of the peers that were built.
+    pub fn manifest(&self) -> PathBuf {
+        self.peers().join("manifest.tsv")
+    }
+
     pub fn programs(&self) -> PathBuf {
         self.root.join("bench/programs")
     }
@@ -41,11 +47,16 @@ impl Places {
         self.root.join("build/release/libhakmem.so")
     }
 
+    /// `path` as seen from the root, if it is below it.
+    pub fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
+
     /// Compiles the workloads, and the peers that are not there yet.
     pub fn build(&self, with_peers: bool) -> Result<()> {
         run_quietly(Command::new("make").arg("-C").arg(self.root.join("bench")), "building the workloads")?;
-        if with_peers && !self.peers().join("manifest.tsv").is_file() {
-            eprintln!("building the other allocators; this takes some minutes, once");
+        if with_peers && !self.manifest().is_file() {
+            remark("building the other allocators; this takes some minutes, once");
             run_quietly(&mut Command::new(self.root.join("bench/peers/build.sh")), "building the peers")?;
         }
         Ok(())

@@ -260,12 +260,8 @@ fn is_sampled(row: &Row, round: u32) -> bool {
 /// The program itself, not a script in front of it that chooses between versions: the script would be measured too.
 fn binary_of(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_binary = |file: &PathBuf| {
-        let mut magic = [0; 4];
-        File::open(file).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
-    };
     let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
-    files.find(is_binary).unwrap_or_else(|| name.into())
+    files.find(|file| super::elf::is_elf(file)).unwrap_or_else(|| name.into())
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {

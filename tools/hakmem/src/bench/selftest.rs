@@ -10,12 +10,13 @@ use super::rows;
 use super::run::{Runner, Scratch};
 use super::stats::{compare, Verdict};
 use super::suite::{self, Plan};
+use crate::output::say;
 use anyhow::Result;
 
 pub fn run(places: &Places, glibc: Allocator) -> Result<bool> {
     let shim = |name: &str| {
         let path = places.workloads().join(format!("selftest/lib{name}.so"));
-        let missing = (!path.is_file()).then(|| format!("lib{name}.so is not there"));
+        let missing = (!path.is_file()).then(|| format!("{} is not there", places.shown(&path)));
         Allocator { name: name.into(), missing, preload: vec![path], ..Allocator::default() }
     };
     let mut lying = shim("lying");
@@ -33,10 +34,10 @@ pub fn run(places: &Places, glibc: Allocator) -> Result<bool> {
     let results = suite::run(&plan, &Runner::new(places, &scratch), |_| ());
     let checks = check(&results);
     for (what, seen) in &checks {
-        println!("{} {what}", if *seen { "ok  " } else { "FAIL" });
+        say(format_args!("{} {what}\n", if *seen { "ok  " } else { "FAIL" }))?;
     }
     let failed = checks.iter().filter(|c| !c.1).count();
-    println!("{} passed, {failed} failed", checks.len() - failed);
+    say(format_args!("{} passed, {failed} failed\n", checks.len() - failed))?;
     Ok(failed == 0)
 }
 

@@ -16,6 +16,14 @@ pub fn new_folder(root: &Path, results: &Results) -> PathBuf {
     std::iter::once(parent.join(&base)).chain(numbered).find(|p| !p.exists()).unwrap_or(parent)
 }
 
+/// Makes the folder; fails when nothing can be written there, which would be known an hour later otherwise.
+pub fn make_writable(folder: &Path) -> Result<()> {
+    let trial = folder.join(format!(".hakmem-{}", std::process::id()));
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&trial, "\n"));
+    let _ = std::fs::remove_file(&trial);
+    written.with_context(|| format!("cannot write to the folder {}", folder.display()))
+}
+
 pub fn save(results: &Results, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let json = serde_json::to_string(results)?;

@@ -6,6 +6,7 @@ use super::model::{Allocator, Results, Row, Sample, Target};
 use super::run::Runner;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A row runs at least so many rounds, if so many are wanted, or not at all.
@@ -194,7 +195,8 @@ fn row_share(left: Duration, plan: &Plan, index: usize) -> Duration {
     left.mul_f64((ROW_MARGIN * plan.row_seconds(&plan.rows[index]) / total).min(1.0))
 }
 
-fn cannot_run(row: &Row) -> Option<String> {
+/// Why the row cannot run on this machine.
+pub fn cannot_run(row: &Row) -> Option<String> {
     let needed: &[&str] = match &row.target {
         Target::System(program) => &[program.as_str()],
         Target::Script(_) => &["redis-server", "redis-benchmark"],
@@ -202,12 +204,15 @@ fn cannot_run(row: &Row) -> Option<String> {
         Target::Workload(_) => &[],
     };
     let missing = needed.iter().find(|p| !p.starts_with('{') && !on_path(p))?;
-    Some(format!("{missing} is not installed"))
+    Some(format!("{missing} is not {}", if missing.contains('/') { "there" } else { "installed" }))
 }
 
-pub fn on_path(program: &str) -> bool {
+fn on_path(program: &str) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    program.contains('/') || std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 fn hung_rows(results: &Results, allocator: &Allocator) -> usize {
@@ -439,5 +444,9 @@ mod tests {
         let mut row = super::super::rows::all().remove(0);
         row.target = Target::System("no-such-program-at-all".into());
         assert_eq!(cannot_run(&row).unwrap(), "no-such-program-at-all is not installed");
+        row.target = Target::System("/no/such/program".into());
+        assert_eq!(cannot_run(&row).unwrap(), "/no/such/program is not there");
+        row.target = Target::System("/bin/sh".into());
+        assert_eq!(cannot_run(&row), None);
     }
 }

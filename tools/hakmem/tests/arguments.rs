@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+//! What is wrong with the arguments is said before anything is built.
+
+mod repository;
+
+use repository::{said, Repository};
+
+/// The first bytes of an ELF file of that type.
+fn elf_header(file_type: u16) -> Vec<u8> {
+    [b"\x7fELF".as_slice(), &[0; 12], &file_type.to_ne_bytes()].concat()
+}
+
+#[test]
+fn rows_and_programs_are_checked_first() {
+    let repository = Repository::new("rows");
+    assert!(repository.refusal(&["bench", "--rows", "nosuchrow"]).contains("no row matches 'nosuchrow'"));
+    let said = repository.refusal(&["bench", "--", "./no-such-program"]);
+    assert!(said.contains("./no-such-program is not there"), "{said}");
+}
+
+#[test]
+fn folders_are_checked_first() {
+    let repository = Repository::new("folders");
+    assert!(repository.refusal(&["bench", "--into", "nope"]).contains("nope is no result folder"));
+    let said = repository.refusal(&["bench", "--out", "/dev/full/x"]);
+    assert!(said.contains("cannot write to the folder /dev/full/x: "), "{said}");
+    assert!(repository.refusal(&["bench", "--gate"]).contains("no bench/baseline.json"));
+}
+
+#[test]
+fn names_are_checked_first_once_the_peers_are_known() {
+    let repository = Repository::new("names");
+    repository.write("build/peers/manifest.tsv", "a\t1\tliba.so\t\t\n");
+    let said = repository.refusal(&["bench", "--allocators", "a,nosuch", "--out", "results"]);
+    assert!(said.contains("no allocator 'nosuch'; there are: hakmem, glibc, a"), "{said}");
+    assert!(!repository.path("results").exists());
+}
+
+#[test]
+fn names_are_checked_after_the_peers_were_built() {
+    let repository = Repository::new("later");
+    let output = repository.hakmem(&["bench", "--allocators", "nosuch"]).output().unwrap();
+    assert!(said(&output).contains("no allocator 'nosuch'") && repository.path("built").exists(), "{}", said(&output));
+}
+
+#[test]
+fn libraries_are_checked_first() {
+    let repository = Repository::new("libraries");
+    repository.write("text.so", "INPUT(-lc)\n");
+    repository.write("object.o", elf_header(1));
+    for (path, problem) in [
+        ("/nonexistent/lib.so", "is not there"),
+        ("/dev/null", "is no regular file"),
+        ("text.so", "is no ELF shared object"),
+        ("object.o", "is no ELF shared object"),
+    ] {
+        let whole = repository.path(path); // an absolute path stays as it is
+        let expected = format!("hakmem: --lib foo: {} {problem}; give the path of a shared library\n", whole.display());
+        let given = format!("foo={path}");
+        assert_eq!(repository.refusal(&["bench", "--lib", &given]), expected);
+        assert_eq!(repository.refusal(&["bench", "--list", "--lib", &given]), expected);
+    }
+    repository.write("shared.so", elf_header(3));
+    let output = repository.hakmem(&["bench", "--list", "--lib", "foo=shared.so"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("allocator foo: given by --lib"));
+}
+
+#[test]
+fn an_allocator_that_was_not_built_is_named_with_its_path() {
+    let repository = Repository::new("missing");
+    let said = repository.refusal(&["bench", "--no-build", "--allocators", "hakmem", "--out", "results"]);
+    assert!(said.contains("hakmem: build/release/libhakmem.so is not there: run `make release`"), "{said}");
+    assert!(!repository.path("results").exists());
+}
+
+/// There is no launcher.
+#[test]
+fn a_run_without_figures_has_failed() {
+    let repository = Repository::new("nothing");
+    let common = ["bench", "--no-build", "--allocators", "glibc", "--rounds", "1", "--out", "results"];
+    for what in [&["--", "true"][..], &["--rows", "survivors"]] {
+        let said = repository.refusal(&[&common[..], what].concat());
+        assert!(said.contains("nothing could be measured"), "{said}");
+    }
+}
