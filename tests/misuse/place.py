@@ -31,10 +31,11 @@ def problem_of(text, file, function):
         return f"no place in {text!r}"
     if match[1] != os.path.realpath(file):
         return f"{match[1]} is not {file}"
-    found = subprocess.run(["addr2line", "-f", "-e", match[1], match[2]], capture_output=True, text=True, check=True).stdout
+    command = ["addr2line", "-f", "-e", match[1], match[2]]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     name, source = found.split("\n")[:2]
     if name != function or not re.search(r"/place(_library)?\.c:\d+|^\?\?:", source):
-        return f"addr2line -e {match[1]} {match[2]} says {found!r}, not {function}"
+        return f"{' '.join(command)} says {found!r}, not {function}"
     return None
 
 
