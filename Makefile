@@ -7,6 +7,7 @@ JOBS ?= $(shell nproc)
 ROUNDS ?= 1
 
 LIBRARY := build/release/libhakmem.so
+MANIFEST := build/release/install_manifest.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help all release check demo test programs soak install uninstall check-style format clean
@@ -45,7 +46,8 @@ install: release ## library, header, CMake package, .pc file and manual page int
 	@cmake --install build/release --prefix "$(PREFIX)"
 
 uninstall: ## removes what the last `make install` with this DESTDIR installed
-	@sed 's|^|$(DESTDIR)|' build/release/install_manifest.txt | while read -r file || [ -n "$$file" ]; do rm -vf "$$file"; done
+	@[ -f $(MANIFEST) ] || { echo "make uninstall: no $(MANIFEST): nothing was installed from here" >&2; exit 1; }
+	@sed 's|^|$(DESTDIR)|' $(MANIFEST) | while read -r file || [ -n "$$file" ]; do rm -vf "$$file"; done
 
 check-style: ## layers, format, tables of options, marks left over
 	@scripts/check-layers

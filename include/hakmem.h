@@ -51,10 +51,11 @@ bool hak_owns(const void *ptr);
 /* --- Memory ----------------------------------------------------------------------------------------------------- */
 
 /* Empties the caches of the calling thread and of every thread that is not allocating right now, and gives free
- * pages back to the system at once. Returns the number of bytes given back. */
+ * pages back to the system at once. What HAKMEM_WARMUP keeps resident stays, as it does with every PURGE_DELAY, until a
+ * hard limit is reached. Returns the number of bytes given back. */
 size_t hak_trim(void);
 
-/* Sets the limits of HAKMEM_LIMIT; 0 is none. Near `soft` caches shrink and memory is given back at once; a request that
+/* Sets the limits of HAKMEM_LIMIT, each rounded up to a multiple of 64 KiB; 0 is none. Near `soft` caches shrink and memory is given back at once; a request that
  * would go beyond `hard` fails with ENOMEM. The limits of the process's cgroup count besides. Returns 0 or EINVAL. */
 int hak_limit_set(size_t soft, size_t hard);
 

@@ -2,6 +2,7 @@
 #include "core/panic.h"
 
 #include "core/options.h"
+#include "core/place.h"
 #include "core/print.h"
 #include "sys/sys.h"
 
@@ -11,6 +12,16 @@ enum { PANIC_DETAIL_MAX = 512 };
 
 /* Written by every thread that misuses the interface, read by statistics. Relaxed: it only counts. */
 static _Atomic uint64_t misuse_count;
+
+static void report(const char *what, const void *ptr, const char *detail, const void *caller) {
+    char place[HK_PLACE_TEXT_MAX];
+    if (caller == NULL) {
+        hk_message("%s %p (%s)", what, ptr, detail);
+        return;
+    }
+    hk_place_describe(caller, place);
+    hk_message("%s %p (%s), called from %s", what, ptr, detail, place);
+}
 
 void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) {
     atomic_fetch_add_explicit(&misuse_count, 1, memory_order_relaxed);
@@ -24,7 +35,7 @@ void hk_misuse(const char *what, const void *ptr, const void *caller, const char
     va_start(args, detail_format);
     hk_vprint(&out, detail_format, args);
     va_end(args);
-    hk_message("%s %p (%s), called from %p", what, ptr, detail, caller);
+    report(what, ptr, detail, caller);
     if (on_error == HK_ON_ERROR_ABORT)
         sys_abort();
 }

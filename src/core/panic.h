@@ -4,8 +4,10 @@
  *
  * One format for every report, one line, one write, no allocation:
  *
- *   hakmem: double free of 0x7f... (64-byte block, free), called from 0x55...
+ *   hakmem: double free of 0x7f... (64-byte block, free), called from 0x55d0c1a2b1a6 (/usr/bin/program+0x11a6)
  *   hakmem: free of interior pointer 0x7f... (48-byte block at 0x7f..., offset 16, allocated), called from 0x55...
+ *
+ * The caller is written as core/place.h says, and left out where it is not known.
  *
  * `HAKMEM_ON_ERROR` decides what follows: abort (default), report (print and go on), ignore (go on silently).
  */
@@ -15,8 +17,8 @@
 #include "base/base.h"
 
 /* Reports a misuse of the interface: "hakmem: <what> <ptr> (<detail>), called from <caller>"; `what` is as in "double
- * free of" or "free of interior pointer". Counts it, prints it and aborts as HAKMEM_ON_ERROR says. Returns only when the
- * program is to go on. The caller holds no lock. */
+ * free of" or "free of interior pointer", a NULL `caller` is not known. Counts it, prints it and aborts as HAKMEM_ON_ERROR
+ * says. Returns only when the program is to go on. The caller holds no lock. */
 void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) HK_PRINTF(4, 5);
 
 /* Number of misuses reported so far. */

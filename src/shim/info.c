@@ -32,10 +32,9 @@ struct mallinfo {
 };
 
 /* Parameters of mallopt, with glibc's numbers. */
-enum { OPT_MMAP_THRESHOLD = -3, OPT_PERTURB = -6, OPT_MXFAST = 1 };
+enum { OPT_PERTURB = -6, OPT_MXFAST = 1 };
 
-/* Values above which glibc refuses the last two. */
-enum { OPT_MXFAST_MAX = 80 * sizeof(size_t) / 4, OPT_MMAP_THRESHOLD_MAX = 32 * 1024 * 1024 };
+enum { OPT_MXFAST_MAX = 80 * sizeof(size_t) / 4 }; /* glibc refuses more */
 
 enum { INFO_XML_MAX = 32 * 1024 }; /* 128 classes, 100 characters each, and the rest */
 
@@ -80,8 +79,6 @@ HK_EXPORT int mallopt(int parameter, int value) {
     switch (parameter) {
     case OPT_MXFAST:
         return value >= 0 && value <= OPT_MXFAST_MAX;
-    case OPT_MMAP_THRESHOLD:
-        return value >= 0 && value <= OPT_MMAP_THRESHOLD_MAX;
     case OPT_PERTURB:
         return value == 0;
     default:

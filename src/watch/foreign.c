@@ -2,71 +2,21 @@
 #include "watch/foreign.h"
 
 #include "core/print.h"
-#include "sys/sys.h"
 
 #include <string.h>
 
-enum { FOREIGN_READ_MAX = 1024 };
-
-/* One line of the list: 7f1c2000-7f1c4000 rw-p 0001a000 08:01 1234   /usr/lib/libc.so.6 */
-typedef struct mapping {
-    uintptr_t start;
-    uintptr_t end;
-    bool writable;
-    const char *name; /* empty when it has none */
-} mapping_t;
-
-/* Source of the format: proc(5), /proc/pid/maps. */
-static uintptr_t parse_hex(const char **text) {
-    uintptr_t value = 0;
-    for (;; (*text)++) {
-        char c = **text;
-        if (c >= '0' && c <= '9')
-            value = value * 16 + (uintptr_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            value = value * 16 + (uintptr_t)(c - 'a' + 10);
-        else
-            return value;
-    }
-}
-
-static const char *skip_field(const char *text) {
-    text += strcspn(text, " ");
-    return text + strspn(text, " ");
-}
-
-static mapping_t mapping_parse(const char *line) {
-    mapping_t mapping;
-    mapping.start = parse_hex(&line);
-    line += *line == '-';
-    mapping.end = parse_hex(&line);
-    const char *permissions = skip_field(line);
-    mapping.writable = strncmp(permissions, "rw", 2) == 0;
-    const char *offset = skip_field(permissions);
-    const char *device = skip_field(offset);
-    const char *inode = skip_field(device);
-    mapping.name = skip_field(inode);
-    return mapping;
-}
-
 static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
-static bool is_anonymous(const mapping_t *mapping) {
+static bool is_anonymous(const hk_mapping_t *mapping) {
     return mapping->name[0] == '\0' || starts_with(mapping->name, "[anon");
 }
 
 /* A file, or a page that the kernel lends: [vdso], [vvar]. */
-static bool is_file(const mapping_t *mapping) {
+static bool is_file(const hk_mapping_t *mapping) {
     return !is_anonymous(mapping) && !starts_with(mapping->name, "[stack") && !starts_with(mapping->name, "[heap]");
 }
 
-static void path_copy(char to[FOREIGN_PATH_MAX], const char *from) {
-    size_t length = strnlen(from, FOREIGN_PATH_MAX - 1);
-    memcpy(to, from, length);
-    to[length] = '\0';
-}
-
-static foreign_kind_t mapping_kind(const foreign_scan_t *scan, const mapping_t *mapping) {
+static foreign_kind_t mapping_kind(const foreign_scan_t *scan, const hk_mapping_t *mapping) {
     if (starts_with(mapping->name, "[stack"))
         return FOREIGN_STACK;
     if (starts_with(mapping->name, "[heap]"))
@@ -80,23 +30,22 @@ static foreign_kind_t mapping_kind(const foreign_scan_t *scan, const mapping_t *
     return FOREIGN_ANONYMOUS;
 }
 
-static void scan_mapping(foreign_scan_t *scan, const mapping_t *mapping) {
-    if (mapping->start > scan->address) { /* the list is in order: nothing is there */
-        scan->done = true;
-        return;
+bool foreign_visit(const hk_mapping_t *mapping, void *scan) {
+    foreign_scan_t *s = scan;
+    if (mapping->start > s->address) /* the list is in order: nothing is there */
+        return false;
+    if (s->address < mapping->end) {
+        s->found.kind = mapping_kind(s, mapping);
+        if (s->found.kind == FOREIGN_FILE)
+            hk_mapping_name_copy(s->found.path, is_file(mapping) ? mapping->name : s->bss_path);
+        return false;
     }
-    if (scan->address < mapping->end) {
-        scan->found.kind = mapping_kind(scan, mapping);
-        if (scan->found.kind == FOREIGN_FILE)
-            path_copy(scan->found.path, is_file(mapping) ? mapping->name : scan->bss_path);
-        scan->done = true;
-        return;
-    }
-    scan->bss = 0;
+    s->bss = 0;
     if (mapping->writable && mapping->name[0] == '/') {
-        scan->bss = mapping->end;
-        path_copy(scan->bss_path, mapping->name);
+        s->bss = mapping->end;
+        hk_mapping_name_copy(s->bss_path, mapping->name);
     }
+    return true;
 }
 
 void foreign_scan_init(foreign_scan_t *scan, const void *address, const void *stack_pointer) {
@@ -104,34 +53,12 @@ void foreign_scan_init(foreign_scan_t *scan, const void *address, const void *st
     scan->found.kind = FOREIGN_UNMAPPED;
 }
 
-bool foreign_scan_feed(foreign_scan_t *scan, const char *text, size_t length) {
-    for (size_t i = 0; i < length && !scan->done; i++) {
-        if (text[i] != '\n') {
-            if (scan->length + 1 < sizeof scan->line)
-                scan->line[scan->length++] = text[i];
-            continue;
-        }
-        scan->line[scan->length] = '\0';
-        scan->length = 0;
-        mapping_t mapping = mapping_parse(scan->line);
-        scan_mapping(scan, &mapping);
-    }
-    return !scan->done;
-}
-
 void foreign_classify(const void *ptr, foreign_t *out) {
     foreign_scan_t scan;
     foreign_scan_init(&scan, ptr, __builtin_frame_address(0));
-    long maps = sys_open_read("/proc/self/maps");
-    char text[FOREIGN_READ_MAX];
-    long got = maps;
-    if (maps >= 0) {
-        while ((got = sys_read(maps, text, sizeof text)) > 0 && foreign_scan_feed(&scan, text, (size_t)got)) {
-        }
-        sys_close(maps);
-    }
+    bool read = hk_mappings_read(foreign_visit, &scan);
     *out = scan.found;
-    if (got < 0)
+    if (!read)
         out->kind = FOREIGN_UNKNOWN;
 }
 

@@ -412,6 +412,12 @@ static void *give_out(size_t count, size_t size, void **blocks) {
 static void section_introspection(void) {
     enum { COUNT = 2000, SIZE = 1000 };
     static void *blocks[COUNT];
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)
+    REPORT("mallopt(M_MMAP_THRESHOLD, 1 GiB) = %d, -1 = %d\n", mallopt(M_MMAP_THRESHOLD, 1 << 30),
+           mallopt(M_MMAP_THRESHOLD, -1));
+#endif
+    REPORT("mallopt(M_MXFAST, 160) = %d, 161 = %d, -1 = %d\n", mallopt(M_MXFAST, 160), mallopt(M_MXFAST, 161),
+           mallopt(M_MXFAST, -1));
     REPORT_MAY("mallopt(M_MMAP_THRESHOLD) = %d\n", mallopt(M_MMAP_THRESHOLD, 1 << 20));
     REPORT("mallopt(M_MMAP_THRESHOLD, 1 MiB) = %d\n", mallopt(M_MMAP_THRESHOLD, 1 << 20));
     REPORT("mallopt(M_TRIM_THRESHOLD, 1 MiB) = %d\n", mallopt(M_TRIM_THRESHOLD, 1 << 20));

@@ -153,7 +153,7 @@ def expected_line(program, name, announced):
     what, detail, _ = EXPECTED[name]
     ptr, base, size = announced
     detail = detail.replace("{size}", size).replace("{base}", base).replace("{program}", os.path.basename(program))
-    return re.compile(rf"hakmem: {what} {ptr} \({detail}\), called from (0x[0-9a-f]+)\n")
+    return re.compile(rf"hakmem: {what} {ptr} \({detail}\), called from (0x[0-9a-f]+) \((\S+)\+(0x[0-9a-f]+)\)\n")
 
 
 def wrong_line(program, name, out, err):
@@ -166,9 +166,13 @@ def wrong_line(program, name, out, err):
     match = pattern.fullmatch(err)
     if match is None:
         return f"expected {pattern.pattern!r}\n      got      {err!r}"
-    caller = int(match[1], 16)
-    if not int(text[1], 16) <= caller <= int(text[2], 16) and not name.startswith(SEEN_LATER):
+    if name.startswith(SEEN_LATER):
+        return None
+    caller, start = int(match[1], 16), int(text[1], 16)
+    if not start <= caller <= int(text[2], 16):
         return f"caller {match[1]} is not in the program ({text[1]} to {text[2]})"
+    if match[2] != os.path.realpath(program) or int(match[3], 16) not in (caller - start, caller):
+        return f"{match[2]}+{match[3]} is not {match[1]} in {program}, loaded at {text[1]}"
     return None
 
 

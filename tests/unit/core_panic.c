@@ -16,6 +16,8 @@ static void misuse(void) {
     CHECK_EQ(hk_misuse_count(), 1);
 }
 
+static void nobody(void) { hk_misuse("double free of", (void *)0x1000, NULL, "found later"); }
+
 static void reported(void) {
     CHECK_EQ(hk_option_set("ON_ERROR", "report"), 0);
     misuse();
@@ -39,6 +41,8 @@ int main(void) {
     CHECK_STR(text, line);
     CHECK_EQ(check_child(ignored, 2, text, sizeof text), 0);
     CHECK_STR(text, "");
+    CHECK(aborted(check_child(nobody, 2, text, sizeof text)));
+    CHECK_STR(text, "hakmem: double free of 0x1000 (found later)\n");
     CHECK(aborted(check_child(fatal, 2, text, sizeof text)));
     CHECK_STR(text, "hakmem: fatal: cannot do 3 things\n");
     CHECK(aborted(check_child(broken, 2, text, sizeof text)));

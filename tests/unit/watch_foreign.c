@@ -48,12 +48,14 @@ static const struct {
 static void fixed_list(size_t step) {
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         foreign_scan_t scan;
+        hk_mappings_reader_t reader;
         foreign_scan_init(&scan, (void *)answers[i].address, (void *)(uintptr_t)0x7f1000010000u);
+        hk_mappings_reader_init(&reader, foreign_visit, &scan);
         size_t at = 0;
         bool more = true;
         while (more && at < sizeof MAPS - 1) {
             size_t length = step < sizeof MAPS - 1 - at ? step : sizeof MAPS - 1 - at;
-            more = foreign_scan_feed(&scan, MAPS + at, length);
+            more = hk_mappings_reader_feed(&reader, MAPS + at, length);
             at += length;
         }
         CHECK_EQ(scan.found.kind, answers[i].kind);
@@ -61,16 +63,21 @@ static void fixed_list(size_t step) {
     }
 }
 
+static void scan_line(foreign_scan_t *scan, uintptr_t address, const char *line) {
+    hk_mappings_reader_t reader;
+    foreign_scan_init(scan, (void *)address, NULL);
+    hk_mappings_reader_init(&reader, foreign_visit, scan);
+    CHECK(!hk_mappings_reader_feed(&reader, line, strlen(line)));
+}
+
 static void long_path(void) {
     char line[2000] = "1000-2000 r--p 00000000 08:02 9 /";
     memset(line + strlen(line), 'd', 1500);
     strcat(line, "\n2000-3000 r--p 00000000 08:02 9 /next\n");
     foreign_scan_t scan;
-    foreign_scan_init(&scan, (void *)0x1000, NULL);
-    CHECK(!foreign_scan_feed(&scan, line, strlen(line)));
+    scan_line(&scan, 0x1000, line);
     CHECK_EQ(strlen(scan.found.path), FOREIGN_PATH_MAX - 1);
-    foreign_scan_init(&scan, (void *)0x2000, NULL);
-    CHECK(!foreign_scan_feed(&scan, line, strlen(line)));
+    scan_line(&scan, 0x2000, line);
     CHECK_STR(scan.found.path, "/next");
 }
 
