@@ -24,7 +24,8 @@
  * bytes on, which have a byte of bits each, by plain access to that byte. A plain write of a word can undo what another thread did to the same word in between. So a bit may stay set though its block is free: that double free is
  * found later, when the block comes back to its slab twice. It may also be clear though the block is live (slabs change
  * owners while their blocks lie in magazines, and threads hand out blocks of others that they kept): a clear bit is a
- * suspicion, and reported only if the block is found where free blocks are.
+ * suspicion, and reported only if the block is found where free blocks are. Two threads that free the same block of a third one's
+ * heap within the nanoseconds that a store takes may both find the bit set; that too is found when the block comes back twice.
  *
  * MAP-1  `count` only grows; entries below it are readable for ever.
  * MAP-2  HK_MAP_RUN_* ^ tag is above 255 for every tag in use; the class of both is a large one.
