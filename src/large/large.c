@@ -48,7 +48,7 @@ static void run_release(slot_t first, bool reuse) {
     size_t count = run->slot_count;
     bool dirty = true;
     if (run->moved) {
-        dirty = sys_map_over(map_slot_address(first), count << HK_SLOT_SHIFT) != 0;
+        dirty = region_map_over(map_slot_address(first), count << HK_SLOT_SHIFT) != 0;
         run->moved = false;
     }
     map_set(first, (unsigned)count, 0);
@@ -243,7 +243,7 @@ static void shrink(large_cache_t *cache, slot_t first, size_t count) {
     size_t extra = run->slot_count - count;
     bool dirty = true;
     if (run->moved)
-        dirty = sys_map_over(map_slot_address(first + (slot_t)count), extra << HK_SLOT_SHIFT) != 0;
+        dirty = region_map_over(map_slot_address(first + (slot_t)count), extra << HK_SLOT_SHIFT) != 0;
     run->slot_count = (uint32_t)count;
     map_set(first + (slot_t)count, (unsigned)extra, 0);
     slots_free(first + (slot_t)count, extra, dirty);
@@ -269,7 +269,7 @@ static bool move_run(slot_t first, size_t old_size, char *to, size_t to_size) {
     if (sys_move_grow(map_slot_address(first), old_size, to, to_size) == 0)
         return true;
     /* The kernel may have unmapped the target already. */
-    if (sys_map_over(to, to_size) != 0)
+    if (region_map_over(to, to_size) != 0)
         hk_fatal("cannot map %zu bytes at %p again", to_size, (void *)to);
     return false;
 }
@@ -278,7 +278,7 @@ static bool move_run(slot_t first, size_t old_size, char *to, size_t to_size) {
  * something there meanwhile, or memory be out, they are lost to us. */
 static void release_moved(slot_t first, size_t count) {
     map_set(first, (unsigned)count, 0);
-    if (sys_map_at(map_slot_address(first), count << HK_SLOT_SHIFT) == 0)
+    if (region_map_at(map_slot_address(first), count << HK_SLOT_SHIFT) == 0)
         slots_free(first, count, false);
 }
 

@@ -143,17 +143,24 @@ static void count_claimed(size_t count) {
     hk_count(map_calls);
 }
 
+/* A new mapping knows nothing of what was asked for the one before it. */
+static int mapped(int error, void *address, size_t size) {
+    if (error == 0 && advise_no_huge)
+        (void)sys_advise_no_huge(address, size);
+    return error;
+}
+
+int region_map_at(void *address, size_t size) { return mapped(sys_map_at(address, size), address, size); }
+
+int region_map_over(void *address, size_t size) { return mapped(sys_map_over(address, size), address, size); }
+
 /* Maps [first, first + count) and marks it FREE. Returns 0 or an errno value. */
 static int claim_locked(size_t first, size_t count) {
-    char *address = region_superslab_address(first);
-    size_t size = count << HK_SUPERSLAB_SHIFT;
-    int error = sys_map_at(address, size);
+    int error = region_map_at(region_superslab_address(first), count << HK_SUPERSLAB_SHIFT);
     if (error == ENOMEM)
         tight = true; /* a limit that came later, or memory is out */
     if (error != 0)
         return error;
-    if (advise_no_huge)
-        (void)sys_advise_no_huge(address, size);
     for (size_t i = 0; i < count; i++)
         states()[first + i] = STATE_FREE;
     count_claimed(count);

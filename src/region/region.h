@@ -84,6 +84,10 @@ bool region_has_huge_records(void);
 
 /* Bytes claimed for superslabs, and for our own records. */
 size_t region_claimed_bytes(void);
+
+/* sys_map_at and sys_map_over for a piece of the window, without huge pages that nobody asked for (a kernel set to `always`). */
+int region_map_at(void *address, size_t size);
+int region_map_over(void *address, size_t size);
 size_t region_peak_bytes(void);
 size_t region_area_bytes(void);
 size_t region_area_size(region_area_t area); /* of one area */
