@@ -12,11 +12,18 @@
 #include "sys/raw_call.h"
 
 #include <errno.h>
-#include <linux/close_range.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+
+/* Newer than the kernel headers of distributions that are in use. */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
 
 enum {
     STATUS_MAX = 4096,
