@@ -167,13 +167,13 @@ static bool passes_on_locked(const heap_t *h, unsigned cls) {
     return hk_read(stats->freed_remote) * PASSED_SHARE > stats->pops + BIN_POPS(hk_read(h->front.state[cls]));
 }
 
-/* Partial slabs of a thread that is awake, the emptiest first and never the last of a list: as many as it takes to make up for a new
- * slab. Returns the first. Without them, where blocks change threads, each heap keeps slabs for its largest swing: magazines take
+/* Partial slabs of a thread that is awake, the fullest first, as the emptiest may soon be empty, and never the last of a list: as
+ * many as it takes to make up for a new slab. Returns the first. Without them, where blocks change threads, each heap keeps slabs for its largest swing: magazines take
  * from one heap and give to another by hundreds, at random, and what one lacks another has too much of (docs/adr/0019). */
 static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
     unsigned adopted = 0, blocks = 0;
     slab_t *first = NULL;
-    for (unsigned bin = HEAP_BINS; bin-- > 0;) {
+    for (unsigned bin = 0; bin < HEAP_BINS; bin++) {
         slot_t head = from->partial[cls][bin];
         while (head != 0 && slab_at(head)->next != 0) {
             slab_t *slab = slab_at(slab_at(head)->next);
