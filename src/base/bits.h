@@ -62,7 +62,8 @@ HK_INLINE bool hk_bit_clear(uint64_t *const *bits, size_t n) {
                      : "memory");
     return was;
 }
-/* Clears bit `n` of a byte, n < 8, and tells whether it was set. Nothing else is written. */
+
+/* The same for bit `n` of a byte, n < 8: no other byte is written. */
 HK_INLINE bool hk_bit_clear_in_byte(uint8_t *byte, size_t n) {
     unsigned value = hk_read(*byte);
     bool was;

@@ -114,26 +114,6 @@ static bool parse_size_part(const char **text, int64_t *value) {
 
 static bool parse_size(const char *text, int64_t *value) { return parse_size_part(&text, value) && *text == '\0'; }
 
-static const char LIMIT_OFF[] = "off";
-
-/* SOFT or SOFT:HARD, where 0 is no limit, or off. */
-static bool parse_limit(const char *text, int64_t *value) {
-    int64_t soft, hard = 0;
-    if (strlen(text) == strlen(LIMIT_OFF) && equal_any_case(text, LIMIT_OFF, strlen(LIMIT_OFF))) {
-        *value = HK_LIMIT_OFF;
-        return true;
-    }
-    if (!parse_size_part(&text, &soft))
-        return false;
-    if (*text == ':') {
-        text++;
-        if (!parse_size_part(&text, &hard) || (hard != 0 && soft > hard))
-            return false;
-    }
-    *value = hk_limit_pack((uint64_t)soft, (uint64_t)hard);
-    return *text == '\0' && *value >= 0;
-}
-
 /* Start of the choice behind `choice`, NULL when it was the last. */
 static const char *choice_next(const char *choice) {
     const char *comma = strchr(choice, ',');
@@ -157,6 +137,26 @@ static bool parse_choice(const option_info_t *info, const char *text, int64_t *v
         if (choice_is(choice, text))
             return true;
     return false;
+}
+
+static const char LIMIT_OFF[] = "off";
+
+/* SOFT or SOFT:HARD, where 0 is no limit, or off. */
+static bool parse_limit(const char *text, int64_t *value) {
+    int64_t soft, hard = 0;
+    if (choice_is(LIMIT_OFF, text)) {
+        *value = HK_LIMIT_OFF;
+        return true;
+    }
+    if (!parse_size_part(&text, &soft))
+        return false;
+    if (*text == ':') {
+        text++;
+        if (!parse_size_part(&text, &hard) || (hard != 0 && soft > hard))
+            return false;
+    }
+    *value = hk_limit_pack((uint64_t)soft, (uint64_t)hard);
+    return *text == '\0' && *value >= 0;
 }
 
 static bool option_parse(const option_info_t *info, const char *text, int64_t *value) {

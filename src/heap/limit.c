@@ -85,8 +85,7 @@ static size_t bytes_in_use(size_t taken) {
 static bool fits(size_t use, size_t more, size_t limit) { return more <= limit && use <= limit - more; }
 
 /* What has to be known to the program's disadvantage is asked for once more: a group's limits may have been raised. */
-static limits_t limits_for(size_t use, size_t more) {
-    limits_t limits = limits_in_force();
+static limits_t confirmed(limits_t limits, size_t use, size_t more) {
     if (fits(use, more, limits.hard) && (limit_is_near() || fits(use, more, limits.soft / 10 * NEAR_TENTHS)))
         return limits;
     read_cgroup();
@@ -108,15 +107,17 @@ static bool look(limits_t limits, size_t taken, size_t use, size_t more) {
 }
 
 static bool look_once(limits_t *limits, size_t more) {
+    size_t taken = superslab_taken_bytes() + huge_bytes(), use = 0;
     *limits = limits_in_force();
-    if (limits->soft == SIZE_MAX) {
-        set_check_at(SIZE_MAX);
-        atomic_store_explicit(&hk_limit_near, false, memory_order_relaxed);
-        return true;
+    if (limits->soft != SIZE_MAX) {
+        use = bytes_in_use(taken);
+        *limits = confirmed(*limits, use, more);
     }
-    size_t taken = superslab_taken_bytes() + huge_bytes(), use = bytes_in_use(taken);
-    *limits = limits_for(use, more);
-    return limits->soft == SIZE_MAX || look(*limits, taken, use, more);
+    if (limits->soft != SIZE_MAX)
+        return look(*limits, taken, use, more);
+    set_check_at(SIZE_MAX);
+    atomic_store_explicit(&hk_limit_near, false, memory_order_relaxed);
+    return true;
 }
 
 /* Limits may be set while another thread looks, which then writes a check_at of the old ones over that of the new: so whoever

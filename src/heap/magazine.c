@@ -108,10 +108,12 @@ static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, ui
         report->doubled[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
 }
 
-/* A block of another heap's slab goes to its owner; in company, unless there is no table to gather it. */
+/* Whether there is a table to gather other heaps' blocks in. */
+static bool gathers(const heap_t *h) { return h != heap_pool() && !hardened_is_on(); }
+
+/* A block of another heap's slab goes to its owner; in company if it can. */
 static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
-    bool gathers = h != heap_pool() && !hardened_is_on();
-    if (!(gathers ? heap_remote_note(h, slab_base(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
+    if (!(gathers(h) ? heap_remote_note(h, slab_base(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
         note_doubled(report, slab, index / 64, UINT64_C(1) << (index % 64));
 }
 
@@ -330,7 +332,8 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, &granule, 1, &report) : 0;
     h->class_stats[cls].flushed++;
     heap_count_freed_locked(h, cls, 1 - left);
-    h->posted_bytes += left * (size_t)hk_class_info[cls].block_size;
+    if (!gathers(h)) /* else it counts with the table */
+        h->posted_bytes += left * (size_t)hk_class_info[cls].block_size;
     bool much = heap_posted_much(h);
     heap_unlock(h);
     give_all_elsewhere(h, cls, &granule, left, &report);

@@ -320,14 +320,13 @@ void heap_warm_up(size_t bytes) {
     size_t count = (bytes + HK_SUPERSLAB_SIZE - 1) >> HK_SUPERSLAB_SHIFT;
     slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
     size_t got = 0;
-    for (; taken != NULL && got < count; got++) {
-        taken[got] = slots_alloc(HK_SLOTS_PER_SUPERSLAB, HK_SLOTS_PER_SUPERSLAB, SLOTS_DENSE).first;
-        if (taken[got] == 0)
+    while (taken != NULL && got < count) {
+        slot_t first = slots_alloc(HK_SLOTS_PER_SUPERSLAB, HK_SLOTS_PER_SUPERSLAB, SLOTS_DENSE).first;
+        if (first == 0)
             break;
-        if (sys_populate(map_slot_address(taken[got]), HK_SUPERSLAB_SIZE) != 0) {
-            slots_free(taken[got], HK_SLOTS_PER_SUPERSLAB, true);
+        taken[got++] = first;
+        if (sys_populate(map_slot_address(first), HK_SUPERSLAB_SIZE) != 0)
             break;
-        }
     }
     for (size_t i = 0; i < got; i++)
         slots_free(taken[i], HK_SLOTS_PER_SUPERSLAB, true);

@@ -95,7 +95,7 @@ bool pressure_is_wanted(void) {
     return state == WATCH_WANTED || state == WATCH_DISMISSED;
 }
 
-/* A watcher that was too busy to leave at once has left since. */
+/* One that was dismissed has left, at once or, when it was busy, by now: under the helper's lock. */
 static void recall(void) {
     if (atomic_load_explicit(&watch_state, memory_order_relaxed) != WATCH_DISMISSED || sys_helper_is_alive(&watcher))
         return;
@@ -127,10 +127,8 @@ void pressure_dismiss(void) {
         sys_futex_wake(&leave, 1);
         sys_watch_cancel(&watch);
     }
-    if (!sys_helper_wait(&watcher) || atomic_load_explicit(&watch_state, memory_order_relaxed) != WATCH_DISMISSED)
-        return;
-    sys_watch_close(&watch);
-    atomic_store_explicit(&watch_state, WATCH_WANTED, memory_order_relaxed);
+    (void)sys_helper_wait(&watcher);
+    recall();
 }
 
 void pressure_after_fork_in_child(void) {

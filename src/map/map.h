@@ -21,8 +21,9 @@
  * a magazine, at the block's first granule, and clear everywhere else. So one bit says that an address starts a block and
  * that it is not free, without a look at the block, whose line is often in no cache when it is freed (docs/adr/0017).
  * The slab's owner reads and writes a word of bits plainly, on each call; others clear bits atomically, but of blocks from 128
- * bytes on, which have a byte of bits each, by plain access to that byte. A plain write of a word can undo what another thread did to the same word in between. So a bit may stay set though its block is free: that double free is
- * found later, when the block comes back to its slab twice. It may also be clear though the block is live (slabs change
+ * bytes on, which have a byte of bits each, by plain access to that byte. A plain write of a word can undo what another thread
+ * did to the same word in between. So a bit may stay set though its block is free: that double free is found later, when the
+ * block comes back to its slab twice. It may also be clear though the block is live (slabs change
  * owners while their blocks lie in magazines, and threads hand out blocks of others that they kept): a clear bit is a
  * suspicion, and reported only if the block is found where free blocks are. Two threads that free the same block of a third one's
  * heap within the nanoseconds that a store takes may both find the bit set; that too is found when the block comes back twice.
