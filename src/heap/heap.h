@@ -13,12 +13,12 @@
  *
  * Who may touch what:
  *   front.*                   the heap's thread, or who retires it; anybody may read it relaxed (statistics, reports)
- *   remote_table              the heap's thread; anybody may read it (reports)
+ *   remote_table, outbox      the heap's thread; anybody may read it (reports)
  *   lists, class_stats, ...   who holds `lock`
- *   remote_head               any thread pushes; who holds `lock` takes
+ *   remote_head, inbox        any thread pushes; who holds `lock` takes
  *
- * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in remote bits, in
- *         free_bits.
+ * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in a message, in remote bits,
+ *         in free_bits.
  * HEAP-2  an OPEN slab that the heap owns is in exactly one list: partial[class][bin] by its free_count, or full; it is
  *         moved by the free that reaches its settle_at.
  * HEAP-3  a thread that holds one heap's lock takes no other heap's but the pool heap's.
@@ -39,6 +39,8 @@
 enum {
     HEAP_BINS = 4, /* partial slabs by quarters of free blocks; the fullest are used first */
     HEAP_REMOTE_ENTRIES = 256,
+    HEAP_OUTBOX = 8,                        /* owners that a thread has a message for */
+    MESSAGE_WORDS = 63,                     /* of remote frees in a message */
     HEAP_REMOTE_PENDING_BYTES = 256 * 1024, /* of remote frees that a thread holds back */
     HEAP_STRIDE = 20480,
     HEAP_TICK_BYTES = 4 << 20,  /* the countdown's period */
@@ -89,6 +91,13 @@ typedef struct remote_entry {
     uint64_t bits; /* 0 when nobody's */
 } remote_entry_t;
 
+/* Remote frees on their way to the heap `to`: messages.c. */
+typedef struct message {
+    struct message *next; /* in the inbox */
+    uint32_t to, count;
+    remote_entry_t words[MESSAGE_WORDS];
+} message_t;
+
 typedef struct heap {
     heap_front_t front;
 
@@ -115,9 +124,12 @@ typedef struct heap {
     uint32_t remote_pending_bytes; /* thread's own */
     uint32_t remote_batches;       /* thread's own: posted, not yet in the counter that all threads share */
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
+    message_t *outbox[HEAP_OUTBOX];                 /* as remote_table: messages being filled, by owner */
     struct hardened_queue *queue;                   /* thread's own: hardened.c */
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
+    _Atomic(message_t *) inbox;
+    message_t *opened; /* taken from the inbox and gone through at this moment, under the lock: for reports */
 
     HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
     slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
@@ -181,8 +193,8 @@ void heap_remote_claim(heap_t *h, unsigned at, uint64_t key);
 /* Posts at once, for threads without a heap. False: it was posted already. */
 bool heap_remote_post_one(slab_t *slab, unsigned index);
 
-/* The same for several blocks of one word, by who has taken them out of the slab. */
-void heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits);
+/* The same for several blocks of one word. Returns those that were posted already. */
+uint64_t heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits);
 
 /* Posts everything in the remote table. The heap's thread, or anybody once the thread is gone. */
 void heap_remote_post_all(heap_t *h);

@@ -13,6 +13,7 @@
 #include "heap/heap_api.h"
 #include "heap/life.h"
 #include "heap/limit.h"
+#include "heap/messages.h"
 #include "large/huge.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
@@ -198,8 +199,7 @@ static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsig
     return false;
 }
 
-static HK_SNAPSHOT bool is_in_remote_table(heap_t *h, const slab_t *slab, unsigned index) {
-    uint64_t key = heap_remote_key(slab_base(slab), index);
+static HK_SNAPSHOT bool is_in_remote_table(heap_t *h, uint64_t key, unsigned index) {
     const remote_entry_t *entry = heap_remote_entry(h, key);
     if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != key)
         return false;
@@ -212,10 +212,15 @@ static bool is_free_in_slab(const void *block, unsigned cls) {
     return cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block));
 }
 
+/* Freed by a thread other than its owner's, and on its way. */
+static HK_SNAPSHOT bool is_on_its_way(heap_t *h, const void *block, unsigned cls) {
+    unsigned index = class_block_index(&hk_classes[cls], block);
+    uint64_t key = heap_remote_key(slab_base(slab_of(block, cls)), index);
+    return is_in_remote_table(h, key, index) || messages_hold(h, key, UINT64_C(1) << (index % 64));
+}
+
 static HK_SNAPSHOT bool is_with_heap(heap_t *h, const void *block, unsigned cls) {
-    return is_in_magazine(h, block, cls) ||
-           (cls < HK_CLASS_COUNT &&
-            is_in_remote_table(h, slab_of(block, cls), class_block_index(&hk_classes[cls], block)));
+    return is_in_magazine(h, block, cls) || (cls < HK_CLASS_COUNT && is_on_its_way(h, block, cls));
 }
 
 /* Looks at our own records only, and takes no lock. */

@@ -135,10 +135,11 @@ static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
     return slab;
 }
 
-/* Slabs, or news of slabs that went elsewhere, which only a drain passes on. */
+/* Slabs, or frees of slabs that went elsewhere, which only a drain passes on. */
 static bool has_anything(const heap_t *h) {
     return atomic_load_explicit(&h->slot_count, memory_order_relaxed) != 0 ||
-           atomic_load_explicit(&h->remote_head, memory_order_relaxed) != 0;
+           atomic_load_explicit(&h->remote_head, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&h->inbox, memory_order_relaxed) != NULL;
 }
 
 /* A partial slab of the class whose thread is gone. */

@@ -2,14 +2,16 @@
  *
  * remote.c: frees of blocks that another heap owns.
  *
- * The freeing thread gathers them as bits of (slab, word) in a small table of its own; an entry is posted with one atomic
- * operation when another word needs its place, when enough has gathered, on every tick and at thread exit.
+ * The freeing thread gathers them as bits of (slab, word) in a small table of its own; an entry goes into a message for the
+ * slab's owner (messages.c) when another word needs its place, and all are sent when enough has gathered, on every tick and at
+ * thread exit. Without a message, as without a heap, the bits are posted to the slab itself.
  */
 #include "heap/heap.h"
 
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/panic.h"
+#include "heap/messages.h"
 
 /* Announced slabs on their way to the list of one heap. They are on no list, and stay announced until the owner drains
  * them, so each is pushed once. */
@@ -52,7 +54,7 @@ static void push_to_owner(slab_t *slab) {
     push_chain(&chain);
 }
 
-static uint64_t post(slab_t *slab, unsigned word, uint64_t bits) {
+uint64_t heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits) {
     bool push;
     uint64_t doubled = slab_post(slab, word, bits, &push);
     if (push)
@@ -69,27 +71,26 @@ static void report_doubled(slab_t *slab, unsigned word, uint64_t bits) {
 }
 
 static void post_entry(heap_t *h, remote_entry_t *entry, chain_t *chain) {
-    slab_t *slab = heap_remote_slab(entry);
-    unsigned word = entry->key & 63;
-    uint64_t bits = entry->bits;
+    const remote_entry_t word = *entry;
     /* Cleared first: a fork in between loses the bits in the child rather than posting them twice. */
     entry->bits = 0;
     atomic_signal_fence(memory_order_release);
+    h->remote_batches++;
+    if (hk_likely(message_add(h, &word)))
+        return;
+    slab_t *slab = heap_remote_slab(&word);
     bool push;
-    uint64_t doubled = slab_post(slab, word, bits, &push);
+    uint64_t doubled = slab_post(slab, word.key & 63, word.bits, &push);
     if (push)
         chain_slab(chain, slab);
-    h->remote_batches++;
     if (hk_unlikely(doubled != 0))
-        report_doubled(slab, word, doubled);
+        report_doubled(slab, word.key & 63, doubled);
 }
 
 bool heap_remote_post_one(slab_t *slab, unsigned index) {
     uint64_t bit = UINT64_C(1) << (index % 64);
-    return post(slab, index / 64, bit) == 0;
+    return heap_remote_post_word(slab, index / 64, bit) == 0;
 }
-
-void heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits) { (void)post(slab, word, bits); }
 
 void heap_remote_claim(heap_t *h, unsigned at, uint64_t key) {
     remote_entry_t *entry = &h->remote_table[at];
@@ -118,6 +119,7 @@ void heap_remote_post_all(heap_t *h) {
     for (unsigned word = 0; word < HEAP_REMOTE_ENTRIES / 64; word++)
         post_used(h, word, &chain);
     push_chain(&chain);
+    messages_send(h);
     hk_count_by(remote_batches, h->remote_batches);
     h->remote_batches = 0;
     h->posted_bytes += h->remote_pending_bytes;
@@ -135,10 +137,11 @@ static void pass_on(slab_t *slab, uint32_t owner) {
         push_to_owner(slab);
 }
 
-void heap_drain_locked(heap_t *h) {
+/* Returns the number of slabs. */
+static unsigned drain_list_locked(heap_t *h, unsigned *doubled) {
     if (hk_likely(atomic_load_explicit(&h->remote_head, memory_order_relaxed) == 0))
-        return;
-    unsigned doubled = 0, drained = 0;
+        return 0;
+    unsigned drained = 0;
     /* Acquire: pairs with the release in push_chain. */
     slot_t at = atomic_exchange_explicit(&h->remote_head, 0, memory_order_acquire);
     while (at != 0) {
@@ -151,12 +154,20 @@ void heap_drain_locked(heap_t *h) {
             pass_on(slab, owner);
             continue;
         }
-        unsigned count = slab_drain(slab, &doubled), cls = slab->cls;
+        unsigned count = slab_drain(slab, doubled), cls = slab->cls;
         if (count > 0)
             heap_settle_locked(h, slab);
         heap_count_freed_locked(h, cls, count);
         drained++;
     }
+    return drained;
+}
+
+void heap_drain_locked(heap_t *h) {
+    unsigned doubled = 0, drained = messages_open_locked(h, &doubled);
+    drained += drain_list_locked(h, &doubled);
+    if (hk_likely(drained == 0))
+        return;
     hk_count_by(remote_drains, drained);
     if (hk_unlikely(doubled > 0))
         h->doubled_count += doubled;

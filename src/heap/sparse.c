@@ -95,7 +95,7 @@ static void return_run(batch_t *batch, const taken_run_t *run) {
         if (held)
             (void)slab_give(slab, w, bits);
         else
-            heap_remote_post_word(slab, w, bits);
+            (void)heap_remote_post_word(slab, w, bits);
     }
     if (!held)
         return;

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Verifies the model of the remote-free protocol with Spin, and that each mistake seeded in it is found.
+"""Verifies a model with Spin, and that each mistake seeded in it is found.
 
     verify.py MODEL WORK_DIRECTORY
+
+The mistakes are those that the model names: #ifdef BUG_...; its other variants, #ifdef of any other name, must hold.
 
 Skips (77) where Spin or a C compiler is missing.
 """
@@ -13,16 +15,11 @@ import shutil
 import subprocess
 import sys
 
-VARIANTS = (
-    # definitions, whether an error is to be found
-    ([], False),
-    (["DOUBLE_FREE"], False),
-    (["BUG_WORDS_FIRST"], True),
-    (["BUG_LINK_LATE"], True),
-    (["BUG_PUSH_ALWAYS"], True),
-    (["BUG_NO_FORWARD"], True),
-    (["BUG_ANNOUNCE_FIRST"], True),
-)
+
+def variants(model):
+    """(definitions, whether an error is to be found) of the protocol and of each variant."""
+    names = sorted(set(re.findall(r"^#ifn?def (\w+)", model.read_text(), re.MULTILINE)))
+    return [([], False)] + [([name], name.startswith("BUG_")) for name in names]
 
 
 def verify(model, work, definitions):
@@ -50,7 +47,7 @@ def main():
         print("skipped: no spin or no C compiler")
         return 77
     failed = False
-    for definitions, wrong in VARIANTS:
+    for definitions, wrong in variants(model):
         errors, states, truncated = verify(model, work, definitions)
         good = (errors > 0) == wrong and not truncated
         failed |= not good

@@ -118,7 +118,7 @@ static void from_a_sleeper(void) {
     heap_drain_locked(h);
     heap_unlock(h);
     CHECK_EQ(live_blocks(CLS), 0);
-    CHECK_EQ(places_of(CLS).in_remote_bits, 0);
+    CHECK_EQ(places_of(CLS).in_messages + places_of(CLS).in_remote_bits, 0);
     all_is_well();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A block is known to be free wherever it is: in a magazine, in free bits, in a remote table, in remote bits; and not when
- * the program has it. The same by any address, for reports.
+ * A block is known to be free wherever it is: in a magazine, in free bits, in a remote table, in a message that is filled, waits
+ * or is opened, in remote bits; and not when the program has it. The same by any address, for reports.
  */
 #include "core/panic.h"
 #include "heap_places.h"
@@ -11,7 +11,9 @@
 enum { CLS = 25 };
 
 static heap_t *h;
-static char *remote, *live;
+static char *remote, *posted, *live;
+
+static unsigned index_of(const void *block) { return class_block_index(&hk_classes[CLS], block); }
 
 static bool is_free(const void *block) { return heap_block_is_free(block, CLS); }
 
@@ -20,10 +22,27 @@ static void *frees(void *unused) {
     release(remote);
     CHECK_EQ(places_of(CLS).in_remote_tables, 1);
     CHECK(is_free(remote) && !is_free(live));
-    heap_remote_post_all(heap_current());
-    CHECK_EQ(places_of(CLS).in_remote_bits, 1);
+    heap_t *self = heap_current();
+    remote_entry_t *entry = heap_remote_entry(self, heap_remote_key(slab_base(slab_of(remote, CLS)), index_of(remote)));
+    heap_remote_claim(self, (unsigned)(entry - self->remote_table), 0);
+    CHECK_EQ(places_of(CLS).in_remote_tables, 0);
+    CHECK(self->outbox[h->front.id % HEAP_OUTBOX] != NULL);
+    CHECK(is_free(remote) && !is_free(live));
+    heap_remote_post_all(self);
+    CHECK(self->outbox[h->front.id % HEAP_OUTBOX] == NULL);
+    CHECK_EQ(places_of(CLS).in_messages, 1);
     CHECK(is_free(remote) && !is_free(live));
     return NULL;
+}
+
+/* While the owner goes through its messages. */
+static void opened(void) {
+    message_t *message = atomic_exchange(&h->inbox, NULL);
+    CHECK(!is_free(remote));
+    h->opened = message;
+    CHECK(is_free(remote) && !is_free(live));
+    h->opened = NULL;
+    atomic_store(&h->inbox, message);
 }
 
 /* A live bit that another thread's write undid, or kept: no accusation, and the block goes round as ever. */
@@ -45,6 +64,7 @@ int main(void) {
     h = start_heap();
     live = magazine_alloc(h, CLS);
     remote = magazine_alloc(h, CLS);
+    posted = magazine_alloc(h, CLS);
     char *block = magazine_alloc(h, CLS);
     CHECK(!is_free(live) && !is_free(remote) && !is_free(block));
     CHECK(hk_owns(block) && hk_owns(block + 100) && !hk_owns(&h) && !hk_owns(NULL));
@@ -57,11 +77,16 @@ int main(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, frees, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
+    opened();
+    CHECK(!is_free(posted));
+    CHECK(heap_remote_post_one(slab_of(posted, CLS), index_of(posted)));
+    CHECK_EQ(places_of(CLS).in_remote_bits, 1);
+    CHECK(is_free(posted));
     heap_lock(h);
     heap_drain_locked(h);
     heap_unlock(h);
-    CHECK_EQ(places_of(CLS).in_remote_bits, 0);
-    CHECK(is_free(remote) && !is_free(live));
+    CHECK_EQ(places_of(CLS).in_messages + places_of(CLS).in_remote_bits, 0);
+    CHECK(is_free(remote) && is_free(posted) && !is_free(live));
     hk_description_t found;
     CHECK(hk_describe(live + 17, &found));
     CHECK(found.where == HK_WHERE_BLOCK && found.block == live && found.offset == 17 && !found.is_free);

@@ -49,7 +49,7 @@ static void handed_over(void) {
     CHECK_EQ(places_of(EMPTIED).total, 0); /* empty slabs are closed, not kept */
     places_t p = places_of(CLS);
     CHECK_EQ(p.in_remote_tables, 0);
-    CHECK_EQ(p.in_remote_bits, 1);
+    CHECK_EQ(p.in_messages, 1);
     CHECK_EQ(live_blocks(CLS), KEPT / 2);
     for (unsigned i = 1; i < KEPT; i += 2)
         CHECK_EQ(map_lookup(kept[i]), HK_OWNER_POOL << 8 | CLS);

@@ -54,7 +54,7 @@ static void flushed(heap_t *h) {
     for (unsigned i = 2; i < BLOCKS - 1; i++)
         release(blocks[i]);
     places_t p = places_of(CLS);
-    CHECK(p.in_magazines < BLOCKS / 2 && p.in_remote_tables + p.in_remote_bits > BLOCKS / 2);
+    CHECK(p.in_magazines < BLOCKS / 2 && p.in_remote_tables + p.in_messages > BLOCKS / 2);
     CHECK_EQ(live_blocks(CLS), 1);
     CHECK_EQ(kept(h), BLOCKS - 1); /* one of them twice */
 }
@@ -88,7 +88,7 @@ int main(void) {
     heap_lock(owner);
     heap_drain_locked(owner);
     heap_unlock(owner);
-    CHECK_EQ(places_of(CLS).in_remote_bits, 0);
+    CHECK_EQ(places_of(CLS).in_messages, 0);
     /* The owner's own double free of what came home. */
     release(blocks[5]);
     CHECK_EQ(hk_misuse_count(), 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * heap_places.h: a heap to test, and where the blocks of a class are (HEAP-1): with the program, in magazines, in remote
- * tables, in remote bits, in free bits. Count only while no other thread is in the allocator.
+ * tables, in messages, in remote bits, in free bits. Count only while no other thread is in the allocator.
  */
 #ifndef HK_TEST_HEAP_PLACES_H
 #define HK_TEST_HEAP_PLACES_H
@@ -34,8 +34,28 @@ static inline unsigned bin_count(const heap_t *h, unsigned cls) { return (unsign
 static inline unsigned bin_capacity(const heap_t *h, unsigned cls) { return BIN_CAPACITY(h->front.state[cls]); }
 
 typedef struct places {
-    size_t total, in_free_bits, in_remote_bits, in_remote_tables, in_magazines;
+    size_t total, in_free_bits, in_remote_bits, in_remote_tables, in_messages, in_magazines;
 } places_t;
+
+static inline size_t in_word(const remote_entry_t *word, unsigned cls) {
+    return word->bits != 0 && heap_remote_slab(word)->cls == cls ? hk_popcount64(word->bits) : 0;
+}
+
+static inline size_t in_message(const message_t *message, unsigned cls) {
+    size_t sum = 0;
+    for (unsigned i = 0; message != NULL && i < message->count; i++)
+        sum += in_word(&message->words[i], cls);
+    return sum;
+}
+
+static inline size_t in_messages(const heap_t *h, unsigned cls) {
+    size_t sum = 0;
+    for (unsigned i = 0; i < HEAP_OUTBOX; i++)
+        sum += in_message(h->outbox[i], cls);
+    for (const message_t *message = atomic_load(&h->inbox); message != NULL; message = message->next)
+        sum += in_message(message, cls);
+    return sum;
+}
 
 static inline void add_list(places_t *sum, slot_t at, unsigned cls) {
     for (; at != 0; at = slab_at(at)->next) {
@@ -58,8 +78,8 @@ static inline places_t places_of(unsigned cls) {
         add_list(&sum, h->full, cls);
         sum.in_magazines += bin_count(h, cls);
         for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++)
-            if (h->remote_table[i].bits != 0 && heap_remote_slab(&h->remote_table[i])->cls == cls)
-                sum.in_remote_tables += hk_popcount64(h->remote_table[i].bits);
+            sum.in_remote_tables += in_word(&h->remote_table[i], cls);
+        sum.in_messages += in_messages(h, cls);
     }
     return sum;
 }
@@ -67,7 +87,7 @@ static inline places_t places_of(unsigned cls) {
 /* Blocks of the class that the program has. */
 static inline size_t live_blocks(unsigned cls) {
     places_t p = places_of(cls);
-    return p.total - p.in_free_bits - p.in_remote_bits - p.in_remote_tables - p.in_magazines;
+    return p.total - p.in_free_bits - p.in_remote_bits - p.in_remote_tables - p.in_messages - p.in_magazines;
 }
 
 static inline void all_is_well(void) { CHECK_EQ(hk_check_all(), 0); }

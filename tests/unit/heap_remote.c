@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frees of another heap's blocks: gathered in the table, posted when another word needs the place, when enough has gathered
- * and on demand; the owner's drain brings all of them home.
+ * Frees of another heap's blocks: gathered in the table, put into a message when another word needs the place, and sent when enough
+ * has gathered and on demand; the owner's drain brings all of them home.
  */
 #include "core/counters.h"
 #include "heap_places.h"
@@ -34,14 +34,18 @@ static void gathered(heap_t *h) {
     CHECK(!add(h, five[3], TINY)); /* noted already */
     places_t p = places_of(TINY);
     CHECK_EQ(p.in_remote_tables, 5);
-    CHECK_EQ(p.in_remote_bits, 0);
+    CHECK_EQ(p.in_messages, 0);
     CHECK_EQ(h->remote_pending_bytes, 5 * 16);
     heap_remote_post_all(h);
     p = places_of(TINY);
     CHECK_EQ(p.in_remote_tables, 0);
-    CHECK_EQ(p.in_remote_bits, 5);
+    CHECK_EQ(p.in_messages, 5);
     CHECK_EQ(h->remote_pending_bytes, 0);
-    CHECK_EQ(atomic_load(&owner->remote_head), slab_slot(slab_of(five[0], TINY)));
+    const message_t *message = atomic_load(&owner->inbox);
+    CHECK(message != NULL && message->next == NULL);
+    CHECK_EQ(message->to, owner->front.id);
+    CHECK_EQ(message->count, 1);
+    CHECK_EQ(atomic_load(&owner->remote_head), 0);
 }
 
 /* One block of more words than the table has entries. */
@@ -55,8 +59,11 @@ static void displaced(heap_t *h) {
     CHECK(words > HEAP_REMOTE_ENTRIES + 32);
     places_t p = places_of(TINY);
     CHECK(p.in_remote_tables <= HEAP_REMOTE_ENTRIES && p.in_remote_tables > HEAP_REMOTE_ENTRIES / 4);
-    CHECK_EQ(p.in_remote_tables + p.in_remote_bits, words + 5);
+    CHECK_EQ(p.in_remote_tables + p.in_messages, words + 5);
     CHECK_EQ(h->remote_batches - before, words - p.in_remote_tables);
+    /* A full message leaves at once. */
+    const message_t *filling = h->outbox[owner->front.id % HEAP_OUTBOX];
+    CHECK_EQ(filling != NULL ? filling->count : 0, (words - p.in_remote_tables) % MESSAGE_WORDS);
 }
 
 static void enough(heap_t *h) {
@@ -74,11 +81,11 @@ static void enough(heap_t *h) {
     CHECK(add(h, large[KIB16_PENDING], KIB16));
     CHECK_EQ(h->remote_pending_bytes, 0);
     CHECK_EQ(places_of(KIB16).in_remote_tables, 0);
-    CHECK_EQ(places_of(KIB16).in_remote_bits, KIB16_PENDING + 1);
+    CHECK_EQ(places_of(KIB16).in_messages, KIB16_PENDING + 1);
     /* A tick posts what is left. */
     CHECK(add(h, large[KIB16_PENDING + 1], KIB16));
     heap_tick(h);
-    CHECK_EQ(places_of(KIB16).in_remote_bits, KIB16_PENDING + 2);
+    CHECK_EQ(places_of(KIB16).in_messages, KIB16_PENDING + 2);
     CHECK_EQ(h->class_stats[KIB16].freed_remote, KIB16_PENDING + 2);
 }
 
@@ -108,16 +115,16 @@ int main(void) {
     CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - KIB16_PENDING - 3);
     places_t posted = places_of(TINY);
     CHECK_EQ(posted.in_remote_tables, 0);
-    CHECK_EQ(places_of(KIB16).in_remote_bits, KIB16_PENDING + 3);
+    CHECK_EQ(places_of(KIB16).in_messages, KIB16_PENDING + 3);
     heap_lock(owner);
     heap_drain_locked(owner);
     heap_unlock(owner);
-    CHECK_EQ(atomic_load(&owner->remote_head), 0);
+    CHECK(atomic_load(&owner->inbox) == NULL && owner->opened == NULL);
     places_t home = places_of(TINY);
-    CHECK_EQ(home.in_remote_bits, 0);
-    CHECK_EQ(home.in_free_bits, posted.in_free_bits + posted.in_remote_bits);
+    CHECK_EQ(home.in_messages, 0);
+    CHECK_EQ(home.in_free_bits, posted.in_free_bits + posted.in_messages);
     CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - KIB16_PENDING - 3);
-    CHECK_EQ(places_of(KIB16).in_remote_bits, 0);
+    CHECK_EQ(places_of(KIB16).in_messages, 0);
     CHECK(
         heap_remote_post_one(slab_of(large[KIB16_PENDING + 3], KIB16), index_in_slab(large[KIB16_PENDING + 3], KIB16)));
     CHECK(!heap_remote_post_one(slab_of(large[KIB16_PENDING + 3], KIB16),

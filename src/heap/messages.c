@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * messages.c: frees of another heap's blocks on their way to it.
+ *
+ * A thread puts the words of remote frees that leave its table (remote.c) into a message for the heap that owns the slab. A full
+ * one is pushed on that heap's inbox by one compare-and-swap, and whoever holds the heap's lock takes all that have come by one
+ * exchange (after snmalloc's message passing; Liétar et al., ISMM 2019). What crosses from core to core is then lines full of
+ * words, read one after the other, instead of two lines of each slab. A message is private before the push and after the
+ * exchange; nothing but the inbox is shared. Model: docs/models/messages.pml.
+ *
+ *   outbox:  NULL --begin--> being filled --full, or everything is posted--> NULL, and in the inbox
+ *   inbox:   pushed --exchange--> opened: each word goes to its slab's free bits --> memory of the message free
+ *
+ * The owner may have changed meanwhile: then the word goes on by way of the slab's remote bits, which are always right.
+ */
+#include "heap/messages.h"
+
+#include "base/bits.h"
+#include "heap/heap.h"
+#include "map/meta.h"
+
+enum {
+    WORDS_AHEAD = 8,      /* so many words before its turn, a slab's record is fetched */
+    LOOKED_AT_MAX = 4096, /* messages of one inbox that a report looks through */
+};
+
+_Static_assert(sizeof(message_t) == 1024, "a power of two, as meta_alloc rounds to");
+
+/* --- Sending ------------------------------------------------------------------------------------------------------------- */
+
+/* Out of the outbox first: a fork in between loses the message in the child rather than sending it twice. */
+static void send(heap_t *h, unsigned at) {
+    message_t *message = h->outbox[at];
+    hk_write(h->outbox[at], NULL);
+    atomic_signal_fence(memory_order_release);
+    _Atomic(message_t *) *inbox = &heap_by_id(message->to)->inbox;
+    message_t *first = atomic_load_explicit(inbox, memory_order_relaxed);
+    /* Release: what the message says, and what the freeing thread did with the blocks before; pairs with the acquire in
+     * messages_open_locked. No ABA: nobody takes a single message out. */
+    do
+        message->next = first;
+    while (!atomic_compare_exchange_weak_explicit(inbox, &first, message, memory_order_release, memory_order_relaxed));
+}
+
+/* In a crowd, a message for each of many owners in each of many threads would add up. */
+static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
+    message_t *message = heap_is_crowded() ? NULL : meta_alloc(sizeof *message);
+    if (message == NULL)
+        return NULL;
+    message->to = to;
+    message->count = 0;
+    atomic_signal_fence(memory_order_release); /* for the child of a fork, and for reports */
+    hk_write(h->outbox[at], message);
+    return message;
+}
+
+bool message_add(heap_t *h, const remote_entry_t *word) {
+    uint32_t entry = map_entry(slab_slot(heap_remote_slab(word))), to = entry >> 8;
+    if (hk_unlikely(to == HK_OWNER_NONE || map_is_run(entry))) /* a double free: the slab is gone */
+        return false;
+    unsigned at = to % HEAP_OUTBOX;
+    message_t *message = h->outbox[at];
+    if (message == NULL)
+        message = begin(h, at, to);
+    if (hk_unlikely(message == NULL || message->to != to))
+        return false;
+    unsigned count = message->count;
+    message->words[count] = *word;
+    atomic_signal_fence(memory_order_release); /* as above */
+    hk_write(message->count, count + 1);
+    if (count + 1 == MESSAGE_WORDS)
+        send(h, at);
+    return true;
+}
+
+void messages_send(heap_t *h) {
+    for (unsigned at = 0; at < HEAP_OUTBOX; at++)
+        if (h->outbox[at] != NULL)
+            send(h, at);
+}
+
+/* --- Opening ------------------------------------------------------------------------------------------------------------- */
+
+/* Returns how many of the word's blocks were free already. */
+static unsigned take_in_locked(heap_t *h, const remote_entry_t *word) {
+    slab_t *slab = heap_remote_slab(word);
+    unsigned at = word->key & 63, count = hk_popcount64(word->bits);
+    uint32_t entry = map_entry(slab_slot(slab));
+    if (hk_unlikely(entry >> 8 != h->front.id || map_is_run(entry)))
+        return hk_popcount64(heap_remote_post_word(slab, at, word->bits));
+    if (hk_unlikely(at >= slab_word_count(slab))) /* another slab: the blocks were freed twice */
+        return count;
+    unsigned cls = slab->cls, doubled = hk_popcount64(slab_give(slab, at, word->bits));
+    if (slab->free_count >= slab->settle_at)
+        heap_settle_locked(h, slab);
+    heap_count_freed_locked(h, cls, count - doubled);
+    return doubled;
+}
+
+static unsigned open_locked(heap_t *h, const message_t *message) {
+    unsigned doubled = 0;
+    for (unsigned i = 0; i < message->count; i++) {
+        unsigned ahead = i + WORDS_AHEAD < message->count ? i + WORDS_AHEAD : i;
+        __builtin_prefetch(heap_remote_slab(&message->words[ahead]), 1);
+        doubled += take_in_locked(h, &message->words[i]);
+    }
+    return doubled;
+}
+
+unsigned messages_open_locked(heap_t *h, unsigned *doubled) {
+    if (hk_likely(atomic_load_explicit(&h->inbox, memory_order_relaxed) == NULL))
+        return 0;
+    /* Acquire: pairs with the release in send. */
+    message_t *first = atomic_exchange_explicit(&h->inbox, NULL, memory_order_acquire);
+    hk_write(h->opened, first);
+    for (const message_t *message = first; message != NULL; message = message->next)
+        *doubled += open_locked(h, message);
+    hk_write(h->opened, NULL);
+    unsigned count = 0;
+    for (; first != NULL; count++) {
+        message_t *message = first;
+        first = message->next;
+        meta_free(message, sizeof *message);
+    }
+    return count;
+}
+
+/* --- For reports --------------------------------------------------------------------------------------------------------- */
+
+/* A message that was opened meanwhile is other metadata by now: what is found in it is bounded before it is used. */
+static HK_SNAPSHOT bool is_metadata(const message_t *message) {
+    uintptr_t offset = (uintptr_t)message - hk_window.areas[REGION_AREA_META];
+    return offset % sizeof *message == 0 && offset < region_area_size(REGION_AREA_META);
+}
+
+static HK_SNAPSHOT bool holds(const message_t *message, uint64_t key, uint64_t bit) {
+    unsigned count = (unsigned)hk_min(hk_read(message->count), MESSAGE_WORDS);
+    for (unsigned i = 0; i < count; i++)
+        if (hk_read(message->words[i].key) == key && (hk_read(message->words[i].bits) & bit) != 0)
+            return true;
+    return false;
+}
+
+static HK_SNAPSHOT bool list_holds(const message_t *message, uint64_t key, uint64_t bit) {
+    for (unsigned i = 0; i < LOOKED_AT_MAX && message != NULL && is_metadata(message); i++) {
+        if (holds(message, key, bit))
+            return true;
+        message = hk_read(message->next);
+    }
+    return false;
+}
+
+HK_SNAPSHOT bool messages_hold(heap_t *h, uint64_t key, uint64_t bit) {
+    for (unsigned at = 0; at < HEAP_OUTBOX; at++) {
+        const message_t *message = hk_read(h->outbox[at]);
+        if (message != NULL && holds(message, key, bit))
+            return true;
+    }
+    return list_holds(atomic_load_explicit(&h->inbox, memory_order_acquire), key, bit) ||
+           list_holds(hk_read(h->opened), key, bit);
+}
