@@ -49,8 +49,7 @@ static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
         return NULL;
     message->to = to;
     message->count = 0;
-    atomic_signal_fence(memory_order_release); /* for the child of a fork, and for reports */
-    hk_write(h->outbox[at], message);
+    __atomic_store_n(&h->outbox[at], message, __ATOMIC_RELEASE); /* for the child of a fork, and for reports */
     return message;
 }
 
@@ -66,8 +65,8 @@ bool message_add(heap_t *h, const remote_entry_t *word) {
         return false;
     unsigned count = message->count;
     message->words[count] = *word;
-    atomic_signal_fence(memory_order_release); /* as above */
-    hk_write(message->count, count + 1);
+    /* Release: for the child of a fork; and a report that finds the count finds these words, not those of the memory's last use. */
+    __atomic_store_n(&message->count, count + 1, __ATOMIC_RELEASE);
     if (count + 1 == MESSAGE_WORDS)
         send(h, at);
     return true;
@@ -97,11 +96,14 @@ static unsigned take_in_locked(heap_t *h, const remote_entry_t *word) {
     return doubled;
 }
 
-static unsigned open_locked(heap_t *h, const message_t *message) {
+/* From its end. A word leaves the message before its blocks go on, as in leave_locked (magazine.c): they may be handed out at once,
+ * and who looks for one then must not find it here, nor in the memory of a message that was. */
+static unsigned open_locked(heap_t *h, message_t *message) {
     unsigned doubled = 0;
-    for (unsigned i = 0; i < message->count; i++) {
-        unsigned ahead = i + WORDS_AHEAD < message->count ? i + WORDS_AHEAD : i;
-        __builtin_prefetch(heap_remote_slab(&message->words[ahead]), 1);
+    for (unsigned i = message->count; i-- > 0;) {
+        __builtin_prefetch(heap_remote_slab(&message->words[i < WORDS_AHEAD ? 0 : i - WORDS_AHEAD]), 1);
+        hk_write(message->count, i);
+        atomic_signal_fence(memory_order_release);
         doubled += take_in_locked(h, &message->words[i]);
     }
     return doubled;
@@ -113,7 +115,7 @@ unsigned messages_open_locked(heap_t *h, unsigned *doubled) {
     /* Acquire: pairs with the release in send. */
     message_t *first = atomic_exchange_explicit(&h->inbox, NULL, memory_order_acquire);
     hk_write(h->opened, first);
-    for (const message_t *message = first; message != NULL; message = message->next)
+    for (message_t *message = first; message != NULL; message = message->next)
         *doubled += open_locked(h, message);
     hk_write(h->opened, NULL);
     unsigned count = 0;
@@ -134,7 +136,8 @@ static HK_SNAPSHOT bool is_metadata(const message_t *message) {
 }
 
 static HK_SNAPSHOT bool holds(const message_t *message, uint64_t key, uint64_t bit) {
-    unsigned count = (unsigned)hk_min(hk_read(message->count), MESSAGE_WORDS);
+    /* Acquire: pairs with the release in message_add. */
+    unsigned count = (unsigned)hk_min(__atomic_load_n(&message->count, __ATOMIC_ACQUIRE), MESSAGE_WORDS);
     for (unsigned i = 0; i < count; i++)
         if (hk_read(message->words[i].key) == key && (hk_read(message->words[i].bits) & bit) != 0)
             return true;
@@ -152,7 +155,7 @@ static HK_SNAPSHOT bool list_holds(const message_t *message, uint64_t key, uint6
 
 HK_SNAPSHOT bool messages_hold(heap_t *h, uint64_t key, uint64_t bit) {
     for (unsigned at = 0; at < HEAP_OUTBOX; at++) {
-        const message_t *message = hk_read(h->outbox[at]);
+        const message_t *message = __atomic_load_n(&h->outbox[at], __ATOMIC_ACQUIRE);
         if (message != NULL && holds(message, key, bit))
             return true;
     }
