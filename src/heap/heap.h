@@ -40,6 +40,7 @@ enum {
     HEAP_BINS = 4, /* partial slabs by quarters of free blocks; the fullest are used first */
     HEAP_REMOTE_ENTRIES = 256,
     HEAP_OUTBOX = 8,                        /* owners that a thread has a message for */
+    HEAP_INBOX_MAX = 256,                   /* messages that wait at a heap, about */
     MESSAGE_WORDS = 63,                     /* of remote frees in a message */
     HEAP_REMOTE_PENDING_BYTES = 256 * 1024, /* of remote frees that a thread holds back */
     HEAP_STRIDE = 20480,
@@ -91,6 +92,13 @@ typedef struct remote_entry {
     uint64_t bits; /* 0 when nobody's */
 } remote_entry_t;
 
+/* Blocks that came home twice. */
+typedef struct doubled {
+    uint32_t count;
+    uint32_t block_size; /* of the last of them that is known */
+    const void *block;   /* NULL: none is known */
+} doubled_t;
+
 /* Remote frees on their way to the heap `to`: messages.c. */
 typedef struct message {
     struct message *next; /* in the inbox */
@@ -105,7 +113,7 @@ typedef struct heap {
     _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
     uint32_t next_unused;  /* list of unused or of resting ids, under the heap-list lock; of who retires several */
     slot_t full;
-    uint32_t doubled_count;      /* double frees that a drain came upon, to be reported without the lock */
+    doubled_t doubled;           /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
     size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
     uint64_t bins_in_use[3];     /* a bit for each magazine that has a capacity; the heap's thread */
@@ -129,6 +137,7 @@ typedef struct heap {
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
     _Atomic(message_t *) inbox;
+    _Atomic uint32_t inbox_count; /* about so many messages are in it */
     message_t *opened; /* taken from the inbox and gone through at this moment, under the lock: for reports */
 
     HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;

@@ -212,25 +212,35 @@ static bool is_free_in_slab(const void *block, unsigned cls) {
     return cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block));
 }
 
-/* Freed by a thread other than its owner's, and on its way. */
-static HK_SNAPSHOT bool is_on_its_way(heap_t *h, const void *block, unsigned cls) {
+static HK_SNAPSHOT bool is_with_heap(heap_t *h, const void *block, unsigned cls) {
+    if (is_in_magazine(h, block, cls))
+        return true;
+    if (cls >= HK_CLASS_COUNT)
+        return false;
     unsigned index = class_block_index(&hk_classes[cls], block);
     uint64_t key = heap_remote_key(slab_base(slab_of(block, cls)), index);
-    return is_in_remote_table(h, key, index) || messages_hold(h, key, UINT64_C(1) << (index % 64));
+    return is_in_remote_table(h, key, index) || messages_hold_out(h, key, UINT64_C(1) << (index % 64));
 }
 
-static HK_SNAPSHOT bool is_with_heap(heap_t *h, const void *block, unsigned cls) {
-    return is_in_magazine(h, block, cls) || (cls < HK_CLASS_COUNT && is_on_its_way(h, block, cls));
+/* In a message that has left the heap that filled it. The pool gets messages too. */
+static HK_SNAPSHOT bool is_in_an_inbox(const void *block, unsigned cls) {
+    unsigned index = class_block_index(&hk_classes[cls], block);
+    uint64_t key = heap_remote_key(slab_base(slab_of(block, cls)), index);
+    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+        if (messages_hold_in(heap_by_id(id), key, UINT64_C(1) << (index % 64)))
+            return true;
+    return false;
 }
 
-/* Looks at our own records only, and takes no lock. */
+/* Looks at our own records only, and takes no lock. In the order in which a block goes from one place to the next, as it may do so
+ * meanwhile. */
 static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls) {
     if (is_free_in_slab(block, cls))
         return true;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
         if (is_with_heap(heap_by_id(id), block, cls))
             return true;
-    return is_free_in_slab(block, cls); /* it may have come there from a magazine meanwhile */
+    return cls < HK_CLASS_COUNT && (is_in_an_inbox(block, cls) || is_free_in_slab(block, cls));
 }
 
 /* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is proof. */

@@ -127,8 +127,18 @@ static void adopt_slab_locked(heap_t *h, heap_t *from, slab_t *slab) {
     hk_count(slabs_adopted);
 }
 
-static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
+/* What a drain for another heap came upon is reported by whoever drained. */
+static void drain_for_locked(heap_t *h, heap_t *from) {
     heap_drain_locked(from);
+    if (hk_likely(from->doubled.count == 0))
+        return;
+    from->doubled.count += h->doubled.count;
+    h->doubled = from->doubled;
+    from->doubled = (doubled_t){0};
+}
+
+static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
+    drain_for_locked(h, from);
     slab_t *slab = pick_locked(from, cls);
     if (slab != NULL)
         adopt_slab_locked(h, from, slab);
@@ -222,7 +232,7 @@ bool heap_adopt_freed_slab(heap_t *h, slab_t *slab) {
                    atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN;
     if (adopted) {
         /* What was posted to the slab so far may hang on the pool's list. */
-        heap_drain_locked(pool);
+        drain_for_locked(h, pool);
         adopted = atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN;
     }
     if (adopted)

@@ -223,16 +223,22 @@ static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned
 }
 
 /* Double frees that were found under the lock, where no report may be made. */
-static unsigned take_doubled_locked(heap_t *h) {
-    unsigned doubled = h->doubled_count;
-    h->doubled_count = 0;
+static doubled_t take_doubled_locked(heap_t *h) {
+    doubled_t doubled = h->doubled;
+    h->doubled = (doubled_t){0};
     return doubled;
 }
 
-static void report_taken(const heap_t *h, unsigned doubled) {
-    if (hk_unlikely(doubled > 0))
+static void report_taken(const heap_t *h, const doubled_t *doubled) {
+    if (hk_likely(doubled->count == 0))
+        return;
+    if (doubled->block != NULL)
+        hk_misuse("double free of", doubled->block, NULL,
+                  "%u-byte block, one of %u, found when other threads' frees came in", doubled->block_size,
+                  doubled->count);
+    else
         hk_misuse("double free in", h, NULL, "heap %u, %u blocks, found when other threads' frees came in", h->front.id,
-                  doubled);
+                  doubled->count);
 }
 
 /* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
@@ -244,7 +250,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     h->class_stats[cls].flushed += count;
     h->class_stats[cls].flushes++;
     heap_count_freed_locked(h, cls, count - left); /* of the others their owners count */
-    unsigned doubled = take_doubled_locked(h);
+    doubled_t doubled = take_doubled_locked(h);
     heap_unlock(h);
     if (cls >= HK_CLASS_COUNT)
         give_runs(h, cls, blocks, count);
@@ -254,7 +260,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
     if (hk_unlikely(report.count > 0))
         report_doubled(&report, cls);
-    report_taken(h, doubled);
+    report_taken(h, &doubled);
     heap_memory_freed(h);
 }
 
@@ -296,7 +302,7 @@ static unsigned refill(heap_t *h, unsigned cls) {
     h->run_bytes = 0;
     heap_lock(h);
     unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, h->front.slots[cls] + want, want);
-    unsigned doubled = take_doubled_locked(h);
+    doubled_t doubled = take_doubled_locked(h);
     stats->refilled += got;
     heap_count_taken_locked(h, cls, got);
     stats->refills++;
@@ -304,7 +310,7 @@ static unsigned refill(heap_t *h, unsigned cls) {
         memmove(h->front.slots[cls], h->front.slots[cls] + want - got, got * sizeof *h->front.slots[cls]);
     set_count(h, cls, got);
     heap_unlock(h);
-    report_taken(h, doubled);
+    report_taken(h, &doubled);
     return got;
 }
 

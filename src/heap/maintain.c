@@ -78,10 +78,10 @@ static void tidy_heap(heap_t *h, bool force) {
     hk_unlock(&h->lock);
 }
 
-/* Returns the bytes still held in run caches. */
+/* Returns the bytes still held in run caches. The pool comes last: heaps without a thread pass on to it what still comes to them. */
 static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
     size_t cached = 0;
-    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++) {
+    for (uint32_t id = heap_limit(); id-- > HK_OWNER_POOL;) {
         heap_t *h = heap_by_id(id);
         tidy_heap(h, force);
         if (hk_read(h->large.bytes) > 0)

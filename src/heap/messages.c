@@ -20,8 +20,8 @@
 #include "map/meta.h"
 
 enum {
-    WORDS_AHEAD = 8,      /* so many words before its turn, a slab's record is fetched */
-    LOOKED_AT_MAX = 4096, /* messages of one inbox that a report looks through */
+    WORDS_AHEAD = 8,                    /* so many words before its turn, a slab's record is fetched */
+    LOOKED_AT_MAX = 8 * HEAP_INBOX_MAX, /* messages of one inbox that a report looks through: more than there can be */
 };
 
 _Static_assert(sizeof(message_t) == 1024, "a power of two, as meta_alloc rounds to");
@@ -33,7 +33,9 @@ static void send(heap_t *h, unsigned at) {
     message_t *message = h->outbox[at];
     hk_write(h->outbox[at], NULL);
     atomic_signal_fence(memory_order_release);
-    _Atomic(message_t *) *inbox = &heap_by_id(message->to)->inbox;
+    heap_t *owner = heap_by_id(message->to);
+    _Atomic(message_t *) *inbox = &owner->inbox;
+    atomic_fetch_add_explicit(&owner->inbox_count, 1, memory_order_relaxed);
     message_t *first = atomic_load_explicit(inbox, memory_order_relaxed);
     /* Release: what the message says, and what the freeing thread did with the blocks before; pairs with the acquire in
      * messages_open_locked. No ABA: nobody takes a single message out. */
@@ -42,9 +44,15 @@ static void send(heap_t *h, unsigned at) {
     while (!atomic_compare_exchange_weak_explicit(inbox, &first, message, memory_order_release, memory_order_relaxed));
 }
 
-/* In a crowd, a message for each of many owners in each of many threads would add up. */
+/* In a crowd, a message for each of many owners in each of many threads would add up; and so would those that wait for an owner who
+ * does not look. */
+static bool may_begin(uint32_t to) {
+    return !heap_is_crowded() &&
+           atomic_load_explicit(&heap_by_id(to)->inbox_count, memory_order_relaxed) < HEAP_INBOX_MAX;
+}
+
 static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
-    message_t *message = heap_is_crowded() ? NULL : meta_alloc(sizeof *message);
+    message_t *message = may_begin(to) ? meta_alloc(sizeof *message) : NULL;
     if (message == NULL)
         return NULL;
     message->to = to;
@@ -61,7 +69,8 @@ bool message_add(heap_t *h, const remote_entry_t *word) {
     message_t *message = h->outbox[at];
     if (message == NULL)
         message = begin(h, at, to);
-    if (hk_unlikely(message == NULL || message->to != to))
+    /* One that is full was about to be sent by another thread when this process was forked. */
+    if (hk_unlikely(message == NULL || message->to != to || message->count == MESSAGE_WORDS))
         return false;
     unsigned count = message->count;
     message->words[count] = *word;
@@ -80,43 +89,61 @@ void messages_send(heap_t *h) {
 
 /* --- Opening ------------------------------------------------------------------------------------------------------------- */
 
-/* Returns how many of the word's blocks were free already. */
-static unsigned take_in_locked(heap_t *h, const remote_entry_t *word) {
-    slab_t *slab = heap_remote_slab(word);
-    unsigned at = word->key & 63, count = hk_popcount64(word->bits);
-    uint32_t entry = map_entry(slab_slot(slab));
-    if (hk_unlikely(entry >> 8 != h->front.id || map_is_run(entry)))
-        return hk_popcount64(heap_remote_post_word(slab, at, word->bits));
-    if (hk_unlikely(at >= slab_word_count(slab))) /* another slab: the blocks were freed twice */
-        return count;
-    unsigned cls = slab->cls, doubled = hk_popcount64(slab_give(slab, at, word->bits));
+static void note_doubled_locked(heap_t *h, const slab_t *slab, unsigned at, uint64_t bits) {
+    h->doubled.count += hk_popcount64(bits);
+    h->doubled.block_size = hk_class_info[slab->cls].block_size;
+    h->doubled.block = slab_base(slab) + (at * 64 + hk_ctz64(bits)) * (size_t)h->doubled.block_size;
+}
+
+/* The slab is the heap's own. A bit that it has no block for was freed twice, and another slab closed in between. */
+static void give_locked(heap_t *h, slab_t *slab, unsigned at, uint64_t bits) {
+    unsigned first = at * 64, cls = slab->cls;
+    uint64_t blocks = first < slab->block_count ? hk_low_mask64(slab->block_count - first) : 0;
+    h->doubled.count += hk_popcount64(bits & ~blocks);
+    bits &= blocks;
+    if (hk_unlikely(bits == 0))
+        return;
+    uint64_t doubled = slab_give(slab, at, bits);
+    if (hk_unlikely(doubled != 0))
+        note_doubled_locked(h, slab, at, doubled);
     if (slab->free_count >= slab->settle_at)
         heap_settle_locked(h, slab);
-    heap_count_freed_locked(h, cls, count - doubled);
-    return doubled;
+    heap_count_freed_locked(h, cls, hk_popcount64(bits & ~doubled));
+}
+
+/* Where the slab's first slot was, there may be a later one of another slab by now: freed twice, too. */
+static void take_in_locked(heap_t *h, const remote_entry_t *word) {
+    slab_t *slab = heap_remote_slab(word);
+    unsigned at = word->key & 63;
+    uint32_t entry = map_entry(slab_slot(slab));
+    if (hk_unlikely(entry >> 8 != h->front.id || map_is_run(entry)))
+        h->doubled.count += hk_popcount64(heap_remote_post_word(slab, at, word->bits));
+    else if (hk_unlikely((slab_slot(slab) & (hk_class_info[entry & HK_MAP_CLASS_MAX].slab_slots - 1u)) != 0))
+        h->doubled.count += hk_popcount64(word->bits);
+    else
+        give_locked(h, slab, at, word->bits);
 }
 
 /* From its end. A word leaves the message before its blocks go on, as in leave_locked (magazine.c): they may be handed out at once,
  * and who looks for one then must not find it here, nor in the memory of a message that was. */
-static unsigned open_locked(heap_t *h, message_t *message) {
-    unsigned doubled = 0;
+static void open_locked(heap_t *h, message_t *message) {
     for (unsigned i = message->count; i-- > 0;) {
         __builtin_prefetch(heap_remote_slab(&message->words[i < WORDS_AHEAD ? 0 : i - WORDS_AHEAD]), 1);
         hk_write(message->count, i);
         atomic_signal_fence(memory_order_release);
-        doubled += take_in_locked(h, &message->words[i]);
+        take_in_locked(h, &message->words[i]);
     }
-    return doubled;
 }
 
-unsigned messages_open_locked(heap_t *h, unsigned *doubled) {
+unsigned messages_open_locked(heap_t *h) {
     if (hk_likely(atomic_load_explicit(&h->inbox, memory_order_relaxed) == NULL))
         return 0;
+    atomic_store_explicit(&h->inbox_count, 0, memory_order_relaxed);
     /* Acquire: pairs with the release in send. */
     message_t *first = atomic_exchange_explicit(&h->inbox, NULL, memory_order_acquire);
     hk_write(h->opened, first);
     for (message_t *message = first; message != NULL; message = message->next)
-        *doubled += open_locked(h, message);
+        open_locked(h, message);
     hk_write(h->opened, NULL);
     unsigned count = 0;
     for (; first != NULL; count++) {
@@ -153,12 +180,16 @@ static HK_SNAPSHOT bool list_holds(const message_t *message, uint64_t key, uint6
     return false;
 }
 
-HK_SNAPSHOT bool messages_hold(heap_t *h, uint64_t key, uint64_t bit) {
+HK_SNAPSHOT bool messages_hold_out(const heap_t *h, uint64_t key, uint64_t bit) {
     for (unsigned at = 0; at < HEAP_OUTBOX; at++) {
         const message_t *message = __atomic_load_n(&h->outbox[at], __ATOMIC_ACQUIRE);
         if (message != NULL && holds(message, key, bit))
             return true;
     }
+    return false;
+}
+
+HK_SNAPSHOT bool messages_hold_in(const heap_t *h, uint64_t key, uint64_t bit) {
     return list_holds(atomic_load_explicit(&h->inbox, memory_order_acquire), key, bit) ||
            list_holds(hk_read(h->opened), key, bit);
 }

@@ -138,10 +138,10 @@ static void pass_on(slab_t *slab, uint32_t owner) {
 }
 
 /* Returns the number of slabs. */
-static unsigned drain_list_locked(heap_t *h, unsigned *doubled) {
+static unsigned drain_list_locked(heap_t *h) {
     if (hk_likely(atomic_load_explicit(&h->remote_head, memory_order_relaxed) == 0))
         return 0;
-    unsigned drained = 0;
+    unsigned drained = 0, doubled = 0;
     /* Acquire: pairs with the release in push_chain. */
     slot_t at = atomic_exchange_explicit(&h->remote_head, 0, memory_order_acquire);
     while (at != 0) {
@@ -154,21 +154,19 @@ static unsigned drain_list_locked(heap_t *h, unsigned *doubled) {
             pass_on(slab, owner);
             continue;
         }
-        unsigned count = slab_drain(slab, doubled), cls = slab->cls;
+        unsigned count = slab_drain(slab, &doubled), cls = slab->cls;
         if (count > 0)
             heap_settle_locked(h, slab);
         heap_count_freed_locked(h, cls, count);
         drained++;
     }
+    h->doubled.count += doubled;
     return drained;
 }
 
 void heap_drain_locked(heap_t *h) {
-    unsigned doubled = 0, drained = messages_open_locked(h, &doubled);
-    drained += drain_list_locked(h, &doubled);
-    if (hk_likely(drained == 0))
-        return;
-    hk_count_by(remote_drains, drained);
-    if (hk_unlikely(doubled > 0))
-        h->doubled_count += doubled;
+    unsigned drained = messages_open_locked(h);
+    drained += drain_list_locked(h);
+    if (drained > 0)
+        hk_count_by(remote_drains, drained);
 }
