@@ -70,9 +70,10 @@ HK_INLINE void front_push(heap_front_t *front, void *block, granule_t granule, u
         return;
     }
     front->slots[cls][BIN_COUNT(state)] = granule;
-    /* For the child of a fork: the block is in place before it counts. */
+    /* For the child of a fork: the block is in place before it counts. What was read is written, not added to in place: the next
+     * malloc of the class waits for this store. */
     atomic_signal_fence(memory_order_release);
-    hk_add_in_place(front->state[cls], BIN_PUSH);
+    hk_write(front->state[cls], state + BIN_PUSH);
 }
 
 HK_INLINE void front_free(void *block) {
