@@ -137,7 +137,7 @@ typedef struct heap {
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
     _Atomic(message_t *) inbox;
-    _Atomic uint32_t inbox_count; /* about so many messages are in it: a bound for senders */
+    _Atomic uint32_t inbox_count; /* about so many messages are in it */
     message_t *opened; /* taken from the inbox and gone through at this moment, under the lock: for reports */
 
     HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
@@ -265,12 +265,6 @@ void heap_maintain_after_fork(bool in_child);
 
 /* The word that block `index` of the slab at `base` has its bit in. */
 HK_INLINE uint64_t heap_remote_key(const void *base, unsigned index) { return (uintptr_t)base | index / 64; }
-
-/* The word and the bit of a block of the class. */
-HK_INLINE remote_entry_t heap_remote_word(const void *block, unsigned cls) {
-    unsigned index = class_block_index(&hk_classes[cls], block);
-    return (remote_entry_t){heap_remote_key(slab_base(slab_of(block, cls)), index), UINT64_C(1) << (index % 64)};
-}
 
 /* The slab that an entry with bits is of. */
 HK_INLINE slab_t *heap_remote_slab(const remote_entry_t *entry) {

@@ -199,27 +199,35 @@ static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsig
     return false;
 }
 
-static HK_SNAPSHOT bool is_in_remote_table(heap_t *h, const remote_entry_t *word) {
-    const remote_entry_t *entry = heap_remote_entry(h, word->key);
-    if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != word->key)
+static HK_SNAPSHOT bool is_in_remote_table(heap_t *h, uint64_t key, unsigned index) {
+    const remote_entry_t *entry = heap_remote_entry(h, key);
+    if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != key)
         return false;
     uint64_t bits = __atomic_load_n(&entry->bits, __ATOMIC_ACQUIRE);
     /* The bits are of this key if the key is still there. */
-    return (bits & word->bits) != 0 && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == word->key;
+    return (bits >> (index % 64) & 1) != 0 && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key;
 }
 
 static bool is_free_in_slab(const void *block, unsigned cls) {
     return cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block));
 }
 
-/* Freed by a thread other than its owner's, and not home yet. The pool gets messages too. */
-static HK_SNAPSHOT bool is_on_its_way(const void *block, unsigned cls) {
-    const remote_entry_t word = heap_remote_word(block, cls);
-    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        if (is_in_remote_table(heap_by_id(id), &word) || messages_hold_out(heap_by_id(id), &word))
-            return true;
+static HK_SNAPSHOT bool is_with_heap(heap_t *h, const void *block, unsigned cls) {
+    if (is_in_magazine(h, block, cls))
+        return true;
+    if (cls >= HK_CLASS_COUNT)
+        return false;
+    unsigned index = class_block_index(&hk_classes[cls], block);
+    uint64_t key = heap_remote_key(slab_base(slab_of(block, cls)), index);
+    return is_in_remote_table(h, key, index) || messages_hold_out(h, key, UINT64_C(1) << (index % 64));
+}
+
+/* In a message that has left the heap that filled it. The pool gets messages too. */
+static HK_SNAPSHOT bool is_in_an_inbox(const void *block, unsigned cls) {
+    unsigned index = class_block_index(&hk_classes[cls], block);
+    uint64_t key = heap_remote_key(slab_base(slab_of(block, cls)), index);
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
-        if (messages_hold_in(heap_by_id(id), &word))
+        if (messages_hold_in(heap_by_id(id), key, UINT64_C(1) << (index % 64)))
             return true;
     return false;
 }
@@ -230,9 +238,9 @@ static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls) {
     if (is_free_in_slab(block, cls))
         return true;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        if (is_in_magazine(heap_by_id(id), block, cls))
+        if (is_with_heap(heap_by_id(id), block, cls))
             return true;
-    return cls < HK_CLASS_COUNT && (is_on_its_way(block, cls) || is_free_in_slab(block, cls));
+    return cls < HK_CLASS_COUNT && (is_in_an_inbox(block, cls) || is_free_in_slab(block, cls));
 }
 
 /* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is proof. */
