@@ -56,6 +56,12 @@
 #define HK_TSAN 0
 #endif
 
+#if defined(__x86_64__)
+#define HK_X86_64 1
+#else
+#define HK_X86_64 0
+#endif
+
 /* hk_assert: a bug of ours. Checked in the check build only; core/panic.c holds the reporting function. */
 _Noreturn void hk_assert_failed(const char *what, const char *file, int line);
 #define hk_assert(cond)                                                                                                \

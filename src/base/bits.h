@@ -16,7 +16,7 @@ HK_INLINE unsigned hk_msb64(uint64_t x) { return 63u ^ (unsigned)__builtin_clzll
 
 /* The oldest x86-64 has no instruction for it, and the compiler would call a function. */
 HK_INLINE unsigned hk_popcount64(uint64_t x) {
-#if defined(__x86_64__) && !defined(__POPCNT__)
+#if HK_X86_64 && !defined(__POPCNT__)
     x -= x >> 1 & UINT64_C(0x5555555555555555);
     x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
     x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
@@ -38,7 +38,7 @@ HK_INLINE uint64_t hk_low_mask64(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (
 /* Sets bit `n` of the bitmap at `*bits`, and clears it and tells whether it was set: one writer at a time, readers that need no order, as
  * in relaxed.h. On x86-64 in the five instructions that compilers do not find: bit number and word number from one register, no
  * address apart. */
-#if defined(__x86_64__) && !HK_TSAN
+#if HK_X86_64 && !HK_TSAN
 #define HK_BIT_CHANGE(change)                                                                                          \
     "mov %[bits], %[base]\n\tmov %[n], %[word]\n\tshr $6, %[word]\n\tmov (%[base],%[word],8), %[value]\n\t" change     \
     " %[n], %[value]\n\tmov %[value], (%[base],%[word],8)"
@@ -50,6 +50,25 @@ HK_INLINE void hk_bit_set(uint64_t *const *bits, size_t n) {
                      : [base] "=&r"(base), [word] "=&r"(word), [value] "=&r"(value)
                      : [bits] "m"(*bits), [n] "r"(n)
                      : "cc", "memory");
+}
+
+/* hk_bit_set in two steps. */
+typedef struct hk_bit_place {
+    uint64_t *base, value;
+    size_t word;
+} hk_bit_place_t;
+
+HK_INLINE bool hk_bit_find(uint64_t *const *bits, size_t n, hk_bit_place_t *place) {
+    bool was;
+    __asm__ volatile("mov %[bits], %[base]\n\tmov %[n], %[word]\n\tshr $6, %[word]\n\tmov (%[base],%[word],8), "
+                     "%[value]\n\tbts %[n], %[value]"
+                     : [base] "=&r"(place->base), [word] "=&r"(place->word), [value] "=&r"(place->value), "=@ccc"(was)
+                     : [bits] "m"(*bits), [n] "r"(n));
+    return was;
+}
+
+HK_INLINE void hk_bit_mark(const hk_bit_place_t *place) {
+    __asm__ volatile("mov %2, (%0,%1,8)" : : "r"(place->base), "r"(place->word), "r"(place->value) : "memory");
 }
 
 HK_INLINE bool hk_bit_clear(uint64_t *const *bits, size_t n) {
@@ -76,6 +95,18 @@ HK_INLINE void hk_bit_set(uint64_t *const *bits, size_t n) {
     uint64_t *word = *bits + n / 64;
     hk_write(*word, hk_read(*word) | UINT64_C(1) << (n % 64));
 }
+
+typedef struct hk_bit_place {
+    uint64_t *word, value;
+} hk_bit_place_t;
+
+HK_INLINE bool hk_bit_find(uint64_t *const *bits, size_t n, hk_bit_place_t *place) {
+    uint64_t *word = *bits + n / 64, value = hk_read(*word), bit = UINT64_C(1) << (n % 64);
+    *place = (hk_bit_place_t){word, value | bit};
+    return (value & bit) != 0;
+}
+
+HK_INLINE void hk_bit_mark(const hk_bit_place_t *place) { hk_write(*place->word, place->value); }
 
 HK_INLINE bool hk_bit_clear(uint64_t *const *bits, size_t n) {
     uint64_t *word = *bits + n / 64, value = hk_read(*word), bit = UINT64_C(1) << (n % 64);

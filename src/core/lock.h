@@ -18,6 +18,7 @@
 typedef enum hk_rank {
     HK_RANK_INIT = 1,
     HK_RANK_HEAP_LIST, /* birth and death of heaps */
+    HK_RANK_RECORD,    /* where the counts of all heaps are */
     HK_RANK_HEAP,      /* a thread's heap */
     HK_RANK_POOL_HEAP, /* the heap of slabs without a thread */
     HK_RANK_RUN_CACHE, /* a heap's cache of large runs */

@@ -2,9 +2,9 @@
  *
  * front.h: malloc and free on one screen each.
  *
- * Everything the fast path reads: hk_front (thread-local), the heap's first line, the magazine of one class, and for free the
- * slot table's entry; and a word of live bits, which it changes. The block itself is touched by neither. No call, no loop, no
- * frame (but for calloc, which calls memset); every other case is one tail call away.
+ * Everything the fast path reads: hk_front (thread-local), the heap's first line, the magazine of one class and the place in its
+ * array, and for free the slot table's entry; and a word of live bits, which it changes. The block itself is touched by neither.
+ * No call, no loop, no frame (but for calloc, which calls memset); every other case is one tail call away.
  */
 #ifndef HK_FRONT_H
 #define HK_FRONT_H
@@ -18,21 +18,37 @@
 /* Above it pays to ask whether a block reads as zeros already: heap_calloc_slow. */
 enum { FRONT_CALLOC_MAX = HK_TINY_MAX };
 
-/* Takes the top block of a magazine, or leaves for the slow path: the magazine is empty or the countdown ran out. */
-HK_INLINE void *front_pop(heap_front_t *front, size_t cls, size_t size, bool mid, void *(*slow)(size_t)) {
-    size_t count = BIN_COUNT(hk_read_in_place(front->state[cls]));
-    if (hk_unlikely(count == 0))
-        return slow(size);
+/* The front as if the magazine `offset` bytes behind the first were the first. Its address is an instruction of its own: processors pass
+ * a store on to the next load without delay only where both have an address without index (docs/adr/0002). */
+HK_INLINE heap_front_t *front_moved(heap_front_t *front, size_t offset) {
+    front = (heap_front_t *)((char *)front + offset);
+    HK_OPAQUE(front);
+    return front;
+}
+
+HK_INLINE heap_front_t *front_at(heap_front_t *front, size_t cls) { return front_moved(front, cls * sizeof(bin_t)); }
+
+HK_INLINE heap_front_t *front_at_tiny(heap_front_t *front, size_t size_minus_1) {
+    _Static_assert(sizeof(bin_t) == 2 * HK_ALIGNMENT, "twice the size without its lowest bits");
+    return front_moved(front, 2 * (size_minus_1 & ~(size_t)(HK_ALIGNMENT - 1)));
+}
+
+/* Takes the top block of a magazine, or leaves for the slow path: what lies on top of an empty one has its live bit set. The countdown is
+ * looked at by the slow paths and by frees of others' blocks. `at` is the front moved to the magazine. */
+HK_INLINE void *front_pop(heap_front_t *front, heap_front_t *at, size_t size, bool mid, void *(*slow)(size_t)) {
     int64_t cost = mid ? HEAP_TICK_MID_BYTES : (int64_t)size;
-    if (mid)
-        HK_OPAQUE(cost);
-    if (hk_unlikely((front->countdown -= cost) < 0))
+    hk_add_in_place(front->countdown, -cost);
+    granule_t granule = hk_read_in_place(at->bins->top);
+    map_live_t live;
+    if (hk_unlikely(map_find_live(granule, &live)))
         return slow(size);
-    HK_OPAQUE(cls);
-    granule_t granule = front->slots[cls][count - 1];
-    HK_OPAQUE(cls);
-    hk_add_in_place(front->state[cls], BIN_POP);
-    map_set_live(granule);
+    granule_t next = *at->bins->below;
+    HK_OPAQUE(at); /* not what was read, less one: that takes an instruction more */
+    /* In this order for the child of a fork: it may lose a block, and never has one twice. */
+    hk_add_in_place(at->bins->below, -1);
+    atomic_signal_fence(memory_order_release);
+    hk_write(at->bins->top, next);
+    map_mark_live(&live);
     void *block = map_granule_address(granule);
     if (mid)
         HK_KEEP_APART("mid", block);
@@ -44,9 +60,9 @@ HK_INLINE void *front_malloc_or(size_t size, void *(*slow)(size_t)) {
     heap_front_t *front = hk_front;
     size_t size_minus_1 = size - 1; /* 0 becomes the largest size: the slow path knows it */
     if (hk_likely(size_minus_1 < HK_TINY_MAX))
-        return front_pop(front, size_minus_1 >> 4, size, false, slow);
+        return front_pop(front, front_at_tiny(front, size_minus_1), size, false, slow);
     if (hk_likely(size_minus_1 < HK_BIN_MAX))
-        return front_pop(front, class_of_mid(size_minus_1), size, true, slow);
+        return front_pop(front, front_at(front, class_of_mid(size_minus_1)), size, true, slow);
     return slow(size);
 }
 
@@ -64,16 +80,11 @@ HK_INLINE void front_push(heap_front_t *front, void *block, granule_t granule, u
         heap_free_suspect(block, cls);
         return;
     }
-    uint64_t state = hk_read_in_place(front->state[cls]);
-    if (hk_unlikely(BIN_ROOM(state) == 0)) {
+    bin_t *bin = front_at(front, cls)->bins;
+    if (hk_unlikely(bin->below == bin->last))
         heap_free_full(block, cls);
-        return;
-    }
-    front->slots[cls][BIN_COUNT(state)] = granule;
-    /* For the child of a fork: the block is in place before it counts. What was read is written, not added to in place: the next
-     * malloc of the class waits for this store. */
-    atomic_signal_fence(memory_order_release);
-    hk_write(front->state[cls], state + BIN_PUSH);
+    else
+        bin_push(bin, granule);
 }
 
 HK_INLINE void front_free(void *block) {
@@ -105,10 +116,12 @@ HK_INLINE void front_free_aligned_sized(void *block, size_t align, size_t size, 
  * slots: each of its blocks will do. */
 HK_INLINE void *front_aligned(size_t align, size_t size) {
     heap_front_t *front = hk_front;
-    size_t rounded = (size + align - 1) & ~(align - 1), cls = (rounded - 1) >> 4;
-    if (hk_likely(size - 1 < HK_TINY_MAX && rounded <= HK_TINY_MAX) &&
-        hk_likely(BIN_COUNT(hk_read_in_place(front->state[cls])) > 0))
-        return front_pop(front, cls, rounded, false, heap_aligned_slow);
+    size_t rounded = (size + align - 1) & ~(align - 1);
+    if (hk_likely(size - 1 < HK_TINY_MAX && rounded <= HK_TINY_MAX)) {
+        heap_front_t *at = front_at_tiny(front, rounded - 1);
+        if (hk_likely(hk_read_in_place(at->bins->top) != 0))
+            return front_pop(front, at, rounded, false, heap_aligned_slow);
+    }
     return heap_aligned(align, size);
 }
 

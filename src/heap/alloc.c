@@ -71,7 +71,7 @@ static void *borrow(heap_t *h, unsigned cls) {
     stats->borrowed++;
     uint32_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
     for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++)
-        if (BIN_COUNT(hk_read(h->front.state[c])) > 0)
+        if (heap_bin_count(h, c) > 0)
             return magazine_alloc(h, c);
     return NULL;
 }
@@ -95,7 +95,6 @@ static void *large_class_alloc(heap_t *h, size_t size) {
     map_set_live_shared(map_granule(block));
     heap_lock(h);
     h->class_stats[cls].refilled++;
-    h->class_stats[cls].pops++;
     heap_unlock(h);
     return block;
 }
@@ -179,7 +178,7 @@ void *heap_aligned_slow(size_t size) { return heap_aligned(size & -size, size); 
 /* A block straight from a slab, which knows whether it reads as zeros; only when the magazine has none at hand. */
 static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     *zeroed = false;
-    if (BIN_COUNT(hk_read(h->front.state[cls])) > 0)
+    if (heap_bin_count(h, cls) > 0)
         return magazine_alloc(h, cls);
     block_past_t past = BLOCK_USED;
     void *block = heap_take_one_or_reclaim(h, cls, &past);
@@ -359,9 +358,12 @@ static HK_NOINLINE void free_other(void *block, const void *caller) {
     }
 }
 
-/* What another heap's thread may keep instead of giving it back: its own next block, if it allocates of the class too. Smaller
- * ones would let two threads write to one line. */
-HK_INLINE bool may_keep(uint64_t state, uint32_t cls) { return cls >= KEEP_CLASS_MIN && BIN_POPS(state) != 0; }
+/* What another heap's thread may keep instead of giving it back: its own next block, if it has allocated of the class since the last
+ * tick. Smaller ones would let two threads write to one line. */
+HK_INLINE bool may_keep(const heap_t *h, uint32_t cls) {
+    return cls >= KEEP_CLASS_MIN && h->front.bins[cls].below != NULL &&
+           heap_pops(h, cls, heap_bin_count(h, cls)) != h->class_stats[cls].seen_pops;
+}
 
 static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
     magazine_free(h, cls, block);
@@ -369,14 +371,13 @@ static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
     hk_add(h->class_stats[cls].kept, 1);
 }
 
-HK_INLINE void keep_foreign(heap_t *h, uint64_t state, uint32_t cls, granule_t granule) {
-    if (hk_unlikely(BIN_ROOM(state) == 0)) {
+static HK_NOINLINE void keep_foreign(heap_t *h, uint32_t cls, granule_t granule) {
+    bin_t *bin = &h->front.bins[cls];
+    if (hk_unlikely(bin->below == bin->last)) {
         keep_where_full(h, cls, map_granule_address(granule));
         return;
     }
-    h->front.slots[cls][BIN_COUNT(state)] = granule;
-    atomic_signal_fence(memory_order_release); /* as in front_push */
-    hk_add_in_place(h->front.state[cls], BIN_PUSH);
+    bin_push(bin, granule);
     hk_add_in_place(h->class_stats[cls].freed_remote, 1);
     hk_add_in_place(h->class_stats[cls].kept, 1);
 }
@@ -405,21 +406,31 @@ HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
     return cls < APART_CLASS_MIN ? map_clear_live_shared(granule) : map_clear_live_apart(granule);
 }
 
+HK_INLINE void pass_foreign(heap_t *h, void *block, uint32_t cls, granule_t granule, const void *caller) {
+    if (may_keep(h, cls))
+        keep_foreign(h, cls, granule);
+    else
+        return_foreign(h, block, cls, caller);
+}
+
+/* From each tick on, blocks of others go home until their class is allocated of, and what waits for others is sent. */
+static HK_NOINLINE void pass_foreign_and_tick(void *block, uint32_t cls, granule_t granule, const void *caller) {
+    heap_t *h = heap_of_front(hk_front);
+    heap_tick(h);
+    pass_foreign(h, block, cls, granule, caller);
+}
+
 /* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says that it
  * is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no owner. */
 void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule) {
     uint32_t tag = front->tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
     if (hk_unlikely(tag == HK_MAP_NO_TAG || map_is_run(entry) || entry < map_tag(HK_OWNER_FIRST) ||
-                    !clear_foreign(granule, cls))) {
+                    !clear_foreign(granule, cls)))
         free_other(block, __builtin_return_address(0));
-        return;
-    }
-    heap_t *h = (heap_t *)front;
-    uint64_t state = hk_read_in_place(front->state[cls]);
-    if (may_keep(state, cls))
-        keep_foreign(h, state, cls, granule);
+    else if (hk_unlikely(front->countdown < 0))
+        pass_foreign_and_tick(block, cls, granule, __builtin_return_address(0));
     else
-        return_foreign(h, block, cls, __builtin_return_address(0));
+        pass_foreign(heap_of_front(front), block, cls, granule, __builtin_return_address(0));
 }
 
 /* --- Size of a block ---------------------------------------------------------------------------------------------------- */

@@ -8,13 +8,13 @@
  *
  *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the pool heap)
  *                 LIVE --thread exit, small--> RESTING --heap_start--> LIVE
- *                 RESTING --helper, trim--> RETIRING --> UNUSED
+ *                 RESTING, UNUSED --helper, trim--> RETIRING --> UNUSED
  *                 LIVE, RETIRING --fork, in the child--> ORPHAN --first refill that adopts--> RETIRING --> UNUSED
  *
  * Who may touch what:
  *   front.*                   the heap's thread, or who retires it; anybody may read it relaxed (statistics, reports)
  *   remote_table, outbox      the heap's thread; anybody may read it (reports)
- *   lists, class_stats, ...   who holds `lock`
+ *   lists, class_stats, ...   who holds `lock`; counts move to the pool heap under hk_record_lock too
  *   remote_head, inbox        any thread pushes; who holds `lock` takes
  *
  * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in a message, in remote bits,
@@ -43,7 +43,7 @@ enum {
     HEAP_INBOX_MAX = 256,                   /* messages that wait at a heap, about */
     MESSAGE_WORDS = 63,                     /* of remote frees in a message */
     HEAP_REMOTE_PENDING_BYTES = 256 * 1024, /* of remote frees that a thread holds back */
-    HEAP_STRIDE = 20480,
+    HEAP_STRIDE = 24576,
     HEAP_TICK_BYTES = 4 << 20,  /* the countdown's period */
     HEAP_TICK_MID_BYTES = 1024, /* what a block above HK_TINY_MAX counts, so that ticks stay rare whatever the size */
 };
@@ -52,39 +52,40 @@ enum { HEAP_WORTH_BYTES = 1 << 20 }; /* less than this is not worth a helper thr
 
 enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN, HEAP_RESTING, HEAP_RETIRING };
 
-/* State of a magazine: count (bits 0..15), the number of pops since the last tick (16..47) and capacity (48..63), so that one
- * addition of a small constant does all that the fast path changes and counting allocations is free. Ticks come before the
- * pops overflow. */
-#define BIN_COUNT(state)    ((size_t)(uint16_t)(state))
-#define BIN_POPS(state)     ((uint32_t)((state) >> 16))
-#define BIN_CAPACITY(state) ((unsigned)((state) >> 48))
-#define BIN_ROOM(state)     (BIN_CAPACITY(state) - (unsigned)BIN_COUNT(state))
-#define BIN_POP             0xffff /* add: pops + 1, count - 1 */
-#define BIN_PUSH            1      /* add: count + 1 */
+/* A magazine. The block on top is here and not in the array, so that the malloc after a free finds it with one load; where there is
+ * none, it is 0, as is the array's first place, below the first block. Written by its thread, read relaxed. */
+typedef struct HK_ALIGNED(32) bin {
+    granule_t top;    /* what malloc takes */
+    granule_t *below; /* where the next one lies: count - 1 from the array's start; NULL without an array */
+    granule_t *last;  /* `below` when the magazine is full */
+    uint64_t pushes;  /* blocks that came by frees; allocations follow from the other figures */
+} bin_t;
 
 typedef struct heap_front {
     uint32_t tag; /* id << 8 */
     uint32_t id;
-    int64_t countdown;              /* bytes until the next tick */
-    uint64_t state[HK_BIN_COUNT];   /* of magazines; read and written relaxed */
-    granule_t *slots[HK_BIN_COUNT]; /* their blocks */
+    int64_t countdown; /* bytes until the next tick */
+    bin_t bins[HK_BIN_COUNT];
 } heap_front_t;
 
+/* What only the slow paths need of a class, in one piece: a thread that uses small blocks touches a page less. */
 typedef struct heap_class_stats {
-    uint64_t pops;         /* harvested from the magazine's state */
+    uint64_t seen_pops;    /* at the last tick; the heap's thread */
     uint64_t refilled;     /* blocks put into the magazine from slabs */
     uint64_t flushed;      /* blocks taken out of the magazine to slabs */
     uint64_t freed_remote; /* blocks of other heaps freed by this thread */
     uint64_t kept;         /* ... that went into its magazine; both written by the heap's thread, read by statistics */
     uint32_t refills;
     uint32_t flushes;
-    uint16_t slab_count;
-    uint16_t events;      /* refills and flushes since the last tick: what magazine growth follows */
-    uint16_t idle_ticks;  /* in which nobody allocated */
+    uint32_t slab_count;
+    uint8_t events;       /* refills and flushes since the last tick: what magazine growth follows */
+    uint8_t idle_ticks;   /* in which nobody allocated */
     uint8_t borrowed;     /* blocks of larger classes handed out in place of the first ones of this class */
     uint8_t still_ticks;  /* ... in which nobody freed either */
     uint32_t rest_blocks; /* into slabs, less what was taken, since the helper looked; never below 0 */
     uint32_t seen;        /* of magazine and flushes at the last tick: what a free changes */
+    granule_t *array;     /* of the magazine; read by anybody, relaxed */
+    slot_t partial[HEAP_BINS];
 } heap_class_stats_t;
 
 typedef struct remote_entry {
@@ -107,8 +108,6 @@ typedef struct message {
 } message_t;
 
 typedef struct heap {
-    heap_front_t front;
-
     HK_ALIGNED(HK_CACHE_LINE) hk_lock_t lock;
     _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
     uint32_t next_unused;  /* list of unused or of resting ids, under the heap-list lock; of who retires several */
@@ -118,13 +117,13 @@ typedef struct heap {
     size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
     uint64_t bins_in_use[3];     /* a bit for each magazine that has a capacity; the heap's thread */
     size_t run_bytes;            /* flushed since the thread last allocated; the heap's thread */
+    size_t run_total;            /* the same, and what left the other magazines then; the heap's thread */
     int64_t run_countdown;       /* the countdown when run_bytes was last written; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
-    uint64_t rests_since_ms;    /* under the heap-list lock */
-    size_t rests_with_bytes;    /* what its slabs and its magazines may hold; under the heap-list lock */
-    uint32_t scan_id;           /* where this heap goes on looking for sleeping heaps */
+    uint64_t ended_since_ms;    /* of one without a thread, as the next; written by who puts it on a list */
+    size_t ended_with_bytes;    /* what it may hold; under the heap-list lock */
     uint64_t seen_takes;        /* lock_takes at the last maintenance round: equal means idle */
     _Atomic size_t freed_bytes; /* the sum of the classes' rest_blocks, in bytes; also read without the lock */
     size_t
@@ -137,25 +136,62 @@ typedef struct heap {
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
     _Atomic(message_t *) inbox;
-    _Atomic uint32_t inbox_count; /* about so many messages are in it */
+    _Atomic uint32_t inbox_count; /* about so many messages are in it: a bound for senders */
     message_t *opened; /* taken from the inbox and gone through at this moment, under the lock: for reports */
 
     HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
-    slot_t partial[HK_CLASS_COUNT][HEAP_BINS];
+
+    HK_ALIGNED(HK_CACHE_LINE) heap_front_t front;
+    /* From the first whole page of magazines on all is 0 while the heap is nobody's, and given back: record.c. */
     heap_class_stats_t class_stats[HK_BIN_COUNT];
     remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
 } heap_t;
 
 _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
 
-/* The front of a thread without a heap: every malloc and free on it takes the slow path. */
-extern const heap_front_t hk_no_heap;
+/* The front of a thread without a heap: every malloc and free on it takes the slow path. Any such thread writes its countdown, in which
+ * nobody is interested. */
+extern heap_front_t hk_no_heap;
 
 extern _Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 HK_INLINE heap_t *heap_by_id(uint32_t id) {
     return (heap_t *)(hk_window.areas[REGION_AREA_HEAPS] + (size_t)id * HEAP_STRIDE);
 }
+
+/* Blocks in a magazine. The heap's thread; another one holds the lock, under which arrays change. Acquire: pairs with the release in
+ * bin_push, so that who counts first and reads the pushes then never misses one. */
+HK_INLINE uint64_t heap_bin_count(const heap_t *h, unsigned cls) {
+    const granule_t *below = __atomic_load_n(&h->front.bins[cls].below, __ATOMIC_ACQUIRE);
+    return below == NULL ? 0 : (uint64_t)(below - h->class_stats[cls].array + 1);
+}
+
+HK_INLINE unsigned heap_bin_capacity(const heap_t *h, unsigned cls) {
+    const granule_t *last = h->front.bins[cls].last;
+    return last == NULL ? 0 : (unsigned)(last - h->class_stats[cls].array + 1);
+}
+
+/* Blocks of the class allocated by this heap: what came in by refills and frees and is neither there, `count` blocks that were counted
+ * before this call, nor flushed. Exact for the heap's thread; another one holds the lock, and may count frees of this moment as
+ * allocations too. */
+HK_INLINE uint64_t heap_pops(const heap_t *h, unsigned cls, uint64_t count) {
+    const heap_class_stats_t *stats = &h->class_stats[cls];
+    return hk_read(h->front.bins[cls].pushes) + stats->refilled - stats->flushed - count;
+}
+
+/* Puts a block on top; the magazine has room. In this order for the child of a fork: it may lose a block, and never has one twice. What
+ * was read is written, not added to in place: the next malloc of the class waits for these stores. */
+HK_INLINE void bin_push(bin_t *bin, granule_t granule) {
+    granule_t *below = bin->below;
+    hk_write(below[1], hk_read_in_place(bin->top));
+    atomic_signal_fence(memory_order_release);
+    hk_write(bin->top, granule);
+    hk_add_in_place(bin->pushes, 1);
+    /* Release: pairs with the acquire in heap_bin_count. */
+    __atomic_store_n(&bin->below, below + 1, __ATOMIC_RELEASE);
+}
+
+HK_INLINE heap_t *heap_of_front(heap_front_t *front) { return (heap_t *)((char *)front - offsetof(heap_t, front)); }
 
 HK_INLINE heap_t *heap_pool(void) { return heap_by_id(HK_OWNER_POOL); }
 
@@ -169,6 +205,9 @@ uint32_t heap_limit(void);
 
 /* True when so many threads have a heap that what each keeps in its magazines adds up, or when a limit is near. */
 bool heap_is_crowded(void);
+
+/* True when there are so many that most of them must be asleep: then what is kept counts more than a lock that nobody else wants. */
+bool heap_is_throng(void);
 
 /* --- Slabs behind the magazines: lists.c (caller holds h->lock) ------------------------------------------------------ */
 
@@ -237,7 +276,10 @@ void magazine_drop_large(heap_t *h);
  * come and go are mostly alike. As above. */
 void magazine_retire_all(heap_t *h);
 
-/* Harvests counts and lets capacities follow the load. */
+/* In the child of a fork, before the heap of a thread that does not exist there is emptied: it may have been between two steps. */
+void magazine_mend(heap_t *h);
+
+/* Lets capacities follow the load since the last tick. */
 void magazine_tick(heap_t *h);
 
 /* Whether the block lies in free bits, in a magazine or in a remote table of any heap. For reports: looks at all heaps, twice
@@ -260,11 +302,24 @@ size_t heap_trim_all(void);
 size_t heap_relieve(void);
 
 void heap_maintain_init(void);
-void heap_maintain_before_fork(void);
-void heap_maintain_after_fork(bool in_child);
+
+/* The helper leaves, and none starts until after the fork; signals are held back so long. True when no other thread is left in the
+ * process: then no lock is held but by what a signal handler, which is forking, has interrupted. */
+bool heap_maintain_before_fork(void);
+
+/* Gives freed memory back where a helper would have. No lock is held. */
+void heap_maintain_alone_before_fork(void);
+
+void heap_maintain_after_fork(bool in_child, bool alone);
 
 /* The word that block `index` of the slab at `base` has its bit in. */
 HK_INLINE uint64_t heap_remote_key(const void *base, unsigned index) { return (uintptr_t)base | index / 64; }
+
+/* The word and the bit of a block of the class. */
+HK_INLINE remote_entry_t heap_remote_word(const void *block, unsigned cls) {
+    unsigned index = class_block_index(&hk_classes[cls], block);
+    return (remote_entry_t){heap_remote_key(slab_base(slab_of(block, cls)), index), UINT64_C(1) << (index % 64)};
+}
 
 /* The slab that an entry with bits is of. */
 HK_INLINE slab_t *heap_remote_slab(const remote_entry_t *entry) {

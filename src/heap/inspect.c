@@ -14,6 +14,7 @@
 #include "heap/life.h"
 #include "heap/limit.h"
 #include "heap/messages.h"
+#include "heap/record.h"
 #include "large/huge.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
@@ -29,9 +30,8 @@ typedef struct sums {
 
 static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
-    uint64_t state = hk_read(h->front.state[cls]);
-    uint64_t pops = stats->pops + BIN_POPS(state), count = BIN_COUNT(state);
-    /* What went in by refills and frees came out by pops and flushes, or is there still. */
+    /* Pushes last: those of this moment then look like allocations too, and no count is below 0. */
+    uint64_t count = heap_bin_count(h, cls), pops = heap_pops(h, cls, count);
     uint64_t pushes = count + pops + stats->flushed - stats->refilled;
     out->alloc_count += pops;
     /* The thread counts a block that it keeps after its push, but the two may be seen in another order. */
@@ -130,8 +130,10 @@ void hk_snapshot(hak_stats_t *stats) {
     if (self != NULL)
         heap_remote_post_all(self);
     sums_t sums = {0};
+    hk_lock(&hk_record_lock);
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
         add_heap(heap_by_id(id), stats, &sums);
+    hk_unlock(&hk_record_lock);
     fill_events(stats);
     fill_classes(stats);
     stats->live += sums.large_live - sums.large_in_magazines + huge_bytes();
@@ -171,7 +173,7 @@ static size_t check_heap(heap_t *h) {
     hk_lock(&h->lock);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         for (unsigned bin = 0; bin < HEAP_BINS; bin++)
-            bad += check_list_locked(h, h->partial[cls][bin], SLAB_LIST_PARTIAL, cls, bin);
+            bad += check_list_locked(h, h->class_stats[cls].partial[bin], SLAB_LIST_PARTIAL, cls, bin);
     bad += check_list_locked(h, h->full, SLAB_LIST_FULL, 0, 0);
     hk_unlock(&h->lock);
     return bad;
@@ -189,67 +191,60 @@ size_t hk_check_all(void) {
 /* --- Is a block free? ------------------------------------------------------------------------------------------------ */
 
 static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsigned cls) {
-    size_t count = BIN_COUNT(hk_read(h->front.state[cls]));
     granule_t wanted = map_granule(block);
+    if (hk_read(h->front.bins[cls].top) == wanted)
+        return true;
     /* Arrays of magazines are never unmapped: a stale one is read in vain, not in error. */
-    granule_t *slots = hk_read(h->front.slots[cls]);
-    for (size_t i = 0; i < count && slots != NULL; i++)
-        if (hk_read(slots[i]) == wanted)
+    granule_t *below = hk_read(h->front.bins[cls].below), *array = hk_read(h->class_stats[cls].array);
+    size_t count = below == NULL || array == NULL ? 0 : (size_t)(below - array + 1);
+    for (size_t i = 1; i < count && count <= hk_class_info[cls].magazine_max; i++)
+        if (hk_read(array[i]) == wanted)
             return true;
     return false;
 }
 
-static HK_SNAPSHOT bool is_in_remote_table(heap_t *h, uint64_t key, unsigned index) {
-    const remote_entry_t *entry = heap_remote_entry(h, key);
-    if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != key)
+static HK_SNAPSHOT bool is_in_remote_table(heap_t *h, const remote_entry_t *word) {
+    const remote_entry_t *entry = heap_remote_entry(h, word->key);
+    if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != word->key)
         return false;
     uint64_t bits = __atomic_load_n(&entry->bits, __ATOMIC_ACQUIRE);
     /* The bits are of this key if the key is still there. */
-    return (bits >> (index % 64) & 1) != 0 && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key;
+    return (bits & word->bits) != 0 && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == word->key;
 }
 
 static bool is_free_in_slab(const void *block, unsigned cls) {
     return cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block));
 }
 
-static HK_SNAPSHOT bool is_with_heap(heap_t *h, const void *block, unsigned cls) {
-    if (is_in_magazine(h, block, cls))
-        return true;
-    if (cls >= HK_CLASS_COUNT)
-        return false;
-    unsigned index = class_block_index(&hk_classes[cls], block);
-    uint64_t key = heap_remote_key(slab_base(slab_of(block, cls)), index);
-    return is_in_remote_table(h, key, index) || messages_hold_out(h, key, UINT64_C(1) << (index % 64));
-}
-
-/* In a message that has left the heap that filled it. The pool gets messages too. */
-static HK_SNAPSHOT bool is_in_an_inbox(const void *block, unsigned cls) {
-    unsigned index = class_block_index(&hk_classes[cls], block);
-    uint64_t key = heap_remote_key(slab_base(slab_of(block, cls)), index);
+/* Freed by a thread other than its owner's, and not home yet. The pool gets messages too. */
+static HK_SNAPSHOT bool is_on_its_way(const void *block, unsigned cls) {
+    const remote_entry_t word = heap_remote_word(block, cls);
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        if (is_in_remote_table(heap_by_id(id), &word) || messages_hold_out(heap_by_id(id), &word))
+            return true;
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
-        if (messages_hold_in(heap_by_id(id), key, UINT64_C(1) << (index % 64)))
+        if (messages_hold_in(heap_by_id(id), &word))
             return true;
     return false;
 }
 
 /* Looks at our own records only, and takes no lock. In the order in which a block goes from one place to the next, as it may do so
  * meanwhile. */
-static HK_SNAPSHOT bool is_block_free(const void *block, unsigned cls) {
+static HK_SNAPSHOT bool seems_free(const void *block, unsigned cls) {
     if (is_free_in_slab(block, cls))
         return true;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        if (is_with_heap(heap_by_id(id), block, cls))
+        if (is_in_magazine(heap_by_id(id), block, cls))
             return true;
-    return cls < HK_CLASS_COUNT && (is_in_an_inbox(block, cls) || is_free_in_slab(block, cls));
+    return cls < HK_CLASS_COUNT && (is_on_its_way(block, cls) || is_free_in_slab(block, cls));
 }
 
+/* Looks twice: a place that is filled anew while it is looked at may show what lay there before, or the word of one message with the
+ * bits of the next. */
+static bool is_block_free(const void *block, unsigned cls) { return seems_free(block, cls) && seems_free(block, cls); }
+
 /* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is proof. */
-bool heap_block_is_free(const void *block, unsigned cls) {
-    if (hardened_is_on())
-        return true;
-    /* Once more: a magazine that changes while it is looked through may show what lay in its array before. */
-    return is_block_free(block, cls) && is_block_free(block, cls);
-}
+bool heap_block_is_free(const void *block, unsigned cls) { return hardened_is_on() || is_block_free(block, cls); }
 
 /* --- What an address is --------------------------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "heap/hardened.h"
 #include "heap/heap.h"
 #include "heap/limit.h"
+#include "heap/record.h"
 #include "large/huge.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
@@ -16,18 +17,17 @@
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
 
-enum { CROWD_A_CPU = 8, CROWD_MIN = 8, CROWD_MAX = 32, CPUS_LOOK_MS = 1000 };
+enum { CROWD_A_CPU = 8, CROWD_MIN = 8, CROWD_MAX = 32, THRONG_CROWDS = 5, CPUS_LOOK_MS = 1000 };
 enum { REST_SLOTS_MAX = 128 }; /* a heap of more does not rest */
 
 enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
 enum { HOOKS_NONE = 0, HOOKS_DONE = 2, HOOKS_WAIT_MS = 1 };
 
-const heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
+heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
 
 /* The only thread-local state: the fast path's heap, and whether this thread has been told to die. Both hk_front and
  * `thread_over` are touched by their thread alone. */
-_Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden"))) =
-    (heap_front_t *)(uintptr_t)&hk_no_heap;
+_Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden"))) = &hk_no_heap;
 static _Thread_local bool thread_over __attribute__((tls_model("initial-exec")));
 static _Thread_local bool in_hooks __attribute__((tls_model("initial-exec"))); /* libc may allocate for the hooks */
 
@@ -38,10 +38,11 @@ static _Atomic uint32_t hooks_state; /* HOOKS_*, or the process whose thread is 
 
 /* Guarded by list_lock; id_limit is also read without it. */
 static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
-static uint32_t unused_ids;
-static uint32_t resting_ids; /* the latest first */
+static uint32_t resting_ids; /* the latest first, */
+static uint32_t unused_ids;  /* here too */
+static uint32_t bare_ids;    /* unused, and their records given back */
 static uint32_t resting_count;
-static _Atomic size_t resting_bytes; /* also read without it */
+static _Atomic size_t ended_bytes; /* also read without it */
 static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
 static _Atomic uint32_t thread_heap_count; /* heaps of threads, with or without list_lock */
@@ -57,6 +58,11 @@ bool heap_is_crowded(void) {
     return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) >
                atomic_load_explicit(&crowd, memory_order_relaxed) ||
            limit_is_near();
+}
+
+bool heap_is_throng(void) {
+    return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) >
+           THRONG_CROWDS * atomic_load_explicit(&crowd, memory_order_relaxed);
 }
 
 /* Quota and affinity may change while the program runs: looked at when threads start, now and then, as long as that is allowed. */
@@ -114,6 +120,8 @@ bool heap_system_has_started(void) { return atomic_load_explicit(&init_state, me
 
 /* --- Fork ---------------------------------------------------------------------------------------------------------- */
 
+static bool forks_alone; /* under the lock of the helper's start and stop */
+
 static void for_each_heap(void (*act)(heap_t *)) {
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
         act(heap_by_id(id));
@@ -129,10 +137,22 @@ static void unlock_heap(heap_t *h) {
     hk_unlock(&h->lock);
 }
 
+static bool is_free(const hk_lock_t *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0; }
+
+static bool heap_is_free(const heap_t *h) { return is_free(&h->lock) && is_free(&h->large.lock); }
+
+static bool all_are_free(void) {
+    bool are = is_free(&list_lock) && is_free(&hk_record_lock) && heap_is_free(heap_pool()) && is_free(&hk_huge_lock) &&
+               is_free(&hk_superslab_lock) && is_free(&hk_region_lock) && is_free(&hk_meta_lock);
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit() && are; id++)
+        are = heap_is_free(heap_by_id(id));
+    return are;
+}
+
 /* Every lock in the order of ranks; the forking thread holds them across fork, so that the child finds whole data. */
-static void before_fork(void) {
-    heap_maintain_before_fork();
+static void lock_all(void) {
     hk_lock(&list_lock);
+    hk_lock(&hk_record_lock);
     for_each_heap(lock_heap);
     lock_heap(heap_pool());
     hk_lock(&hk_huge_lock);
@@ -140,6 +160,16 @@ static void before_fork(void) {
     hk_lock(&hk_region_lock);
     hk_lock(&hk_meta_lock);
     atomic_store_explicit(&hk_fork_owner, hk_thread_self(), memory_order_relaxed);
+}
+
+/* Nobody else can hold a lock in a process of one thread. One that is held is so by a malloc or free that the signal handler which
+ * forks has interrupted: it goes on where it was, in the parent and in the child. */
+static void before_fork(void) {
+    forks_alone = heap_maintain_before_fork();
+    if (!forks_alone)
+        lock_all();
+    else if (all_are_free())
+        heap_maintain_alone_before_fork();
 }
 
 static void release_all(void) {
@@ -150,16 +180,18 @@ static void release_all(void) {
     hk_unlock(&hk_huge_lock);
     unlock_heap(heap_pool());
     for_each_heap(unlock_heap);
+    hk_unlock(&hk_record_lock);
     hk_unlock(&list_lock);
 }
 
 static void after_fork_in_parent(void) {
-    release_all();
-    heap_maintain_after_fork(false);
+    if (!forks_alone)
+        release_all();
+    heap_maintain_after_fork(false, forks_alone);
 }
 
 /* The other threads do not exist in the child: their heaps, and those that they were retiring, wait for adoption. */
-static void after_fork_in_child(void) {
+static void adopt_later(void) {
     uint32_t orphans = 0, own = hk_front != &hk_no_heap;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++) {
         heap_t *h = heap_by_id(id);
@@ -172,20 +204,44 @@ static void after_fork_in_child(void) {
     /* Counted anew: a thread that began or ended may have been between its heap and the count. */
     atomic_store_explicit(&orphan_count, orphans, memory_order_relaxed);
     atomic_store_explicit(&thread_heap_count, own + orphans, memory_order_relaxed);
-    release_all();
-    superslab_after_fork();
-    heap_maintain_after_fork(true);
+}
+
+static void after_fork_in_child(void) {
+    if (!forks_alone) {
+        adopt_later();
+        release_all();
+        superslab_after_fork();
+    }
+    heap_maintain_after_fork(true, forks_alone);
 }
 
 /* --- Birth and death ------------------------------------------------------------------------------------------------ */
 
-static heap_t *take_unused_locked(void) {
-    if (unused_ids != 0) {
-        heap_t *h = heap_by_id(unused_ids);
-        unused_ids = h->next_unused;
-        atomic_store_explicit(&h->life, HEAP_LIVE, memory_order_relaxed);
-        return h;
-    }
+/* Of a heap that has left its list. */
+static void rise_locked(heap_t *h, uint32_t life) {
+    if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_RESTING)
+        resting_count--;
+    atomic_fetch_sub_explicit(&ended_bytes, h->ended_with_bytes, memory_order_relaxed);
+    atomic_store_explicit(&h->life, life, memory_order_relaxed);
+}
+
+static void push_locked(uint32_t *ids, heap_t *h, uint32_t life, size_t bytes) {
+    h->ended_with_bytes = bytes;
+    atomic_fetch_add_explicit(&ended_bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&h->life, life, memory_order_relaxed);
+    h->next_unused = *ids;
+    *ids = h->front.id;
+}
+
+/* For a thread that starts. */
+static heap_t *pop_locked(uint32_t *ids) {
+    heap_t *h = heap_by_id(*ids);
+    *ids = h->next_unused;
+    rise_locked(h, HEAP_LIVE);
+    return h;
+}
+
+static heap_t *take_new_locked(void) {
     uint32_t id = heap_limit();
     if (id >= HK_OWNER_LIMIT || region_area_cover(REGION_AREA_HEAPS, (size_t)HEAP_STRIDE * (id + 1)) != 0)
         return NULL;
@@ -195,6 +251,22 @@ static heap_t *take_unused_locked(void) {
     /* Release: pairs with the acquire in heap_limit; who sees the limit sees a prepared heap. */
     atomic_store_explicit(&id_limit, id + 1, memory_order_release);
     return h;
+}
+
+/* The one that was in use latest; NULL when memory is out. */
+static heap_t *take_locked(void) {
+    uint32_t *lists[] = {&resting_ids, &unused_ids, &bare_ids};
+    for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        if (*lists[i] != 0)
+            return pop_locked(lists[i]);
+    return take_new_locked();
+}
+
+static void make_unused(heap_t *h, uint32_t *ids, size_t bytes) {
+    h->ended_since_ms = sys_now_ms();
+    hk_lock(&list_lock);
+    push_locked(ids, h, HEAP_UNUSED, bytes);
+    hk_unlock(&list_lock);
 }
 
 /* Empties a heap whose thread is over and makes its id usable again. Any thread that has claimed the heap, and the helper. */
@@ -207,11 +279,7 @@ static void heap_retire(heap_t *h) {
     heap_lock(h);
     heap_hand_over_locked(h);
     heap_unlock(h);
-    hk_lock(&list_lock);
-    atomic_store_explicit(&h->life, HEAP_UNUSED, memory_order_relaxed);
-    h->next_unused = unused_ids;
-    unused_ids = h->front.id;
-    hk_unlock(&list_lock);
+    make_unused(h, &unused_ids, HEAP_STRIDE);
 }
 
 static heap_t *claim_orphan(void) {
@@ -236,6 +304,7 @@ void heap_adopt_orphan(void) {
     heap_t *orphan = claim_orphan();
     if (orphan == NULL)
         return;
+    magazine_mend(orphan);
     heap_retire(orphan);
     atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
     heap_memory_freed(NULL);
@@ -254,17 +323,12 @@ static bool may_rest(const heap_t *h) {
 
 /* False when as many rest as threads may be without a crowd. */
 static bool lie_down(heap_t *h) {
-    uint64_t now = sys_now_ms();
+    h->ended_since_ms = sys_now_ms();
     hk_lock(&list_lock);
     bool fits = resting_count < atomic_load_explicit(&crowd, memory_order_relaxed);
     if (fits) {
-        h->rests_since_ms = now;
-        h->rests_with_bytes = slots_of(h) * HK_SLOT_SIZE + h->magazine_bytes;
-        atomic_fetch_add_explicit(&resting_bytes, h->rests_with_bytes, memory_order_relaxed);
         resting_count++;
-        atomic_store_explicit(&h->life, HEAP_RESTING, memory_order_relaxed);
-        h->next_unused = resting_ids;
-        resting_ids = h->front.id;
+        push_locked(&resting_ids, h, HEAP_RESTING, slots_of(h) * HK_SLOT_SIZE + h->magazine_bytes);
     }
     hk_unlock(&list_lock);
     return fits;
@@ -279,37 +343,36 @@ static bool rest(heap_t *h) {
     return lie_down(h);
 }
 
-static void rise_locked(heap_t *h, uint32_t life) {
-    atomic_store_explicit(&h->life, life, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&resting_bytes, h->rests_with_bytes, memory_order_relaxed);
-    resting_count--;
-}
+size_t heap_ended_bytes(void) { return atomic_load_explicit(&ended_bytes, memory_order_relaxed); }
 
-static heap_t *take_resting_locked(void) {
-    if (resting_ids == 0)
-        return NULL;
-    heap_t *h = heap_by_id(resting_ids);
-    resting_ids = h->next_unused;
-    rise_locked(h, HEAP_LIVE);
-    return h;
-}
-
-size_t heap_resting_bytes(void) { return atomic_load_explicit(&resting_bytes, memory_order_relaxed); }
-
-void heap_retire_resting(uint64_t until_ms) {
+/* Takes those that have been on the list since `until_ms` or longer off it, for the caller alone. Returns the first. */
+static uint32_t claim_since(uint32_t *ids, uint64_t until_ms) {
     hk_lock(&list_lock);
-    uint32_t *link = &resting_ids;
-    while (*link != 0 && heap_by_id(*link)->rests_since_ms > until_ms)
-        link = &heap_by_id(*link)->next_unused;
-    uint32_t first = *link;
-    *link = 0;
+    while (*ids != 0 && heap_by_id(*ids)->ended_since_ms > until_ms)
+        ids = &heap_by_id(*ids)->next_unused;
+    uint32_t first = *ids;
+    *ids = 0;
     for (uint32_t id = first; id != 0; id = heap_by_id(id)->next_unused)
         rise_locked(heap_by_id(id), HEAP_RETIRING);
     hk_unlock(&list_lock);
-    while (first != 0) {
-        heap_t *h = heap_by_id(first);
-        first = h->next_unused;
+    return first;
+}
+
+void heap_retire_resting(uint64_t until_ms) {
+    for (uint32_t id = claim_since(&resting_ids, until_ms); id != 0;) {
+        heap_t *h = heap_by_id(id);
+        id = h->next_unused;
         heap_retire(h);
+    }
+}
+
+void heap_strip_unused(uint64_t until_ms) {
+    for (uint32_t id = claim_since(&unused_ids, until_ms); id != 0;) {
+        heap_t *h = heap_by_id(id);
+        id = h->next_unused;
+        magazine_drop_all(h);
+        heap_record_give_back(h);
+        make_unused(h, &bare_ids, 0);
     }
 }
 
@@ -318,7 +381,7 @@ static void thread_ends(void *value) {
     if (hk_front != &h->front)
         return;
     thread_over = true;
-    hk_front = (heap_front_t *)(uintptr_t)&hk_no_heap;
+    hk_front = &hk_no_heap;
     if (!rest(h))
         heap_retire(h);
     atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
@@ -367,9 +430,7 @@ static HK_COLD heap_t *heap_start(void) {
     if (second)
         heap_ensure_hooks();
     hk_lock(&list_lock);
-    heap_t *h = take_resting_locked();
-    if (h == NULL)
-        h = take_unused_locked();
+    heap_t *h = take_locked();
     hk_unlock(&list_lock);
     if (h == NULL)
         return NULL;
@@ -384,7 +445,7 @@ static HK_COLD heap_t *heap_start(void) {
 
 heap_t *heap_current(void) {
     heap_front_t *front = hk_front;
-    return hk_likely(front != &hk_no_heap) ? (heap_t *)front : heap_start();
+    return hk_likely(front != &hk_no_heap) ? heap_of_front(front) : heap_start();
 }
 
 bool heap_system_ready(void) { return ensure_init(); }

@@ -23,8 +23,11 @@ void heap_adopt_orphan(void);
 /* Empties the heaps that rest since `until_ms` or longer. */
 void heap_retire_resting(uint64_t until_ms);
 
-/* What slabs and magazines of resting heaps may hold. */
-size_t heap_resting_bytes(void);
+/* Gives back the records of heaps that have been unused since `until_ms` or longer. */
+void heap_strip_unused(uint64_t until_ms);
+
+/* What heaps without a thread may hold: slabs and magazines of those that rest, records of the unused. */
+size_t heap_ended_bytes(void);
 
 /* HAKMEM_WARMUP: makes `bytes` of slots resident and fills the calling thread's magazines. */
 void heap_warm_up(size_t bytes);

@@ -7,7 +7,7 @@
 
 enum {
     IDLE_MS = 20,          /* a heap without slow paths for so long sleeps */
-    SCAN_HEAPS = 4,        /* heaps looked at before a new slab is opened */
+    SCAN_HEAPS = 8,        /* heaps looked at before a new slab is opened, which costs more than the looks */
     PASSED_SHARE = 8,      /* a heap passes blocks on when it freed one of another's for so many that it allocated */
     SURPLUS_SLABS_MAX = 8, /* slabs that one of them gives at a time while it is awake */
 };
@@ -27,7 +27,7 @@ static uint16_t end_of_bin(const slab_t *slab, unsigned bin) {
 }
 
 static slot_t *list_head(heap_t *h, const slab_t *slab) {
-    return slab->list == SLAB_LIST_FULL ? &h->full : &h->partial[slab->cls][slab->bin];
+    return slab->list == SLAB_LIST_FULL ? &h->full : &h->class_stats[slab->cls].partial[slab->bin];
 }
 
 static void link_locked(heap_t *h, slab_t *slab) {
@@ -74,7 +74,7 @@ static bool is_spare_locked(const heap_t *h, const slab_t *slab) {
         return false;
     slot_t self = slab_slot(slab);
     for (unsigned bin = 0; bin < HEAP_BINS; bin++) {
-        slot_t head = h->partial[slab->cls][bin];
+        slot_t head = h->class_stats[slab->cls].partial[bin];
         if (head != 0 && (head != self || slab->next != 0))
             return false;
     }
@@ -101,7 +101,7 @@ void heap_settle_locked(heap_t *h, slab_t *slab) {
 
 void heap_retire_spares_locked(heap_t *h) {
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
-        slot_t at = h->partial[cls][HEAP_BINS - 1];
+        slot_t at = h->class_stats[cls].partial[HEAP_BINS - 1];
         while (at != 0) {
             slab_t *slab = slab_at(at);
             at = slab->next;
@@ -114,8 +114,8 @@ void heap_retire_spares_locked(heap_t *h) {
 /* The fullest partial slab of the class. */
 static slab_t *pick_locked(const heap_t *h, unsigned cls) {
     for (unsigned bin = 0; bin < HEAP_BINS; bin++)
-        if (h->partial[cls][bin] != 0)
-            return slab_at(h->partial[cls][bin]);
+        if (h->class_stats[cls].partial[bin] != 0)
+            return slab_at(h->class_stats[cls].partial[bin]);
     return NULL;
 }
 
@@ -166,7 +166,7 @@ static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
 /* True when the heap's thread has not come behind its magazines for a while. */
 static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
     if (h->lock_takes == h->idle_takes)
-        return now_ms - h->idle_since_ms >= IDLE_MS;
+        return sys_age_ms(now_ms, h->idle_since_ms) >= IDLE_MS;
     h->idle_takes = h->lock_takes;
     h->idle_since_ms = now_ms;
     return false;
@@ -175,7 +175,7 @@ static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
 /* Blocks of the class change threads; where threads keep to their own, their slabs stay with them too. */
 static bool passes_on_locked(const heap_t *h, unsigned cls) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
-    return hk_read(stats->freed_remote) * PASSED_SHARE > stats->pops + BIN_POPS(hk_read(h->front.state[cls]));
+    return hk_read(stats->freed_remote) * PASSED_SHARE > heap_pops(h, cls, heap_bin_count(h, cls));
 }
 
 /* Partial slabs of a thread that is awake, the fullest first, as the emptiest may soon be empty, and never the last of a list: as
@@ -185,7 +185,7 @@ static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
     unsigned adopted = 0, blocks = 0;
     slab_t *first = NULL;
     for (unsigned bin = 0; bin < HEAP_BINS; bin++) {
-        slot_t head = from->partial[cls][bin];
+        slot_t head = from->class_stats[cls].partial[bin];
         while (head != 0 && slab_at(head)->next != 0) {
             slab_t *slab = slab_at(slab_at(head)->next);
             adopt_slab_locked(h, from, slab);
@@ -201,7 +201,10 @@ static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
 /* A partial slab of the class from a thread that sleeps while others free its blocks, or from one that is awake and passes its
  * blocks on. Looks at a few heaps a time; their locks are only tried, so that two heaps never wait for each other (HEAP-3). */
 static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
-    uint32_t limit = heap_limit(), id = h->scan_id, now = 0;
+    /* Where whoever looked last stopped, so that all heaps have their turn however many threads look a few times each. Any thread,
+     * relaxed: a hint. */
+    static _Atomic uint32_t cursor;
+    uint32_t limit = heap_limit(), id = atomic_load_explicit(&cursor, memory_order_relaxed), now = 0;
     size_t most = hk_min(SCAN_HEAPS, limit - HK_OWNER_FIRST);
     slab_t *slab = NULL;
     for (size_t i = 0; i < most && slab == NULL; i++) {
@@ -218,7 +221,7 @@ static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
             slab = adopt_surplus_locked(h, other, cls);
         hk_unlock(&other->lock);
     }
-    h->scan_id = slab != NULL ? id - 1 : id;
+    atomic_store_explicit(&cursor, slab != NULL ? id - 1 : id, memory_order_relaxed);
     return slab;
 }
 
@@ -300,7 +303,6 @@ void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
         block = slab_take_one(slab, past);
         heap_settle_locked(h, slab);
         h->class_stats[cls].refilled++;
-        h->class_stats[cls].pops++;
     }
     heap_unlock(h);
     if (block != NULL)
@@ -334,7 +336,7 @@ void heap_hand_over_locked(heap_t *h) {
     heap_drain_locked(h);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         for (unsigned bin = 0; bin < HEAP_BINS && h->class_stats[cls].slab_count > 0; bin++)
-            hand_over_list_locked(h, pool, &h->partial[cls][bin]);
+            hand_over_list_locked(h, pool, &h->class_stats[cls].partial[bin]);
     hand_over_list_locked(h, pool, &h->full);
     /* What was posted to this heap meanwhile goes on to the pool. */
     heap_drain_locked(h);

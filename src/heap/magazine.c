@@ -20,8 +20,11 @@
 enum {
     BUDGET_BYTES_MIN = 4 << 20,
     BUDGET_BYTES_CROWDED = 64 << 10,
-    SWEEP_BYTES = 256 << 10, /* a thread that only frees empties all magazines each time it has flushed so much */
-    BUDGET_SHARE = 4,        /* magazines may be able to hold this part of what the heap owns */
+    SWEEP_BYTES = 256 << 10,  /* a thread that only frees empties all magazines each time it has flushed so much */
+    LONG_RUN_BYTES = 8 << 20, /* ... and when it has flushed so much makes them small, */
+    LONG_RUN_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
+    BUDGET_SHARE = 4,         /* magazines may be able to hold this part of what the heap owns */
+    BUDGET_SHARE_THRONG = 32, /* slabs of which a block is used count whole */
     GROW_EVENTS = 2,
     LARGE_EVENTS = 4,
     LARGE_BUDGET_BYTES = 4 << 20,
@@ -32,42 +35,60 @@ enum {
     PREFETCH_AHEAD = 8,
 };
 
-static uint64_t state_load(const heap_t *h, unsigned cls) { return hk_read(h->front.state[cls]); }
+/* A magazine of one block has places for the block and for what lies below it. */
+static size_t array_bytes(unsigned capacity) { return hk_max(capacity, 2) * sizeof(granule_t); }
 
-static void state_store(heap_t *h, unsigned cls, unsigned count, unsigned capacity, uint32_t pops) {
-    hk_write(h->front.state[cls], count | (uint64_t)pops << 16 | (uint64_t)capacity << 48);
+/* Whose array the blocks are in from its second place on, the one on top as well as in its place there. */
+static void set_count(heap_t *h, unsigned cls, unsigned count) {
+    bin_t *bin = &h->front.bins[cls];
+    granule_t *array = h->class_stats[cls].array;
+    hk_write(array[0], 0);
+    hk_write(bin->top, array[count]);
+    atomic_signal_fence(memory_order_release);
+    hk_write(bin->below, array + count - 1);
 }
 
-static void set_count(heap_t *h, unsigned cls, unsigned count) {
-    uint64_t state = state_load(h, cls);
-    state_store(h, cls, count, BIN_CAPACITY(state), BIN_POPS(state));
+/* Gives the magazine another array, with the same blocks. In this order, so that a fork between two steps leaves the child a magazine
+ * that it can flush: none of the blocks, or all. */
+static void set_array_locked(heap_t *h, unsigned cls, granule_t *array, unsigned capacity) {
+    bin_t *bin = &h->front.bins[cls];
+    uint64_t count = heap_bin_count(h, cls);
+    granule_t top = bin->top;
+    hk_write(bin->below, NULL);
+    atomic_signal_fence(memory_order_release);
+    hk_write(bin->top, 0);
+    bin->last = NULL;
+    atomic_signal_fence(memory_order_release);
+    hk_write(h->class_stats[cls].array, array);
+    if (array == NULL)
+        return;
+    atomic_signal_fence(memory_order_release);
+    bin->last = array + capacity - 1;
+    hk_write(bin->top, top);
+    atomic_signal_fence(memory_order_release);
+    hk_write(bin->below, array + count - 1);
 }
 
 /* Gives the magazine another capacity; its count must fit. False when there is no memory for it. */
 static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
-    uint64_t state = state_load(h, cls);
-    granule_t *slots = NULL;
+    granule_t *array = NULL, *old = h->class_stats[cls].array;
+    unsigned before = heap_bin_capacity(h, cls);
+    uint64_t count = heap_bin_count(h, cls);
+    hk_assert(count <= capacity);
     if (capacity > 0) {
-        slots = meta_alloc(capacity * sizeof *slots);
-        if (slots == NULL)
+        array = meta_alloc(array_bytes(capacity));
+        if (array == NULL)
             return false;
-        if (BIN_COUNT(state) > 0)
-            memcpy(slots, h->front.slots[cls], BIN_COUNT(state) * sizeof *slots);
+        if (count > 0)
+            memcpy(array, old, count * sizeof *array);
     }
-    /* In this order, so that a fork between two steps leaves the child a magazine that it can flush. */
-    granule_t *old = h->front.slots[cls];
-    bool shrinks = capacity < BIN_CAPACITY(state);
-    if (shrinks)
-        state_store(h, cls, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
-    atomic_signal_fence(memory_order_release);
-    h->front.slots[cls] = slots;
-    atomic_signal_fence(memory_order_release);
-    if (!shrinks)
-        state_store(h, cls, (unsigned)BIN_COUNT(state), capacity, BIN_POPS(state));
-    atomic_signal_fence(memory_order_release);
-    meta_free(old, BIN_CAPACITY(state) * sizeof *slots);
+    heap_lock(h); /* for those who count */
+    set_array_locked(h, cls, array, capacity);
+    heap_unlock(h);
+    if (old != NULL)
+        meta_free(old, array_bytes(before));
     h->magazine_bytes += capacity * (size_t)hk_class_info[cls].block_size;
-    h->magazine_bytes -= BIN_CAPACITY(state) * (size_t)hk_class_info[cls].block_size;
+    h->magazine_bytes -= before * (size_t)hk_class_info[cls].block_size;
     uint64_t bit = UINT64_C(1) << (cls % 64);
     h->bins_in_use[cls / 64] = capacity > 0 ? h->bins_in_use[cls / 64] | bit : h->bins_in_use[cls / 64] & ~bit;
     return true;
@@ -77,16 +98,26 @@ static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
 static bool budget_allows(const heap_t *h, size_t more_bytes) {
     size_t owned = (size_t)atomic_load_explicit(&h->slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
     size_t least = heap_is_crowded() ? BUDGET_BYTES_CROWDED : BUDGET_BYTES_MIN;
-    return h->magazine_bytes + more_bytes <= hk_max(least, owned / BUDGET_SHARE);
+    size_t share = heap_is_throng() ? BUDGET_SHARE_THRONG : BUDGET_SHARE;
+    return h->magazine_bytes + more_bytes <= hk_max(least, owned / share);
+}
+
+/* The first capacity of a class needs no room in the budget, but in a throng for blocks above the tiny ones: a thread that used some of
+ * each size and sleeps would keep them all. */
+static bool may_begin(const heap_t *h, unsigned cls) {
+    const size_class_info_t *info = &hk_class_info[cls];
+    return cls < HK_TINY_CLASSES || !heap_is_throng() ||
+           budget_allows(h, info->magazine_min * (size_t)info->block_size);
 }
 
 /* A refill or a flush happened: grows the magazine when it happens often. */
 static void note_event(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     const size_class_info_t *info = &hk_class_info[cls];
-    unsigned capacity = BIN_CAPACITY(state_load(h, cls));
+    unsigned capacity = heap_bin_capacity(h, cls);
     if (capacity == 0) {
-        (void)set_capacity(h, cls, info->magazine_min);
+        if (may_begin(h, cls))
+            (void)set_capacity(h, cls, info->magazine_min);
         return;
     }
     if (++stats->events < GROW_EVENTS || capacity >= info->magazine_max || hk_option(HK_OPT_ADAPT) == 0)
@@ -180,21 +211,33 @@ static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, u
     return left;
 }
 
-/* The `count` blocks that have been in the magazine longest leave it; they lie behind what remains, until the next push. They
- * leave before they go: their owners may hand them out at once, and who looks for a block in all magazines must not find
+/* The `count` blocks that have been in the magazine longest leave it; they lie in the array behind what remains, until the next push.
+ * They leave before they go: their owners may hand them out at once, and who looks for a block in all magazines must not find
  * it here then. The count needs no order of its own: whoever gets a block has it through the heap's lock, through the
  * release in slab_post and the acquire in slab_drain, or through the run cache's lock, and sees what came before. Where more
  * remain than leave, the latest of them come first. */
 static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
-    unsigned rest = (unsigned)BIN_COUNT(state_load(h, cls)) - count, swaps = count < rest ? count : rest;
-    granule_t *oldest = h->front.slots[cls], *newest = oldest + rest + count - swaps;
+    bin_t *bin = &h->front.bins[cls];
+    granule_t *array = h->class_stats[cls].array;
+    unsigned rest = (unsigned)heap_bin_count(h, cls) - count;
+    if (rest == 0) {
+        granule_t top = bin->top;
+        hk_write(bin->below, array - 1);
+        atomic_signal_fence(memory_order_release);
+        hk_write(bin->top, 0);
+        hk_write(array[0], top); /* until the next push or refill */
+        return array;
+    }
+    unsigned in_array = rest - 1, swaps = count < in_array ? count : in_array; /* the one on top stays there */
+    granule_t *oldest = array + 1, *newest = oldest + in_array + count - swaps;
     for (unsigned i = 0; i < swaps; i++) {
         granule_t leaves = oldest[i];
-        oldest[i] = newest[i];
-        newest[i] = leaves;
+        hk_write(oldest[i], newest[i]);
+        hk_write(newest[i], leaves);
     }
-    set_count(h, cls, rest);
-    return oldest + rest;
+    atomic_signal_fence(memory_order_release);
+    hk_write(bin->below, array + rest - 1);
+    return oldest + in_array;
 }
 
 static void give_all_elsewhere(heap_t *h, unsigned cls, const granule_t *blocks, unsigned count,
@@ -256,6 +299,7 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
         give_runs(h, cls, blocks, count);
     give_all_elsewhere(h, cls, blocks, left, &report);
     heap_remote_post_much(h);
+    h->run_total += count * (size_t)hk_class_info[cls].block_size;
     /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
     h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
     if (hk_unlikely(report.count > 0))
@@ -264,11 +308,13 @@ static void flush(heap_t *h, unsigned cls, unsigned count) {
     heap_memory_freed(h);
 }
 
-/* Takes the block on top; the magazine is not empty. The countdown sees that ticks come before the pops overflow. */
+/* Takes the block on top; the magazine is not empty. */
 static void *pop(heap_t *h, unsigned cls) {
-    uint64_t state = state_load(h, cls);
-    granule_t granule = h->front.slots[cls][BIN_COUNT(state) - 1];
-    hk_write(h->front.state[cls], state + BIN_POP);
+    bin_t *bin = &h->front.bins[cls];
+    granule_t granule = bin->top, *below = bin->below, next = *below;
+    hk_write(bin->below, below - 1);
+    atomic_signal_fence(memory_order_release);
+    hk_write(bin->top, next);
     h->front.countdown -= (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
     map_set_live(granule);
     return map_granule_address(granule);
@@ -276,12 +322,12 @@ static void *pop(heap_t *h, unsigned cls) {
 
 /* --- Large classes ------------------------------------------------------------------------------------------------------ */
 
-void *magazine_take_large(heap_t *h, unsigned cls) { return BIN_COUNT(state_load(h, cls)) > 0 ? pop(h, cls) : NULL; }
+void *magazine_take_large(heap_t *h, unsigned cls) { return heap_bin_count(h, cls) > 0 ? pop(h, cls) : NULL; }
 
 /* A class gets a magazine when it is asked for a few times within one tick. */
 bool magazine_wants_large(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    if (BIN_CAPACITY(state_load(h, cls)) > 0)
+    if (heap_bin_capacity(h, cls) > 0)
         return true;
     if (++stats->events < LARGE_EVENTS || hk_option(HK_OPT_ADAPT) == 0)
         return false;
@@ -296,19 +342,20 @@ bool magazine_wants_large(heap_t *h, unsigned cls) {
 
 static unsigned refill(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    unsigned capacity = BIN_CAPACITY(state_load(h, cls));
-    unsigned want = (capacity + 1) / 2;
+    unsigned capacity = heap_bin_capacity(h, cls), want = (capacity + 1) / 2;
+    granule_t *blocks = h->class_stats[cls].array + 1;
     heap_adopt_orphan();
-    h->run_bytes = 0;
+    h->run_bytes = h->run_total = 0;
     heap_lock(h);
-    unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, h->front.slots[cls] + want, want);
+    unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, blocks + want, want);
     doubled_t doubled = take_doubled_locked(h);
     stats->refilled += got;
     heap_count_taken_locked(h, cls, got);
     stats->refills++;
     if (got < want && got > 0)
-        memmove(h->front.slots[cls], h->front.slots[cls] + want - got, got * sizeof *h->front.slots[cls]);
-    set_count(h, cls, got);
+        memmove(blocks, blocks + want - got, got * sizeof *blocks);
+    if (got > 0)
+        set_count(h, cls, got);
     heap_unlock(h);
     report_taken(h, &doubled);
     return got;
@@ -321,10 +368,10 @@ static void *alloc_without_magazine(heap_t *h, unsigned cls) {
 }
 
 void *magazine_alloc(heap_t *h, unsigned cls) {
-    if (BIN_COUNT(state_load(h, cls)) > 0)
+    if (heap_bin_count(h, cls) > 0)
         return pop(h, cls);
     note_event(h, cls);
-    if (BIN_CAPACITY(state_load(h, cls)) == 0)
+    if (heap_bin_capacity(h, cls) == 0)
         return alloc_without_magazine(h, cls);
     return refill(h, cls) > 0 ? pop(h, cls) : NULL;
 }
@@ -336,6 +383,7 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
         give_runs(h, cls, &granule, 1);
     heap_lock(h);
     unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, &granule, 1, &report) : 0;
+    hk_add(h->front.bins[cls].pushes, 1);
     h->class_stats[cls].flushed++;
     heap_count_freed_locked(h, cls, 1 - left);
     if (!gathers(h)) /* else it counts with the table */
@@ -351,12 +399,6 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
         heap_memory_freed(h);
 }
 
-static void harvest_locked(heap_t *h, unsigned cls) {
-    uint64_t state = state_load(h, cls);
-    h->class_stats[cls].pops += BIN_POPS(state);
-    state_store(h, cls, (unsigned)BIN_COUNT(state), BIN_CAPACITY(state), 0);
-}
-
 /* Calls `act` for each magazine that has a capacity, from a word of them on. */
 static void for_each_bin_from(heap_t *h, unsigned word, void (*act)(heap_t *, unsigned)) {
     for (; word < sizeof h->bins_in_use / sizeof h->bins_in_use[0]; word++)
@@ -368,54 +410,54 @@ static void for_each_bin(heap_t *h, void (*act)(heap_t *, unsigned)) { for_each_
 
 /* Gives all that the magazine holds back. */
 static void empty(heap_t *h, unsigned cls) {
-    unsigned count = (unsigned)BIN_COUNT(state_load(h, cls));
+    unsigned count = (unsigned)heap_bin_count(h, cls);
     if (count > 0)
         flush(h, cls, count);
 }
 
 static void drop(heap_t *h, unsigned cls) {
     empty(h, cls);
-    heap_lock(h);
-    harvest_locked(h, cls);
-    heap_unlock(h);
     (void)set_capacity(h, cls, 0);
+}
+
+/* In a long run of frees: what the magazine takes after this may stay when the thread goes to sleep. */
+static void empty_and_shrink(heap_t *h, unsigned cls) {
+    empty(h, cls);
+    if (heap_bin_capacity(h, cls) > LONG_RUN_BLOCKS && hk_option(HK_OPT_ADAPT) != 0)
+        (void)set_capacity(h, cls, LONG_RUN_BLOCKS);
 }
 
 /* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and on
  * without an allocation in between may go to sleep next; what its magazines hold nobody else could give back. */
 static void make_room(heap_t *h, unsigned cls) {
     if (h->front.countdown != h->run_countdown)
-        h->run_bytes = 0;
+        h->run_bytes = h->run_total = 0;
     bool crowded = heap_is_crowded(), runs = h->run_bytes > 0;
     if (!runs)
         note_event(h, cls);
-    uint64_t state = state_load(h, cls);
-    unsigned count = (unsigned)BIN_COUNT(state);
-    if (BIN_ROOM(state) == 0 && count > 0) {
+    unsigned count = (unsigned)heap_bin_count(h, cls);
+    if (count > 0 && count == heap_bin_capacity(h, cls)) {
         flush(h, cls, runs ? count : (count + 1) / 2);
         h->run_bytes += (size_t)count * hk_class_info[cls].block_size;
     }
     if (runs && h->run_bytes >= (crowded ? 1 : SWEEP_BYTES)) {
-        for_each_bin(h, crowded ? drop : empty);
+        for_each_bin(h, crowded ? drop : h->run_total >= LONG_RUN_BYTES ? empty_and_shrink : empty);
         h->run_bytes = 1;
     }
     h->run_countdown = h->front.countdown;
 }
 
 void magazine_free(heap_t *h, unsigned cls, void *block) {
-    uint64_t state = state_load(h, cls);
-    if (BIN_ROOM(state) == 0) {
+    bin_t *bin = &h->front.bins[cls];
+    if (bin->below == bin->last) {
         if (cls < HK_CLASS_COUNT)
             make_room(h, cls);
-        state = state_load(h, cls);
-        if (BIN_ROOM(state) == 0) {
+        if (bin->below == bin->last) {
             magazine_give_one(h, cls, block);
             return;
         }
     }
-    h->front.slots[cls][BIN_COUNT(state)] = map_granule(block);
-    atomic_signal_fence(memory_order_release);
-    hk_write(h->front.state[cls], state + BIN_PUSH);
+    bin_push(bin, map_granule(block));
     if (h->front.countdown < 0) {
         heap_tick(h);
         h->run_countdown = h->front.countdown;
@@ -432,20 +474,37 @@ void magazine_drop_large(heap_t *h) { for_each_bin_from(h, HK_MAP_CLASS_LARGE / 
 static void retire(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     stats->events = stats->idle_ticks = stats->still_ticks = 0;
-    if (heap_is_crowded() || BIN_CAPACITY(state_load(h, cls)) > RETIRED_SLOTS) {
+    if (heap_is_crowded() || heap_bin_capacity(h, cls) > RETIRED_SLOTS)
         drop(h, cls);
-        return;
-    }
-    empty(h, cls);
-    heap_lock(h);
-    harvest_locked(h, cls);
-    heap_unlock(h);
+    else
+        empty(h, cls);
 }
 
 void magazine_retire_all(heap_t *h) { for_each_bin(h, retire); }
 
+/* Between two arrays: none, and its blocks are lost. Between two steps of malloc or free: a block on top that does not count is lost. */
+static void mend(heap_t *h, unsigned cls) {
+    bin_t *bin = &h->front.bins[cls];
+    if (bin->below == NULL || bin->last == NULL) {
+        bin->below = bin->last = h->class_stats[cls].array = NULL;
+        bin->top = 0;
+        return;
+    }
+    if (heap_bin_count(h, cls) == 0)
+        bin->top = 0;
+    h->bins_in_use[cls / 64] |= UINT64_C(1) << (cls % 64);
+    h->magazine_bytes += heap_bin_capacity(h, cls) * (size_t)hk_class_info[cls].block_size;
+}
+
+void magazine_mend(heap_t *h) {
+    memset(h->bins_in_use, 0, sizeof h->bins_in_use);
+    h->magazine_bytes = 0;
+    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++)
+        mend(h, cls);
+}
+
 static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
-    unsigned count = (unsigned)BIN_COUNT(state_load(h, cls));
+    unsigned count = (unsigned)heap_bin_count(h, cls);
     if (count > wanted)
         flush(h, cls, count - wanted);
     if (set_capacity(h, cls, wanted))
@@ -454,14 +513,13 @@ static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
 
 static void tick_class_locked(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    uint64_t state = state_load(h, cls);
-    uint32_t seen = (uint32_t)BIN_COUNT(state) ^ stats->flushes << 16;
-    bool used = BIN_POPS(state) > 0, still = !used && seen == stats->seen;
-    if (used)
-        harvest_locked(h, cls);
+    uint64_t count = heap_bin_count(h, cls), pops = heap_pops(h, cls, count);
+    uint32_t seen = (uint32_t)count ^ stats->flushes << 16;
+    bool used = pops != stats->seen_pops, still = !used && seen == stats->seen;
+    stats->seen_pops = pops;
     stats->events = 0;
     stats->seen = seen;
-    stats->idle_ticks = used || stats->idle_ticks == UINT16_MAX ? 0 : (uint16_t)(stats->idle_ticks + 1);
+    stats->idle_ticks = used || stats->idle_ticks == UINT8_MAX ? 0 : (uint8_t)(stats->idle_ticks + 1);
     stats->still_ticks = !still || stats->still_ticks == UINT8_MAX ? 0 : (uint8_t)(stats->still_ticks + 1);
 }
 
@@ -469,7 +527,7 @@ static void tick_class_locked(heap_t *h, unsigned cls) {
  * at all gives back everything: a few blocks that were freed at random keep as many slabs from emptying as many do. */
 static void shrink_if_idle(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    unsigned half = BIN_CAPACITY(state_load(h, cls)) / 2;
+    unsigned half = heap_bin_capacity(h, cls) / 2;
     bool still = stats->still_ticks >= STILL_TICKS_BEFORE_DROP;
     if (!still && stats->idle_ticks < IDLE_TICKS_BEFORE_SHRINK)
         return;

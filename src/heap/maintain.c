@@ -18,6 +18,7 @@
 #include "map/meta.h"
 #include "superslab/superslab.h"
 #include "sys/confined.h"
+#include "sys/libc_doors.h"
 #include "sys/sys.h"
 
 enum {
@@ -38,6 +39,8 @@ static _Atomic uint32_t helper_running; /* 1 from start until the helper has dec
 static sys_helper_t helper;
 static _Atomic uint32_t helper_stop; /* set to make it leave; a futex it sleeps on */
 static bool comes_back;              /* after the fork; written and read by who forks */
+static uint64_t signals_before;      /* what the holder of helper_lock held back before, */
+static bool signals_held;            /* and whether it holds back signals now */
 static _Atomic uint64_t next_inline_purge_ms;
 static _Atomic uint64_t helper_refused_ms; /* when the system last refused a helper; 0: never */
 
@@ -45,6 +48,31 @@ static _Atomic uint64_t helper_refused_ms; /* when the system last refused a hel
 static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_HELPER);
 static low_water_t dirty_low; /* guarded by round_lock */
 static bool holes_are_many;   /* as the last round found: guarded by round_lock */
+
+/* Whoever holds helper_lock holds back what signals others send: a handler that forks must not come upon its own thread here. */
+static bool helper_enter(bool wait) {
+    uint64_t before = 0;
+    bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before), entered = hk_try_lock(&helper_lock);
+    if (!entered && wait) {
+        hk_lock_wait(&helper_lock);
+        entered = true;
+    }
+    if (entered) {
+        signals_before = before;
+        signals_held = held;
+    } else if (held) {
+        sys_signals_release(before);
+    }
+    return entered;
+}
+
+static void helper_leave(void) {
+    uint64_t before = signals_before;
+    bool held = signals_held;
+    hk_unlock(&helper_lock);
+    if (held)
+        sys_signals_release(before);
+}
 
 static uint64_t purge_age_ms(void) {
     if (hk_unlikely(limit_is_near()))
@@ -98,7 +126,9 @@ static bool helper_round(void) {
     uint64_t age = purge_age_ms();
     if (age == UINT64_MAX || !hk_try_lock(&round_lock))
         return false;
-    heap_retire_resting(now - hk_min(now, age / REST_SHARE));
+    uint64_t until = now - hk_min(now, age / REST_SHARE);
+    heap_retire_resting(until);
+    heap_strip_unused(until);
     size_t cached = tidy_all(now, age, false);
     sparse_result_t sparse = sparse_round_within(now, age, holes_are_many ? HOLES_HASTE : 1);
     if (sparse.looked_at_bytes > 0)
@@ -107,7 +137,7 @@ static bool helper_round(void) {
     size_t slots = low_water_note(&dirty_low, least, level, now, age);
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
     hk_unlock(&round_lock);
-    return superslab_waiting_bytes() + cached + sparse.waiting_bytes + heap_resting_bytes() >= HEAP_WORTH_BYTES;
+    return superslab_waiting_bytes() + cached + sparse.waiting_bytes + heap_ended_bytes() >= HEAP_WORTH_BYTES;
 }
 
 /* --- The helper thread ------------------------------------------------------------------------------------------------ */
@@ -132,7 +162,7 @@ static bool helper_serve(void) {
 static bool memory_waits(void) {
     if (purge_age_ms() == UINT64_MAX || sys_purge_refused())
         return false;
-    if (superslab_waiting_bytes() + heap_resting_bytes() >= HEAP_WORTH_BYTES)
+    if (superslab_waiting_bytes() + heap_ended_bytes() >= HEAP_WORTH_BYTES)
         return true;
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
         if (heap_freed_bytes(heap_by_id(id)) >= HEAP_WORTH_BYTES)
@@ -175,7 +205,7 @@ static HK_COLD bool helper_start(void) {
     if (hk_unlikely(refused != 0) && sys_now_ms() - refused < HELPER_RETRY_MS)
         return false;
     heap_ensure_hooks();
-    if (!hk_try_lock(&helper_lock))
+    if (!helper_enter(false))
         return true;
     /* The last helper's stack may be in use for some microseconds yet. One that was started in a child of vfork is gone without
      * having said so. */
@@ -183,7 +213,7 @@ static HK_COLD bool helper_start(void) {
         sys_helper_wait_a_moment(&helper);
     if (!sys_helper_is_alive(&helper))
         launch_locked();
-    hk_unlock(&helper_lock);
+    helper_leave();
     return true;
 }
 
@@ -192,10 +222,10 @@ static void start_watcher(void) {
     if (hk_likely(!pressure_is_wanted()) || hk_locks_are_open())
         return;
     heap_ensure_hooks();
-    if (!hk_try_lock(&helper_lock))
+    if (!helper_enter(false))
         return;
     pressure_start();
-    hk_unlock(&helper_lock);
+    helper_leave();
 }
 
 /* Without a helper, memory is given back by whoever frees some, not more often than a helper would. */
@@ -209,7 +239,7 @@ static void purge_inline(void) {
 }
 
 void heap_memory_freed(const heap_t *h) {
-    if (superslab_waiting_bytes() + heap_resting_bytes() >= HEAP_WORTH_BYTES ||
+    if (superslab_waiting_bytes() + heap_ended_bytes() >= HEAP_WORTH_BYTES ||
         (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) || limit_is_near())
         heap_memory_freed_much();
 }
@@ -237,13 +267,13 @@ static void helper_dismiss_locked(void) {
 }
 
 void hk_threads_pause(void) {
-    hk_lock(&helper_lock);
+    (void)helper_enter(true);
     helper_dismiss_locked();
     pressure_dismiss();
 }
 
 /* Nothing starts at once: a program that asked for one thing of this kind may be about to ask for the next. */
-void hk_threads_resume(void) { hk_unlock(&helper_lock); }
+void hk_threads_resume(void) { helper_leave(); }
 
 /* What would need other system calls later is done now: the start, if nobody has allocated yet, and the hooks that the first
  * thread would register. */
@@ -257,14 +287,23 @@ void hk_confine(void) {
     hk_threads_resume();
 }
 
-/* A program that forks may look at its number of threads; the helper comes back afterwards. */
-void heap_maintain_before_fork(void) {
-    hk_lock(&helper_lock);
+bool heap_maintain_before_fork(void) {
+    (void)helper_enter(true);
     comes_back = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0;
     helper_dismiss_locked();
+    return !sys_helper_is_here(&helper) && !pressure_is_here() && libc_is_single_threaded();
 }
 
-void heap_maintain_after_fork(bool in_child) {
+/* What was freed goes now, as no helper comes back for it: cheaper than its pages would be in the tables of two processes, and at
+ * the first write after the fork. */
+void heap_maintain_alone_before_fork(void) {
+    if (!comes_back)
+        return;
+    comes_back = false;
+    (void)heap_relieve();
+}
+
+void heap_maintain_after_fork(bool in_child, bool alone) {
     if (in_child) {
         atomic_store_explicit(&helper.alive, 0, memory_order_relaxed);
         helper.id = 0;
@@ -272,13 +311,16 @@ void heap_maintain_after_fork(bool in_child) {
         round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
         pressure_after_fork_in_child();
     }
-    /* In the child no helper starts by itself: a child may have to be single-threaded for a while (unshare(2)). */
-    bool wanted = comes_back && !in_child;
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed); /* for one that was too busy to leave */
-    hk_unlock(&helper_lock);
+    bool wanted = comes_back;
+    helper_leave();
+    /* A process that is alone stays so: CPython looks at its number of threads after the fork, and a child may have to be
+     * single-threaded for a while (unshare(2)). */
+    if (in_child || alone)
+        return;
     if (wanted)
         heap_memory_freed_much();
-    else if (!in_child)
+    else
         heap_memory_freed(NULL);
 }
 
@@ -336,7 +378,7 @@ void heap_warm_up(size_t bytes) {
 void heap_at_exit(void) {
     heap_front_t *front = hk_front;
     if (hardened_is_on() && front != &hk_no_heap)
-        hardened_drain((heap_t *)front);
+        hardened_drain(heap_of_front(front));
 }
 
 /* --- Tick and trim ------------------------------------------------------------------------------------------------------ */
@@ -355,6 +397,7 @@ void heap_tick(heap_t *h) {
 
 size_t heap_relieve(void) {
     heap_retire_resting(UINT64_MAX);
+    heap_strip_unused(UINT64_MAX);
     (void)tidy_all(sys_now_ms(), 0, true);
     size_t sparse = sparse_trim(), slots = superslab_purge(SIZE_MAX);
     superslab_close_empty();

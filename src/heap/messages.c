@@ -5,10 +5,10 @@
  * A thread puts the words of remote frees that leave its table (remote.c) into a message for the heap that owns the slab. A full
  * one is pushed on that heap's inbox by one compare-and-swap, and whoever holds the heap's lock takes all that have come by one
  * exchange (after snmalloc's message passing; Liétar et al., ISMM 2019). What crosses from core to core is then lines full of
- * words, read one after the other, instead of two lines of each slab. A message is private before the push and after the
- * exchange; nothing but the inbox is shared. Model: docs/models/messages.pml.
+ * words, read one after the other, instead of two lines of each slab. A message is the sender's before the push and the opener's
+ * after the exchange; but reports read it wherever it is. Model: docs/models/messages.pml.
  *
- *   outbox:  NULL --begin--> being filled --full, or everything is posted--> NULL, and in the inbox
+ *   outbox:  NULL --begin--> being filled --full and one more comes, or everything is posted--> NULL, and in the inbox
  *   inbox:   pushed --exchange--> opened: each word goes to its slab's free bits --> memory of the message free
  *
  * The owner may have changed meanwhile: then the word goes on by way of the slab's remote bits, which are always right.
@@ -35,12 +35,13 @@ static void send(heap_t *h, unsigned at) {
     atomic_signal_fence(memory_order_release);
     heap_t *owner = heap_by_id(message->to);
     _Atomic(message_t *) *inbox = &owner->inbox;
+    /* Relaxed: a bound that need not be exact. Senders add and read, who opens resets. */
     atomic_fetch_add_explicit(&owner->inbox_count, 1, memory_order_relaxed);
     message_t *first = atomic_load_explicit(inbox, memory_order_relaxed);
     /* Release: what the message says, and what the freeing thread did with the blocks before; pairs with the acquire in
      * messages_open_locked. No ABA: nobody takes a single message out. */
     do
-        message->next = first;
+        hk_write(message->next, first);
     while (!atomic_compare_exchange_weak_explicit(inbox, &first, message, memory_order_release, memory_order_relaxed));
 }
 
@@ -55,9 +56,10 @@ static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
     message_t *message = may_begin(to) ? meta_alloc(sizeof *message) : NULL;
     if (message == NULL)
         return NULL;
-    message->to = to;
-    message->count = 0;
-    __atomic_store_n(&h->outbox[at], message, __ATOMIC_RELEASE); /* for the child of a fork, and for reports */
+    hk_write(message->to, to);
+    hk_write(message->count, 0);
+    /* Release: for the child of a fork; and pairs with the acquire in messages_hold_out. */
+    __atomic_store_n(&h->outbox[at], message, __ATOMIC_RELEASE);
     return message;
 }
 
@@ -67,17 +69,19 @@ bool message_add(heap_t *h, const remote_entry_t *word) {
         return false;
     unsigned at = to % HEAP_OUTBOX;
     message_t *message = h->outbox[at];
+    if (message != NULL && message->count == MESSAGE_WORDS) {
+        send(h, at);
+        message = NULL;
+    }
     if (message == NULL)
         message = begin(h, at, to);
-    /* One that is full was about to be sent by another thread when this process was forked. */
-    if (hk_unlikely(message == NULL || message->to != to || message->count == MESSAGE_WORDS))
+    if (hk_unlikely(message == NULL || message->to != to))
         return false;
     unsigned count = message->count;
     message->words[count] = *word;
-    /* Release: for the child of a fork; and a report that finds the count finds these words, not those of the memory's last use. */
+    /* Release: for the child of a fork; and pairs with the acquire in holds: who finds the count finds these words, not those of the
+     * memory's last use. */
     __atomic_store_n(&message->count, count + 1, __ATOMIC_RELEASE);
-    if (count + 1 == MESSAGE_WORDS)
-        send(h, at);
     return true;
 }
 
@@ -142,13 +146,12 @@ unsigned messages_open_locked(heap_t *h) {
     /* Acquire: pairs with the release in send. */
     message_t *first = atomic_exchange_explicit(&h->inbox, NULL, memory_order_acquire);
     hk_write(h->opened, first);
-    for (message_t *message = first; message != NULL; message = message->next)
-        open_locked(h, message);
-    hk_write(h->opened, NULL);
     unsigned count = 0;
     for (; first != NULL; count++) {
         message_t *message = first;
+        open_locked(h, message);
         first = message->next;
+        hk_write(h->opened, first);
         meta_free(message, sizeof *message);
     }
     return count;
@@ -162,34 +165,36 @@ static HK_SNAPSHOT bool is_metadata(const message_t *message) {
     return offset % sizeof *message == 0 && offset < region_area_size(REGION_AREA_META);
 }
 
-static HK_SNAPSHOT bool holds(const message_t *message, uint64_t key, uint64_t bit) {
+static HK_SNAPSHOT bool holds(const message_t *message, const remote_entry_t *word) {
     /* Acquire: pairs with the release in message_add. */
     unsigned count = (unsigned)hk_min(__atomic_load_n(&message->count, __ATOMIC_ACQUIRE), MESSAGE_WORDS);
     for (unsigned i = 0; i < count; i++)
-        if (hk_read(message->words[i].key) == key && (hk_read(message->words[i].bits) & bit) != 0)
+        if (hk_read(message->words[i].key) == word->key && (hk_read(message->words[i].bits) & word->bits) != 0)
             return true;
     return false;
 }
 
-static HK_SNAPSHOT bool list_holds(const message_t *message, uint64_t key, uint64_t bit) {
+/* One that was opened while it is looked at leads on to what is free, or serves others. */
+static HK_SNAPSHOT bool list_holds(const message_t *message, uint32_t to, const remote_entry_t *word) {
     for (unsigned i = 0; i < LOOKED_AT_MAX && message != NULL && is_metadata(message); i++) {
-        if (holds(message, key, bit))
+        if (hk_read(message->to) == to && holds(message, word))
             return true;
         message = hk_read(message->next);
     }
     return false;
 }
 
-HK_SNAPSHOT bool messages_hold_out(const heap_t *h, uint64_t key, uint64_t bit) {
+HK_SNAPSHOT bool messages_hold_out(const heap_t *h, const remote_entry_t *word) {
     for (unsigned at = 0; at < HEAP_OUTBOX; at++) {
         const message_t *message = __atomic_load_n(&h->outbox[at], __ATOMIC_ACQUIRE);
-        if (message != NULL && holds(message, key, bit))
+        if (message != NULL && holds(message, word))
             return true;
     }
     return false;
 }
 
-HK_SNAPSHOT bool messages_hold_in(const heap_t *h, uint64_t key, uint64_t bit) {
-    return list_holds(atomic_load_explicit(&h->inbox, memory_order_acquire), key, bit) ||
-           list_holds(hk_read(h->opened), key, bit);
+HK_SNAPSHOT bool messages_hold_in(const heap_t *h, const remote_entry_t *word) {
+    uint32_t to = h->front.id;
+    return list_holds(atomic_load_explicit(&h->inbox, memory_order_acquire), to, word) ||
+           list_holds(hk_read(h->opened), to, word);
 }

@@ -7,9 +7,9 @@
 
 #include "heap/heap.h"
 
-/* Puts the word into the heap's message for its slab's owner, and sends that when it is full. False when there is none for this
- * owner: no memory, a crowd, too many wait there already, or the place serves another owner until everything is posted. The heap's thread, or anybody
- * once the thread is gone. */
+/* Puts the word into the heap's message for its slab's owner; one that is full is sent before. False when there is none for this
+ * owner: no memory, a crowd, too many wait there already, or the place serves another owner until everything is posted. The heap's
+ * thread, or anybody once the thread is gone. */
 bool message_add(heap_t *h, const remote_entry_t *word);
 
 /* Sends what there is. As above. */
@@ -18,9 +18,9 @@ void messages_send(heap_t *h);
 /* Brings home what came. Returns the number of messages. Caller holds the heap's lock. */
 unsigned messages_open_locked(heap_t *h);
 
-/* Whether the block lies in a message that the heap fills; in one that waits in its inbox or that is being opened. For reports;
- * they take no lock. */
-bool messages_hold_out(const heap_t *h, uint64_t key, uint64_t bit);
-bool messages_hold_in(const heap_t *h, uint64_t key, uint64_t bit);
+/* Whether the block that `word` has the bit of lies in a message that the heap fills; in one that waits in its inbox or is being
+ * opened. For reports; they take no lock. */
+bool messages_hold_out(const heap_t *h, const remote_entry_t *word);
+bool messages_hold_in(const heap_t *h, const remote_entry_t *word);
 
 #endif

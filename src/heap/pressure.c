@@ -117,8 +117,10 @@ void pressure_start(void) {
         atomic_store_explicit(&watch_state, WATCH_NEVER, memory_order_relaxed);
 }
 
+bool pressure_is_here(void) { return sys_helper_is_here(&watcher); }
+
 void pressure_dismiss(void) {
-    if (!sys_helper_is_here(&watcher))
+    if (!pressure_is_here())
         return;
     uint32_t running = WATCH_RUNNING;
     if (atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_DISMISSED, memory_order_relaxed,

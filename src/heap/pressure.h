@@ -24,6 +24,9 @@ bool pressure_is_wanted(void);
 void pressure_start(void);
 void pressure_dismiss(void);
 
+/* Whether the watcher is there. As above. */
+bool pressure_is_here(void);
+
 void pressure_after_fork_in_child(void);
 
 /* Decodes base64; returns the bytes, SIZE_MAX when it is malformed or does not fit. */

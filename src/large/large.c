@@ -5,7 +5,6 @@
 #include "base/relaxed.h"
 #include "core/counters.h"
 #include "core/options.h"
-#include "core/panic.h"
 #include "large/filling.h"
 #include "region/region.h"
 #include "superslab/residency.h"
@@ -264,14 +263,17 @@ static bool grow_in_place(large_cache_t *cache, slot_t first, size_t count) {
     return true;
 }
 
-/* The run's pages, one mapping, go to `to`. */
-static bool move_run(slot_t first, size_t old_size, char *to, size_t to_size) {
-    if (sys_move_grow(map_slot_address(first), old_size, to, to_size) == 0)
-        return true;
-    /* The kernel may have unmapped the target already. */
-    if (region_map_over(to, to_size) != 0)
-        hk_fatal("cannot map %zu bytes at %p again", to_size, (void *)to);
-    return false;
+/* A run that the pages of another did not come to, as a process at its limit of mappings finds. The kernel may have unmapped it
+ * before it refused: what cannot be mapped anew is lost to us. */
+static void give_target_back(large_cache_t *cache, char *to) {
+    size_t size = large_size(to);
+    if (region_map_over(to, size) == 0 || sys_is_mapped(to, size)) {
+        (void)large_free(cache, to);
+        return;
+    }
+    atomic_store_explicit(&run_of(to)->state, LARGE_FREE, memory_order_relaxed);
+    map_set((slot_t)map_slot(to), (unsigned)(size >> HK_SLOT_SHIFT), 0);
+    count_live(cache, -(int64_t)size);
 }
 
 /* The old range of a moved run is unmapped: it is mapped anew and its slots returned. Should somebody else have mapped
@@ -303,8 +305,8 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
         to = alloc_target(cache, count);
     if (to == NULL)
         return NULL;
-    if (!move_run(first, old_size, to, large_size(to))) {
-        (void)large_free(cache, to);
+    if (sys_move_grow(map_slot_address(first), old_size, to, large_size(to)) != 0) {
+        give_target_back(cache, to);
         return NULL;
     }
     run_of(to)->moved = true;
@@ -348,7 +350,7 @@ size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms) 
     uint32_t count = 0;
     hk_lock(&cache->lock);
     size_t before = cache->bytes;
-    while (cache->count > 0 && (uint32_t)((uint32_t)now_ms - cache->entries[0].since_ms) >= age_ms)
+    while (cache->count > 0 && sys_age_ms(now_ms, cache->entries[0].since_ms) >= age_ms)
         out[count++] = remove_locked(cache, 0);
     size_t bytes = before - cache->bytes;
     hk_unlock(&cache->lock);

@@ -5,12 +5,18 @@
 
 #include <string.h>
 
-hk_map_t hk_map;
+static const uint64_t granule_0 = UINT64_MAX; /* until map_init */
+
+hk_map_t hk_map = {.live = (uint64_t *)(uintptr_t)&granule_0};
 
 void map_init(void) {
     hk_map.first = hk_window.base >> HK_SLOT_SHIFT;
     hk_map.table = (_Atomic uint32_t *)hk_window.areas[REGION_AREA_TABLE];
-    hk_map.live = (uint64_t *)(hk_window.areas[REGION_AREA_LIVE] - hk_window.base / HK_LIVE_SHARE);
+    uint64_t *live = (uint64_t *)hk_window.live_origin;
+    if (REGION_HAS_LIVE_ORIGIN)
+        *live = granule_0;
+    /* Release: whoever finds the new word finds it set. Threads that have no heap yet may be in malloc. */
+    __atomic_store_n(&hk_map.live, live, __ATOMIC_RELEASE);
 }
 
 int map_cover(size_t slot_count) {

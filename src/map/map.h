@@ -28,6 +28,9 @@
  * suspicion, and reported only if the block is found where free blocks are. Two threads that free the same block of a third one's
  * heap within the nanoseconds that a store takes may both find the bit set; that too is found when the block comes back twice.
  *
+ * On x86-64 the word of granule 0, far from the others, exists and is all ones: a malloc that finds 0 on top of an empty magazine
+ * finds its live bit set, without another test. It is so before map_init too.
+ *
  * MAP-1  `count` only grows; entries below it are readable for ever.
  * MAP-2  HK_MAP_RUN_* ^ tag is above 255 for every tag in use; the class of both is a large one.
  */
@@ -63,7 +66,7 @@ typedef struct hk_map {
     HK_ALIGNED(32) size_t first; /* address >> 16 of slot 0; constant after map_init */
     size_t count;                /* slots covered; written under the superslab lock, read by any thread */
     _Atomic uint32_t *table;     /* constant after map_init */
-    uint64_t *live;              /* where the word of granule 0 would lie; constant after map_init */
+    uint64_t *live;              /* the word of granule 0; constant after map_init */
 } hk_map_t;
 
 extern hk_map_t hk_map HK_HIDDEN;
@@ -125,7 +128,14 @@ void map_reset_live(slot_t slot, unsigned count);
 /* By the owner of the slab: no atomic read-modify-write, see above. */
 HK_INLINE void map_set_live(granule_t granule) { hk_bit_set(&hk_map.live, granule); }
 
-/* The same; false when it was clear. */
+/* The same in two steps: the first tells whether it is set already, as that of granule 0 always is. */
+typedef hk_bit_place_t map_live_t;
+HK_INLINE bool map_find_live(granule_t granule, map_live_t *live) {
+    return (!REGION_HAS_LIVE_ORIGIN && granule == 0) || hk_bit_find(&hk_map.live, granule, live);
+}
+HK_INLINE void map_mark_live(const map_live_t *live) { hk_bit_mark(live); }
+
+/* False when it was clear. */
 HK_INLINE bool map_clear_live(granule_t granule) { return hk_bit_clear(&hk_map.live, granule); }
 
 /* By any thread, of a block of HK_LIVE_SHARE bytes or more: no other block has its bit in the same byte, so no atomic

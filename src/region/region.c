@@ -67,15 +67,24 @@ static bool may_be_huge(int area) {
     return area == REGION_AREA_SLABS || area == REGION_AREA_META || area == REGION_AREA_LIVE;
 }
 
-/* Where an area begins behind a border of a huge page, so that the next border comes after what is to have small pages. Live
- * bits are used from those of the first superslab on. */
+/* Where an area begins behind a border of a huge page, never on one, so that the next border comes after what is to have small
+ * pages. Live bits are used from those of the first superslab on. */
 static size_t area_offset(int area, size_t first_superslab) {
     if (!may_be_huge(area))
         return 0;
     if (area != REGION_AREA_LIVE)
         return HK_SUPERSLAB_SIZE - AREA_SMALL;
-    size_t unused = hk_align_down(first_superslab * area_bytes_per_superslab[area], AREA_STEP);
+    size_t unused = hk_align_down((first_superslab - 1) * area_bytes_per_superslab[area], AREA_STEP);
     return HK_SUPERSLAB_SIZE - AREA_SMALL_LIVE - unused;
+}
+
+/* One page where address 0 would have its live bits: below the areas, in a large window among the last superslabs, which end there. */
+static void find_live_origin(void) {
+    uintptr_t base = hk_window.base;
+    hk_window.live_origin =
+        hk_window.areas[REGION_AREA_LIVE] - base / HK_SUPERSLAB_SIZE * area_bytes_per_superslab[REGION_AREA_LIVE];
+    if (REGION_HAS_LIVE_ORIGIN && hk_window.live_origin > base)
+        hk_window.superslab_max = hk_min(hk_window.superslab_max, (hk_window.live_origin - base) >> HK_SUPERSLAB_SHIFT);
 }
 
 /* Lays the areas out behind the superslabs, of which the first used is `first`; returns the size of the whole window. */
@@ -88,20 +97,27 @@ static size_t window_lay_out(uintptr_t base, size_t superslab_max, size_t first)
         hk_window.area_sizes[area] = hk_align_up(superslab_max * area_bytes_per_superslab[area], HK_SUPERSLAB_SIZE);
         at += hk_window.area_sizes[area] + HK_SUPERSLAB_SIZE;
     }
+    find_live_origin();
     return at - base;
 }
 
-/* The window is usable when its first superslab and the state area can be claimed there. */
+/* The window is usable when its first superslab, the state area and the place for address 0 can be claimed. */
 static bool window_try(uintptr_t base, size_t superslab_max, size_t first) {
     window_lay_out(base, superslab_max, first);
-    if (sys_map_at((void *)hk_window.areas[REGION_AREA_STATE], AREA_STEP) != 0)
+    bool among_areas =
+        hk_window.live_origin >= hk_window.areas[0] && hk_window.live_origin < hk_window.areas[REGION_AREA_COUNT - 1];
+    if (REGION_HAS_LIVE_ORIGIN && (among_areas || hk_window.superslab_max < superslab_max / 2))
         return false;
-    char *probe = region_superslab_address(1);
-    if (sys_map_at(probe, HK_SLOT_SIZE) != 0) {
-        sys_unmap((void *)hk_window.areas[REGION_AREA_STATE], AREA_STEP);
+    void *pieces[] = {(void *)hk_window.areas[REGION_AREA_STATE], region_superslab_address(1),
+                      (void *)hk_window.live_origin};
+    unsigned claimed = 0, wanted = REGION_HAS_LIVE_ORIGIN ? 3 : 2;
+    while (claimed < wanted && sys_map_at(pieces[claimed], AREA_STEP) == 0)
+        claimed++;
+    for (unsigned i = 0; i < claimed; i++)
+        if (claimed < wanted || i == 1)
+            sys_unmap(pieces[i], AREA_STEP);
+    if (claimed < wanted)
         return false;
-    }
-    sys_unmap(probe, HK_SLOT_SIZE);
     atomic_store_explicit(&area_committed[REGION_AREA_STATE], AREA_STEP, memory_order_relaxed);
     return true;
 }

@@ -48,11 +48,15 @@ typedef enum region_area {
     REGION_AREA_COUNT
 } region_area_t;
 
+/* For the fast path of x86-64, see map/map.h. ThreadSanitizer leaves few addresses. */
+#define REGION_HAS_LIVE_ORIGIN (HK_X86_64 && !HK_TSAN)
+
 typedef struct region_window {
     uintptr_t base;       /* multiple of 1 GiB, so that slot numbers are aligned as addresses are */
     size_t superslab_max; /* superslabs that fit */
     uintptr_t areas[REGION_AREA_COUNT];
     size_t area_sizes[REGION_AREA_COUNT];
+    uintptr_t live_origin; /* where address 0 would have its live bits; mapped if REGION_HAS_LIVE_ORIGIN */
 } region_window_t;
 
 extern region_window_t hk_window;

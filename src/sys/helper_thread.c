@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 /* Newer than the kernel headers of distributions that are in use. */
 #ifndef SYS_close_range
@@ -29,6 +30,9 @@ enum {
     STATUS_MAX = 4096,
     WAIT_MS = 1,
     WAITS_MAX = 100,
+    SHORT_WAITS =
+        20, /* the kernel takes a thread out of its lists some microseconds after it has said that it is gone */
+    SHORT_WAIT_NS = 50000,
     TLS_BYTES = 4096, /* on either side of the helper's thread pointer: half of it */
 };
 
@@ -157,11 +161,12 @@ int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t st
     helper_start_t *start = (helper_start_t *)((char *)stack + stack_size - TLS_BYTES - 64);
     start->run = run;
     start->argument = argument;
-    uint64_t all = ~UINT64_C(0), before = 0;
-    (void)sys_call4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (long)&all, (long)&before, sizeof all);
+    uint64_t before = 0;
+    bool held = sys_signals_hold(SYS_SIGNALS_ALL, &before);
     atomic_store_explicit(&helper->alive, 1, memory_order_relaxed);
     long got = clone_onto(start, HELPER_FLAGS, &helper->alive, start, tls);
-    (void)sys_call4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&before, 0, sizeof before);
+    if (held)
+        sys_signals_release(before);
     if (!sys_failed(got)) {
         helper->id = (uint32_t)got;
         return 0;
@@ -187,13 +192,18 @@ void sys_helper_wait_a_moment(sys_helper_t *helper) {
         sys_futex_wait_shared(&helper->alive, alive, WAIT_MS);
 }
 
+static void pause_for(long nanoseconds) {
+    const struct timespec time = {.tv_nsec = nanoseconds};
+    (void)sys_call2(SYS_nanosleep, (long)&time, 0);
+}
+
 bool sys_helper_wait(sys_helper_t *helper) {
     for (int i = 0; i < WAITS_MAX && sys_helper_is_here(helper); i++) {
         uint32_t alive = atomic_load_explicit(&helper->alive, memory_order_relaxed);
         if (alive != 0)
             sys_futex_wait_shared(&helper->alive, alive, WAIT_MS);
         else
-            sys_futex_wait(&helper->alive, 0, WAIT_MS);
+            pause_for(i < SHORT_WAITS ? SHORT_WAIT_NS : WAIT_MS * 1000000);
     }
     /* Its stack has been free all the time: a thread of the program has the number now. */
     if (!sys_helper_is_alive(helper))

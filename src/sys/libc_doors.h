@@ -33,6 +33,9 @@ void libc_allocator_find(libc_allocator_t *out);
 int libc_thread_hooks_init(void (*on_exit)(void *));
 int libc_thread_register(void *value);
 
+/* True when libc knows of no thread but the caller; false when it does not tell. The helper is none that it knows of. */
+bool libc_is_single_threaded(void);
+
 int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 int libc_exit_hook_init(void (*on_exit)(void));
 

@@ -132,6 +132,8 @@ int sys_advise_huge(void *address, size_t size) { return advise(address, size, M
 int sys_advise_no_huge(void *address, size_t size) { return advise(address, size, MADV_NOHUGEPAGE); }
 int sys_populate(void *address, size_t size) { return advise(address, size, MADV_POPULATE_WRITE); }
 
+bool sys_is_mapped(void *address, size_t size) { return advise(address, size, MADV_NORMAL) == 0; }
+
 /* --- What is resident --------------------------------------------------------------------------------------------------- */
 
 /* True when the process was started under a filter of system calls, as services are: lists of what services need (systemd's

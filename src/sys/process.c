@@ -15,6 +15,8 @@
 
 enum { RANDOM_NONBLOCK = 1 /* GRND_NONBLOCK */ };
 
+#define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
+
 extern char **environ;
 
 _Atomic bool hk_confined;
@@ -32,12 +34,6 @@ char *const *sys_environment(void) { return environ; }
 unsigned sys_process_id(void) { return (unsigned)sys_call1(SYS_getpid, 0); }
 
 unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
-
-uint64_t sys_now_ms(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 long sys_unshare(int flags) { return sys_call1(SYS_unshare, flags); }
 
@@ -71,13 +67,26 @@ _Noreturn void sys_abort(void) {
         void *restorer;
         uint64_t mask;
     } action = {0};
-    uint64_t abort_only = UINT64_C(1) << (SIGABRT - 1);
+    uint64_t abort_only = SIGNAL_BIT(SIGABRT);
     (void)sys_call4(SYS_rt_sigaction, SIGABRT, (long)&action, 0, sizeof action.mask);
     (void)sys_call4(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&abort_only, 0, sizeof abort_only);
     (void)sys_call3(SYS_tgkill, pid, tid, SIGABRT);
     for (;;)
         (void)sys_call1(SYS_exit_group, 134);
 }
+
+static long signal_mask(int how, uint64_t mask, uint64_t *before) {
+    return sys_call4(SYS_rt_sigprocmask, how, (long)&mask, (long)before, sizeof mask);
+}
+
+bool sys_signals_hold(sys_signals_t which, uint64_t *before) {
+    const uint64_t faults = SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGBUS) | SIGNAL_BIT(SIGFPE) | SIGNAL_BIT(SIGILL) |
+                            SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSYS) | SIGNAL_BIT(SIGABRT);
+    return !sys_is_confined() &&
+           !sys_failed(signal_mask(SIG_BLOCK, which == SYS_SIGNALS_ALL ? ~UINT64_C(0) : ~faults, before));
+}
+
+void sys_signals_release(uint64_t before) { (void)signal_mask(SIG_SETMASK, before, NULL); }
 
 long sys_open_read(const char *path) {
     return sys_is_confined() ? -EPERM : sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
@@ -93,17 +102,42 @@ long sys_read(long fd, void *buffer, size_t size) {
 
 void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
 
-void sys_write_all(int fd, const void *buffer, size_t size) {
-    const char *at = buffer;
+/* Returns what the last write(2) did. */
+static long write_all(int fd, const char *at, size_t size) {
+    long got = 0;
     while (size > 0) {
-        long got = sys_call3(SYS_write, fd, (long)at, (long)size);
+        got = sys_call3(SYS_write, fd, (long)at, (long)size);
         if (got == -EINTR)
             continue;
         if (got <= 0)
-            return;
+            break;
         at += got;
         size -= (size_t)got;
     }
+    return got;
+}
+
+/* The signal that such a failure of write(2) raises in the calling thread: nobody reads the pipe, or the file may grow no further. */
+static uint64_t signal_of(long error) {
+    return error == -EPIPE ? SIGNAL_BIT(SIGPIPE) : error == -EFBIG ? SIGNAL_BIT(SIGXFSZ) : 0;
+}
+
+/* Holds the calling thread's SIGPIPE and SIGXFSZ back, takes the one that this write raised, and leaves what was pending before. A confined
+ * process may not call any of this. */
+void sys_write_all(int fd, const void *buffer, size_t size) {
+    const uint64_t held = SIGNAL_BIT(SIGPIPE) | SIGNAL_BIT(SIGXFSZ);
+    uint64_t before = 0, pending = 0;
+    if (sys_is_confined() || sys_failed(signal_mask(SIG_BLOCK, held, &before))) {
+        (void)write_all(fd, buffer, size);
+        return;
+    }
+    if ((before & held) != 0)
+        (void)sys_call2(SYS_rt_sigpending, (long)&pending, sizeof pending);
+    const struct timespec at_once = {0};
+    const uint64_t raised = signal_of(write_all(fd, buffer, size)) & ~pending;
+    if (raised != 0)
+        (void)sys_call4(SYS_rt_sigtimedwait, (long)&raised, 0, (long)&at_once, sizeof raised);
+    sys_signals_release(before);
 }
 
 static void futex_wait(const _Atomic uint32_t *word, int operation, uint32_t expected, uint32_t timeout_ms) {

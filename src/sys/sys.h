@@ -60,6 +60,9 @@ int sys_advise_huge(void *address, size_t size);
 int sys_advise_no_huge(void *address, size_t size);
 int sys_populate(void *address, size_t size);
 
+/* Whether all of it is mapped: by advice that asks for what is so already (madvise(2): ENOMEM where nothing is mapped). */
+bool sys_is_mapped(void *address, size_t size);
+
 /* Which of the pages are resident: bit 0 of one byte a page (mincore, or pagemap under a filter). EPERM in a confined process. */
 int sys_resident(const void *address, size_t size, unsigned char *pages);
 
@@ -113,9 +116,22 @@ bool sys_is_secure(void);
 /* The environment as libc has it, or NULL when libc has not set it yet. */
 char *const *sys_environment(void);
 
+/* Holds back signals of the calling thread: all, or all but those of its own faults. What it held back before is in `*before`. False
+ * in a confined process, where the system call may be forbidden: then there is nothing to release. */
+typedef enum sys_signals { SYS_SIGNALS_ALL, SYS_SIGNALS_SENT } sys_signals_t;
+bool sys_signals_hold(sys_signals_t which, uint64_t *before);
+void sys_signals_release(uint64_t before);
+
 unsigned sys_process_id(void);
 unsigned sys_thread_id(void);
 uint64_t sys_now_ms(void); /* CLOCK_MONOTONIC_COARSE */
+
+/* From `since_ms` to `now_ms`, of which 32 bits count; 0 when `since_ms` is up to a minute later, as when another thread has looked
+ * at the clock since. */
+HK_INLINE uint32_t sys_age_ms(uint64_t now_ms, uint32_t since_ms) {
+    uint32_t age = (uint32_t)now_ms - since_ms;
+    return age >= UINT32_MAX - 60000 ? 0 : age;
+}
 
 /* The calls of these names, for what shows them to the program: the kernel's value, a negated errno value on failure. */
 long sys_unshare(int flags);
@@ -129,6 +145,8 @@ _Noreturn void sys_abort(void);             /* SIGABRT with the default action i
 long sys_open_read(const char *path);
 long sys_read(long fd, void *buffer, size_t size);
 void sys_close(long fd);
+/* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the program: neither SIGPIPE
+ * nor SIGXFSZ comes of it. */
 void sys_write_all(int fd, const void *buffer, size_t size);
 
 /* --- Waiting ----------------------------------------------------------------------------------------------------- */

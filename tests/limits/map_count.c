@@ -20,6 +20,29 @@ static long map_count_limit(void) {
     return strtol(text, NULL, 10);
 }
 
+/* A buffer grows where what was freed before lies claimed and free: the kernel refuses to move its pages there. */
+static void grow(void) {
+    enum { FREED = 64 };
+    static void *freed[FREED];
+    for (unsigned i = 0; i < FREED; i++)
+        freed[i] = calloc(1, 3 * TEST_MIB);
+    size_t size = 5 * TEST_MIB;
+    char *buffer = malloc(size);
+    void *behind = malloc(3 * TEST_MIB);
+    for (unsigned i = 0; i < FREED; i++)
+        free(freed[i]);
+    if (buffer != NULL)
+        test_fill(buffer, size, 3);
+    for (unsigned i = 0; i < 6 && buffer != NULL; i++) {
+        char *larger = realloc(buffer, size * (i + 2));
+        CHECK(larger != NULL || errno == ENOMEM);
+        buffer = larger != NULL ? larger : buffer;
+        CHECK(test_holds(buffer, size, 3));
+    }
+    free(buffer);
+    free(behind);
+}
+
 /* One large mapping cut into as many as the kernel allows, by every second page's protection. */
 static size_t use_up(char *base, size_t pages, bool all) {
     size_t cut = 0;
@@ -68,6 +91,7 @@ int main(void) {
     for (int round = 0; round < 3; round++) {
         size_t cut = use_up(base, pages, round > 0);
         unsigned refused = churn(&random);
+        grow();
         test_say("%zu mappings of ours: %u allocations refused\n", cut, refused);
         CHECK(mprotect(base, pages * 4096, PROT_NONE) == 0);
         CHECK_SAY(churn(&random) == 0, "%s", "refused though the mappings are back");

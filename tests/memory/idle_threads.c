@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * 400 threads that each once used 1 MiB and then sleep keep at most 64 KiB each, stack included, after three seconds without a
- * call from any of them.
+ * idle_threads [MOST]: 1,000 threads that each once used 1 MiB, in blocks of up to 1,024 bytes or MOST, and then sleep keep at most
+ * 64 KiB each, stack included, after three seconds without a call from any of them.
  */
 #include "testing.h"
 
-enum { THREADS = 400, LIMIT_KIB = 64, OTHER_KIB = 4096 };
+enum { THREADS = 1000, LIMIT_KIB = 64, OTHER_KIB = 4096 };
 
+static uint64_t most = 1024;
 static pthread_barrier_t filled;
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
@@ -14,7 +15,7 @@ static void *use_and_sleep(void *argument) {
     uint64_t random = (uintptr_t)argument;
     void **head = NULL;
     for (size_t bytes = 0; bytes < TEST_MIB;) {
-        size_t size = 16 + test_random_below(&random, 1009);
+        size_t size = 16 + test_random_below(&random, most - 15);
         void **block = (void **)malloc(size);
         CHECK(block != NULL);
         memset(block, 0, size);
@@ -33,9 +34,11 @@ static void *use_and_sleep(void *argument) {
     return NULL;
 }
 
-int main(void) {
+int main(int count, char **arguments) {
     test_require_hakmem();
     test_alarm(60);
+    most = count > 1 ? strtoull(arguments[1], NULL, 10) : most;
+    CHECK_SAY(most >= 16, "MOST is %llu, not a size from 16 on", (unsigned long long)most);
     static pthread_t ids[THREADS];
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);

@@ -52,7 +52,7 @@ static void room_in_full(void) {
 }
 
 static void other_class(void) {
-    h->partial[CLS - 1][partial()->bin] = slab_slot(partial());
+    h->class_stats[CLS - 1].partial[partial()->bin] = slab_slot(partial());
     is_found();
 }
 

@@ -44,7 +44,7 @@ static void handed_over(void) {
     CHECK_EQ(heap_live_count(), 1);
     CHECK_EQ(atomic_load(&worker_heap->slot_count), 0);
     for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++)
-        CHECK_EQ(BIN_COUNT(worker_heap->front.state[cls]), 0);
+        CHECK_EQ(heap_bin_count(worker_heap, cls), 0);
     CHECK_EQ(worker_heap->large.count, 0);
     CHECK_EQ(places_of(EMPTIED).total, 0); /* empty slabs are closed, not kept */
     places_t p = places_of(CLS);

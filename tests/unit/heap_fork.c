@@ -3,11 +3,12 @@
  * After fork, the child has one thread: the heaps of the others are orphans, which refills adopt one by one, with their
  * magazines, remote tables and slabs. The parent goes on as before.
  */
+#include "front/front.h"
 #include "heap_places.h"
 
 #include <pthread.h>
 
-enum { CLS = 2, WORKERS = 3, BLOCKS = 200 };
+enum { CLS = 2, WORKERS = 3, BLOCKS = 200, TORN = 30, TORN_SIZE = 31 * 16 };
 
 static heap_t *heaps[WORKERS], *main_heap;
 static void *blocks[WORKERS][BLOCKS], *of_main[WORKERS];
@@ -20,6 +21,7 @@ static void *works(void *argument) {
     for (unsigned i = 0; i < BLOCKS; i++)
         blocks[me][i] = magazine_alloc(heaps[me], CLS);
     release(blocks[me][0]);
+    release(magazine_alloc(heaps[me], TORN));
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier);
     for (unsigned i = 1; i < BLOCKS; i++)
@@ -59,6 +61,42 @@ static void in_the_child(void) {
     heap_adopt_orphan(); /* there is none */
 }
 
+/* Takes one of the heaps that the others left. */
+static void *uses(void *unused) {
+    void *taken[BLOCKS];
+    CHECK(front_malloc(1) != NULL); /* from now on the thread takes the fast path */
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        CHECK((taken[i] = front_malloc(TORN_SIZE)) != NULL);
+        CHECK_EQ(map_lookup(taken[i]) & HK_MAP_CLASS_MAX, TORN);
+        for (unsigned k = 0; k < i; k++)
+            CHECK(taken[k] != taken[i]);
+    }
+    pthread_barrier_wait(&barrier);
+    return unused;
+}
+
+/* The others were between two steps of malloc or free. Their heaps serve threads again; a block or two may be lost. */
+static void between_two_steps(void) {
+    bin_t *popping = &heaps[0]->front.bins[TORN], *growing = &heaps[1]->front.bins[TORN];
+    bin_t *pushing = &heaps[2]->front.bins[TORN];
+    CHECK(popping->top != 0 && growing->top != 0 && pushing->top != 0);
+    popping->below = heaps[0]->class_stats[TORN].array - 1; /* the last one, which is on top yet */
+    growing->below = NULL;                                  /* its first array is about to come in */
+    heaps[1]->bins_in_use[TORN / 64] &= ~(UINT64_C(1) << (TORN % 64));
+    pushing->below[1] = pushing->top;
+    for (unsigned i = 0; i < WORKERS; i++)
+        heap_adopt_orphan();
+    CHECK(growing->last == NULL && popping->top == 0 && (heaps[2]->bins_in_use[TORN / 64] >> (TORN % 64) & 1) != 0);
+    pthread_t threads[WORKERS];
+    CHECK(pthread_barrier_init(&barrier, NULL, WORKERS) == 0);
+    for (unsigned i = 0; i < WORKERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, uses, NULL) == 0);
+    for (unsigned i = 0; i < WORKERS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK_EQ(heap_limit(), HK_OWNER_FIRST + 1 + WORKERS);
+    all_is_well();
+}
+
 int main(void) {
     pthread_t threads[WORKERS];
     main_heap = start_heap();
@@ -69,6 +107,8 @@ int main(void) {
     }
     pthread_barrier_wait(&barrier);
     in_child(in_the_child);
+    if (!HK_TSAN) /* which starts no threads after such a fork */
+        in_child(between_two_steps);
     CHECK_EQ(orphans(), 0);
     CHECK_EQ(heap_live_count(), 1 + WORKERS);
     pthread_barrier_wait(&barrier);

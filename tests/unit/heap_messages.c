@@ -17,10 +17,7 @@ static heap_t *self;
 static pthread_barrier_t all_have, all_done;
 static char *blocks[CROWD];
 
-static remote_entry_t word_of(const char *block) {
-    unsigned index = class_block_index(&hk_classes[CLS], block);
-    return (remote_entry_t){heap_remote_key(slab_base(slab_of(block, CLS)), index), UINT64_C(1) << (index % 64)};
-}
+static remote_entry_t word_of(const char *block) { return heap_remote_word(block, CLS); }
 
 /* Returns the double frees that it came upon. */
 static doubled_t open_all(heap_t *h, unsigned messages) {
@@ -228,21 +225,22 @@ static void owner_does_not_look(void) {
     CHECK_EQ(atomic_load(&self->inbox_count), 0);
 }
 
-/* A process forked between the last word and the sending finds a full message. */
-static void forked_when_full(void) {
-    char *block = magazine_alloc(self, CLS);
-    remote_entry_t word = word_of(block);
+/* A full message leaves when another word comes for its place, also by who retires a heap in the child of a fork. */
+static void full_message_leaves(void) {
     char *first = send_one();
     message_t *message = self->outbox[self->front.id % HEAP_OUTBOX];
-    message->count = MESSAGE_WORDS; /* the others empty */
     for (unsigned i = 1; i < MESSAGE_WORDS; i++)
         message->words[i] = (remote_entry_t){message->words[0].key, 0};
-    CHECK(!message_add(self, &word));
+    message->count = MESSAGE_WORDS; /* the others empty */
+    CHECK(atomic_load(&self->inbox) == NULL);
+    char *second = send_one();
+    CHECK(atomic_load(&self->inbox) == message);
     CHECK_EQ(message->count, MESSAGE_WORDS);
+    CHECK_EQ(self->outbox[self->front.id % HEAP_OUTBOX]->count, 1);
+    CHECK(heap_block_is_free(first, CLS) && heap_block_is_free(second, CLS));
     messages_send(self);
-    CHECK_EQ(open_all(self, 1).count, 0);
-    CHECK(heap_block_is_free(first, CLS));
-    push(self, CLS, block);
+    CHECK_EQ(open_all(self, 2).count, 0);
+    CHECK(heap_block_is_free(first, CLS) && heap_block_is_free(second, CLS));
 }
 
 int main(void) {
@@ -253,7 +251,7 @@ int main(void) {
     inside_of_another();
     pool_gets_messages();
     owner_does_not_look();
-    forked_when_full();
+    full_message_leaves();
     if (many_owners(SOME))
         puts("a crowd already, on one processor");
     CHECK(many_owners(CROWD));

@@ -29,9 +29,9 @@ static inline void push(heap_t *h, unsigned cls, void *block) {
 /* As free(), of any block. */
 static inline void release(void *block) { CHECK(heap_realloc(block, 0, NULL) == NULL); }
 
-static inline unsigned bin_count(const heap_t *h, unsigned cls) { return (unsigned)BIN_COUNT(h->front.state[cls]); }
+static inline unsigned bin_count(const heap_t *h, unsigned cls) { return (unsigned)heap_bin_count(h, cls); }
 
-static inline unsigned bin_capacity(const heap_t *h, unsigned cls) { return BIN_CAPACITY(h->front.state[cls]); }
+static inline unsigned bin_capacity(const heap_t *h, unsigned cls) { return heap_bin_capacity(h, cls); }
 
 typedef struct places {
     size_t total, in_free_bits, in_remote_bits, in_remote_tables, in_messages, in_magazines;
@@ -74,7 +74,7 @@ static inline places_t places_of(unsigned cls) {
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++) {
         const heap_t *h = heap_by_id(id);
         for (unsigned bin = 0; bin < HEAP_BINS; bin++)
-            add_list(&sum, h->partial[cls][bin], cls);
+            add_list(&sum, h->class_stats[cls].partial[bin], cls);
         add_list(&sum, h->full, cls);
         sum.in_magazines += bin_count(h, cls);
         for (unsigned i = 0; i < HEAP_REMOTE_ENTRIES; i++)

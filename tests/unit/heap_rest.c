@@ -80,8 +80,8 @@ static void serves_the_next(void) {
     of_main = NULL;
     CHECK_EQ(life_of(last_heap), HEAP_RESTING);
     CHECK_EQ(places_of(CLS).in_remote_tables, 0); /* other heaps' blocks went to them */
-    CHECK_EQ(heap_resting_bytes(), atomic_load(&last_heap->slot_count) * HK_SLOT_SIZE + last_heap->magazine_bytes);
-    CHECK(heap_resting_bytes() > HK_SLOT_SIZE);
+    CHECK_EQ(heap_ended_bytes(), atomic_load(&last_heap->slot_count) * HK_SLOT_SIZE + last_heap->magazine_bytes);
+    CHECK(heap_ended_bytes() > HK_SLOT_SIZE);
     CHECK_EQ(heap_live_count(), 1);
     uint32_t limit = heap_limit();
     int64_t countdown = last_heap->front.countdown;
@@ -131,8 +131,8 @@ static void not_for_ever(void) {
     CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 4);
     uint64_t now = sys_now_ms();
     for (unsigned i = 0; i < 4; i++) {
-        CHECK(heaps[i]->rests_since_ms <= now);
-        heaps[i]->rests_since_ms = 1000; /* all at one time */
+        CHECK(heaps[i]->ended_since_ms <= now);
+        heaps[i]->ended_since_ms = 1000; /* all at one time */
     }
     heap_retire_resting(999);
     CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 4);
@@ -142,7 +142,7 @@ static void not_for_ever(void) {
     CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 1);
     CHECK(heap_trim_all() < HK_GIB);
     CHECK_EQ(count_life(heaps, 4, HEAP_UNUSED), 4);
-    CHECK_EQ(heap_resting_bytes(), 0);
+    CHECK_EQ(heap_ended_bytes(), 0);
     CHECK_EQ(places_of(CLS).in_magazines, 0);
     for (unsigned i = 0; i < 4; i++)
         CHECK_EQ(atomic_load(&heaps[i]->slot_count), 0);
@@ -171,7 +171,7 @@ static void not_when_large(void) {
     (void)start_resting(LONG_DELAY);
     run(grows, NULL);
     CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
-    CHECK_EQ(heap_resting_bytes(), 0);
+    CHECK_EQ(heap_ended_bytes(), HEAP_STRIDE); /* its record */
     all_is_well();
 }
 
@@ -213,6 +213,51 @@ static void without_runs(void) {
     CHECK_EQ(life_of(last_heap), HEAP_RESTING);
     CHECK_EQ(last_heap->bins_in_use[HK_MAP_CLASS_LARGE / 64], 0);
     CHECK_EQ(last_heap->large.count, 0);
+    all_is_well();
+}
+
+static hak_stats_t snapshot(void) {
+    hak_stats_t stats = {.struct_size = sizeof stats};
+    hk_snapshot(&stats);
+    return stats;
+}
+
+static size_t resident_of(const heap_t *h) {
+    unsigned char pages[HEAP_STRIDE / 4096 + 1] = {0};
+    CHECK_EQ(sys_resident(h, HEAP_STRIDE, pages), 0);
+    size_t count = 0;
+    for (unsigned i = 0; i < sizeof pages; i++)
+        count += pages[i] & 1;
+    return count * sys_page_size();
+}
+
+/* The record of a heap that stays unused goes back, and what it counted stays in the sums. The next thread finds all it needs. */
+static void records_go(void) {
+    (void)start_resting(LONG_DELAY);
+    run(lives, NULL);
+    run(uses_runs, NULL);
+    heap_retire_resting(UINT64_MAX);
+    size_t before = resident_of(last_heap);
+    CHECK_EQ(heap_ended_bytes(), HEAP_STRIDE);
+    hak_stats_t then = snapshot();
+    last_heap->ended_since_ms = 1000;
+    heap_strip_unused(999);
+    CHECK_EQ(heap_ended_bytes(), HEAP_STRIDE);
+    heap_strip_unused(1000);
+    size_t after = resident_of(last_heap); /* before anybody looks: what is read is there as a page of zeros */
+    hak_stats_t now = snapshot();
+    CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
+    CHECK_EQ(heap_ended_bytes(), 0);
+    CHECK_EQ(last_heap->magazine_bytes, 0);
+    if (sys_page_size() == 4096)
+        CHECK(before > 4 * 4096 && after == 4096);
+    CHECK(then.classes[CLS].alloc_count >= BLOCKS && then.large_allocs >= 8);
+    CHECK_EQ(memcmp(&then.classes, &now.classes, sizeof now.classes), 0);
+    CHECK(now.live == then.live && now.large_allocs == then.large_allocs && now.large_frees == then.large_frees);
+    heap_t *bare = last_heap;
+    run(lives, NULL);
+    CHECK(last_heap == bare);
+    CHECK_EQ(live_blocks(CLS), 2 * (BLOCKS / 3));
     all_is_well();
 }
 
@@ -339,6 +384,7 @@ int main(void) {
     in_child(not_at_once);
     in_child(not_hardened);
     in_child(without_runs);
+    in_child(records_go);
     in_child(foreign_blocks_go_home);
     in_child(others_may_help);
     in_child(double_free_across_lives);

@@ -125,6 +125,7 @@ static void by_age(void) {
     CHECK(large_free(&cache, a) && large_free(&cache, b));
     uint64_t after = sys_now_ms();
     CHECK_EQ(large_cache_trim(&cache, before + 499, 500), 0);
+    CHECK_EQ(large_cache_trim(&cache, before - 8, 500), 0); /* by a clock read earlier */
     CHECK_EQ(large_cache_trim(&cache, after + 1000000, UINT64_MAX), 0);
     CHECK_EQ(cache.count, 2);
     CHECK_EQ(large_cache_trim(&cache, after + 500, 500), 3 * HK_MIB);

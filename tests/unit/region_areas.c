@@ -45,6 +45,22 @@ static void covered(region_area_t area) {
     CHECK_EQ(region_area_cover(area, 1), 0);
 }
 
+/* What of an area comes before the first border of a huge page. */
+static size_t before_border(region_area_t area) {
+    return hk_align_up(hk_window.areas[area], HK_SUPERSLAB_SIZE) - hk_window.areas[area];
+}
+
+/* Wherever the first superslab is: live bits have small pages besides those before it. */
+static void borders(void) {
+    for (int i = 0; i < 1000; i++) {
+        CHECK_EQ(before_border(REGION_AREA_META), 512 * HK_KIB);
+        CHECK_EQ(before_border(REGION_AREA_SLABS), 512 * HK_KIB);
+        size_t unused = (region_frontier() - 1) * (HK_SUPERSLAB_SIZE / 128), small = before_border(REGION_AREA_LIVE);
+        CHECK(small >= HK_MIB + unused - 64 * HK_KIB && small <= HK_MIB + unused);
+        CHECK_EQ(region_init(), 0);
+    }
+}
+
 static size_t asked(void) { return atomic_load(&hk_counters.huge_page_bytes); }
 
 static void first_covers(void) {
@@ -55,11 +71,7 @@ static void first_covers(void) {
 }
 
 static void earned(region_area_t area) {
-    size_t before = asked(), small = hk_align_up(hk_window.areas[area], HK_SUPERSLAB_SIZE) - hk_window.areas[area];
-    if (area == REGION_AREA_LIVE) /* besides those before the first superslab */
-        CHECK(small >= HK_MIB && small <= 2 * HK_MIB);
-    else
-        CHECK_EQ(small, 512 * HK_KIB);
+    size_t before = asked(), small = before_border(area);
     region_earn_huge_records(true);
     CHECK_EQ(region_area_cover(area, small), 0);
     CHECK_EQ(asked() - before, 0);
@@ -88,6 +100,7 @@ static void huge_pages(void) {
 int main(void) {
     start_region();
     apart();
+    in_child(borders);
     in_child(first_covers);
     in_child(huge_pages);
     return CHECK_PASS;

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A signal handler forks in a process of one thread, whatever it has interrupted: malloc, free or fork itself. Neither process
+ * may hang. The process is of one thread after each fork, by the kernel's count, and what it had freed is back with the system.
+ */
+#include "testing.h"
+
+#include <sys/wait.h>
+
+enum { BLOCKS = 2000, FORKS = 400, LARGE = 64 };
+
+static volatile sig_atomic_t forked;
+static char *blocks[BLOCKS];
+static timer_t timer;
+
+static void fork_once(void) {
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    CHECK(pid > 0);
+    while (waitpid(pid, NULL, 0) < 0)
+        CHECK(errno == EINTR);
+}
+
+static void on_alarm(int signal_number) {
+    int saved = errno;
+    (void)signal_number;
+    fork_once();
+    forked = forked + 1;
+    errno = saved;
+}
+
+static void arm(uint64_t *random) {
+    struct itimerspec soon = {{0, 0}, {0, 1000 + (long)test_random_below(random, 60000)}};
+    CHECK(timer_settime(timer, 0, &soon, NULL) == 0);
+}
+
+static void replace_some(uint64_t *random, size_t max) {
+    for (unsigned i = 0; i < 200; i++) {
+        size_t at = test_random_below(random, BLOCKS);
+        free(blocks[at]);
+        blocks[at] = malloc(1 + test_random_below(random, max));
+        CHECK(blocks[at] != NULL);
+        blocks[at][0] = 1;
+    }
+}
+
+/* The child of a handler's fork goes on where malloc or free was, and allocates. */
+static void child_goes_on(uint64_t *random) {
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        for (unsigned i = 0; i < 20; i++)
+            replace_some(random, 100000);
+        CHECK_HEAP();
+        _exit(TEST_PASS);
+    }
+    int status = 1;
+    CHECK(getpid() == parent);
+    while (waitpid(pid, &status, 0) < 0)
+        CHECK(errno == EINTR);
+    CHECK(status == 0);
+}
+
+static void interrupted_malloc(uint64_t *random, size_t max) {
+    forked = 0;
+    while (forked < FORKS) {
+        arm(random);
+        replace_some(random, max);
+    }
+    child_goes_on(random);
+}
+
+static void interrupted_fork(uint64_t *random) {
+    forked = 0;
+    for (unsigned i = 0; i < FORKS; i++) {
+        replace_some(random, 20000);
+        arm(random);
+        fork_once();
+    }
+    test_say("%d forks interrupted or just not\n", (int)forked);
+}
+
+static void alone_after_fork(void) {
+    static char *large[LARGE];
+    for (unsigned i = 0; i < LARGE; i++) {
+        large[i] = malloc(TEST_MIB);
+        CHECK(large[i] != NULL);
+        memset(large[i], 1, TEST_MIB);
+    }
+    for (unsigned i = 0; i < LARGE; i++)
+        free(large[i]);
+    long before = test_figure_of("/proc/self/status", "VmRSS:");
+    fork_once();
+    long threads = test_figure_of("/proc/self/status", "Threads:");
+    long after = test_figure_of("/proc/self/status", "VmRSS:");
+    test_say("%ld KiB resident before the fork, %ld after, %ld threads\n", before, after, threads);
+    CHECK(threads == 1);
+    CHECK(before - after >= (long)(LARGE - 8) * 1024);
+}
+
+int main(void) {
+    test_require_hakmem();
+    test_alarm(100);
+    uint64_t random = 11;
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm;
+    action.sa_flags = SA_RESTART;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    struct sigevent event;
+    memset(&event, 0, sizeof event);
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGUSR1;
+    CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+    alone_after_fork();
+    interrupted_malloc(&random, 20000);
+    interrupted_malloc(&random, 100000);
+    interrupted_fork(&random);
+    CHECK_HEAP();
+    return TEST_PASS;
+}
