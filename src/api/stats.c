@@ -2,11 +2,16 @@
 #include "api/stats.h"
 
 #include "base/bits.h"
-#include "core/options.h"
 #include "heap/heap_api.h"
 #include "sys/sys.h"
 
 #include <errno.h>
+
+enum {
+    STAT_TEXT_MAX = 64,           /* of one number with its name, in either form */
+    STATS_TEXT_MAX = 128 * HK_KIB /* of all; what is not written is not resident */
+};
+_Static_assert(sizeof(hak_stats_t) / sizeof(uint64_t) * STAT_TEXT_MAX < STATS_TEXT_MAX, "all statistics fit");
 
 static const char NO_MEMORY[] = "hakmem: no memory for statistics\n";
 
@@ -52,11 +57,20 @@ static void write_snapshot(hk_out_t *out, hak_format_t format) {
     stats_release(stats);
 }
 
+/* In one write(2), so that the statistics of several processes do not mix; piece by piece where there is no memory for that. */
 HK_EXPORT void hak_stats_print(int fd, hak_format_t format) {
     hk_out_t out;
-    hk_out_to_fd(&out, fd);
+    char *text = sys_map(STATS_TEXT_MAX);
+    if (text == NULL) {
+        hk_out_to_fd(&out, fd);
+        write_snapshot(&out, format);
+        hk_out_flush(&out);
+        return;
+    }
+    hk_out_to_memory(&out, text, STATS_TEXT_MAX);
     write_snapshot(&out, format);
-    hk_out_flush(&out);
+    sys_write_all(fd, text, hk_min(out.total, (size_t)STATS_TEXT_MAX - 1));
+    sys_unmap(text, STATS_TEXT_MAX);
 }
 
 HK_EXPORT size_t hak_stats_format(char *buffer, size_t buffer_size, hak_format_t format) {
@@ -64,10 +78,4 @@ HK_EXPORT size_t hak_stats_format(char *buffer, size_t buffer_size, hak_format_t
     hk_out_to_memory(&out, buffer, buffer_size);
     write_snapshot(&out, format);
     return out.total;
-}
-
-void hk_stats_at_exit(void) {
-    int64_t wanted = hk_option(HK_OPT_STATS);
-    if (wanted != HK_STATS_OFF)
-        hak_stats_print(2, wanted == HK_STATS_JSON ? HAK_FORMAT_JSON : HAK_FORMAT_TEXT);
 }

@@ -21,7 +21,8 @@ hak_class_stats_t stats_class_sum(const hak_stats_t *stats);
 
 void stats_write(hk_out_t *out, const hak_stats_t *stats, hak_format_t format);
 
-/* Prints to stderr what HAKMEM_STATS asks for. To be called once, as late in the process as may be. */
+/* Prints to stderr what HAKMEM_STATS asks for. To be called once each: as early and as late in the process as may be. */
+void hk_stats_at_start(void);
 void hk_stats_at_exit(void);
 
 #endif

@@ -2,12 +2,17 @@
 #include "api/stats.h"
 
 #include "base/build.h"
+#include "sys/libc_doors.h"
+#include "sys/sys.h"
 
 #include <string.h>
 
 typedef enum stat_unit { UNIT_BYTES, UNIT_COUNT } stat_unit_t;
 
-enum { STAT_SHORT_MAX = 24 }; /* of "1023.9 MiB" and "100 %" */
+enum {
+    STAT_SHORT_MAX = 24,  /* of "1023.9 MiB" and "100 %" */
+    PROGRAM_NAME_MAX = 64 /* a longer one is cut */
+};
 
 #define HK_STAT_GROUP(title)
 #define HK_STAT(field, ...) +sizeof(((hak_stats_t *)0)->field)
@@ -27,6 +32,20 @@ enum {
 };
 #undef HK_CLASS_STAT
 _Static_assert(CLASS_STAT_BYTES == sizeof(hak_class_stats_t), "class_stats.def lists every field of hak_class_stats_t");
+
+/* Which program it is, in characters that need no escape in JSON. */
+typedef struct program_name {
+    char text[PROGRAM_NAME_MAX];
+} program_name_t;
+
+static const char *program_name(program_name_t *name) {
+    const char *from = libc_program_name();
+    size_t length = from != NULL ? strnlen(from, PROGRAM_NAME_MAX - 1) : 0;
+    for (size_t i = 0; i < length; i++)
+        name->text[i] = from[i] < ' ' || from[i] > '~' || from[i] == '"' || from[i] == '\\' ? '?' : from[i];
+    name->text[length] = '\0';
+    return name->text;
+}
 
 /* --- Text ------------------------------------------------------------------------------------------------------- */
 
@@ -120,7 +139,9 @@ static void text_classes(hk_out_t *out, const hak_stats_t *s, const hak_class_st
 static void write_text(hk_out_t *out, const hak_stats_t *s) {
     hak_class_stats_t sums = stats_class_sum(s);
     const hak_class_stats_t *sum = &sums;
-    hk_print(out, "hakmem " HK_VERSION_TEXT " statistics\n");
+    program_name_t program;
+    hk_print(out, "hakmem " HK_VERSION_TEXT " statistics of process %u (%s)\n", sys_process_id(),
+             program_name(&program));
 #define HK_STAT_GROUP(title)                           hk_print(out, "\n%s\n", title);
 #define HK_STAT(field, unit, label, whole, whole_name) text_line(out, label, s->field, UNIT_##unit, whole, whole_name);
 #include "api/stats.def"
@@ -142,7 +163,9 @@ static void json_class(hk_out_t *out, const hak_class_stats_t *c) {
 }
 
 static void write_json(hk_out_t *out, const hak_stats_t *s) {
-    hk_print(out, "{\n  \"version\": \"" HK_VERSION_TEXT "\"");
+    program_name_t program;
+    hk_print(out, "{\n  \"version\": \"" HK_VERSION_TEXT "\",\n  \"process\": %u,\n  \"program\": \"%s\"",
+             sys_process_id(), program_name(&program));
 #define HK_STAT_GROUP(title)
 #define HK_STAT(field, unit, label, whole, whole_name) hk_print(out, ",\n  \"" #field "\": %lu", s->field);
 #include "api/stats.def"

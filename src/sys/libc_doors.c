@@ -103,6 +103,10 @@ int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*chi
     return pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
+int libc_fork_child_hook_init(void (*child)(void)) { return pthread_atfork(NULL, NULL, child); }
+
+const char *libc_program_name(void) { return program_invocation_short_name; }
+
 int libc_exit_hook_init(void (*on_exit)(void)) { return atexit(on_exit); }
 
 #if defined(__GLIBC__)

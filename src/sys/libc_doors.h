@@ -36,7 +36,11 @@ int libc_thread_register(void *value);
 /* True when libc knows of no thread but the caller; false when it does not tell. The helper is none that it knows of. */
 bool libc_is_single_threaded(void);
 
+/* The last part of what the program was called by; NULL before libc knows it. */
+const char *libc_program_name(void);
+
 int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+int libc_fork_child_hook_init(void (*child)(void)); /* of any number; the last one runs last */
 int libc_exit_hook_init(void (*on_exit)(void));
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -102,12 +103,19 @@ long sys_read(long fd, void *buffer, size_t size) {
 
 void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
 
+/* A pipe or a terminal that does not wait by itself: true when there is room again within a second. */
+static bool wait_for_room(int fd) {
+    struct pollfd entry = {.fd = fd, .events = POLLOUT};
+    const struct timespec second = {.tv_sec = 1};
+    return !sys_is_confined() && sys_call6(SYS_ppoll, (long)&entry, 1, (long)&second, 0, sizeof(uint64_t), 0) == 1;
+}
+
 /* Returns what the last write(2) did. */
 static long write_all(int fd, const char *at, size_t size) {
     long got = 0;
     while (size > 0) {
         got = sys_call3(SYS_write, fd, (long)at, (long)size);
-        if (got == -EINTR)
+        if (got == -EINTR || (got == -EAGAIN && wait_for_room(fd)))
             continue;
         if (got <= 0)
             break;

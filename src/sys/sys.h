@@ -93,16 +93,30 @@ uint64_t sys_affinity_cpus(void);
  * them away before a limit kills (and shared memory is of no one process). Source: proc_pid_statm(5), resident - shared. */
 size_t sys_anonymous_bytes(void);
 
+/* A descriptor and the file that it leads to. The program may close any descriptor and make another file of its number; so whoever
+ * keeps one asks before use. */
+typedef struct sys_file {
+    long fd;                /* -1: none */
+    uint64_t inode, device; /* inode 0: none */
+    uint32_t mode;          /* its kind, as in stat(2) */
+} sys_file_t;
+
+sys_file_t sys_file(long fd); /* none when `fd` is not open, or where it cannot be asked */
+bool sys_file_is_still(const sys_file_t *file);
+bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other);
+bool sys_file_is_write_only(const sys_file_t *file);
+/* Another descriptor for it, the first free one from `least` on, that exec(2) closes; none on failure. */
+sys_file_t sys_file_keep(const sys_file_t *file, int least);
+void sys_file_close(sys_file_t *file); /* when it is still that file; none afterwards */
+
 /* What reports events: a pressure file (PSI), a pipe, or a stream socket (AF_UNIX) to connect to. `data` is written to it
  * first. False when it is something else or cannot be opened. sys_watch_wait returns true when there was an event, false when
  * none will come any more. sys_watch_cancel, by another thread, makes it return false now and whenever it is called again.
  * sys_watch_close leaves a descriptor alone that the program has made another file of. */
 typedef struct sys_watch {
-    long fd;
-    uint64_t inode, device; /* inode 0: not open */
-    bool is_stream;         /* events are bytes to be read */
-    long bell;              /* a socket that nothing comes from but its shutdown; -1 when there is none */
-    uint64_t bell_inode, bell_device;
+    sys_file_t file;
+    sys_file_t bell; /* a socket that nothing comes from but its shutdown */
+    bool is_stream;  /* events are bytes to be read */
 } sys_watch_t;
 
 bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size_t size);

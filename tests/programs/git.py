@@ -3,14 +3,13 @@
 
 from harness import program
 
-COMMITS = 1500
 FILES = 400
 
 
-def history():
-    """A git fast-import stream: COMMITS commits that each change a few of FILES files."""
+def history(commits):
+    """A git fast-import stream: commits that each change a few of FILES files."""
     parts = []
-    for commit in range(COMMITS):
+    for commit in range(commits):
         message = "Commit %d" % commit
         parts.append(
             "commit refs/heads/master\ncommitter A U Thor <author@example.org> %d +0000\ndata %d\n%s\n"
@@ -40,7 +39,8 @@ def work(job):
     def run(*argv, **options):
         return job.run([git] + list(argv), env, **options).stdout.decode()
 
-    stream = history()
+    commits = 400 if job.brief else 1500
+    stream = history(commits)
     run("init", "-q", "-b", "master", "origin")
     run("-C", "origin", "fast-import", "--quiet", input=stream)
     job.plain([git, "init", "-q", "-b", "master", "reference"], env)
@@ -51,7 +51,7 @@ def work(job):
     run("clone", "-q", "--no-local", "origin", "copy")
     run("-C", "copy", "-c", "pack.threads=2", "gc", "-q", "--aggressive", "--prune=now")
     run("-C", "copy", "fsck", "--full", "--strict")
-    job.check(run("-C", "copy", "rev-list", "--count", "HEAD").strip() == str(COMMITS), "commits were lost")
+    job.check(run("-C", "copy", "rev-list", "--count", "HEAD").strip() == str(commits), "commits were lost")
     for command in (
         ["log", "--stat", "-300"],
         ["log", "-p", "-100", "--word-diff"],
@@ -70,7 +70,7 @@ def work(job):
     run("-C", "copy", "merge", "-q", "-m", "merge", "master")
     run("-C", "copy", "fsck", "--full")
     count = job.prove([git, "-C", "copy", "log", "-p", "-50"], 1000, env)
-    return "%d commits imported, cloned, repacked, verified and merged; %d allocations in a log" % (COMMITS, count)
+    return "%d commits imported, cloned, repacked, verified and merged; %d allocations in a log" % (commits, count)
 
 
 program(work)

@@ -2,8 +2,8 @@
 """What every program test needs: run a real program under LD_PRELOAD, check its result, prove that the library served
 it, check that the library printed nothing unasked, and leave nothing behind.
 
-A test is a script `NAME.py LIBRARY [HAKMEM_NAME=VALUE ...]` that calls `program(work)`; the options are those that
-every preloaded process runs with. It exits 0 (passed), 1 (failed) or 77 (skipped). The
+A test is a script `NAME.py LIBRARY [--brief] [HAKMEM_NAME=VALUE ...]` that calls `program(work)`; the options are those
+that every preloaded process runs with. It exits 0 (passed), 1 (failed) or 77 (skipped). The
 last line on stdout says what was done, or why not.
 
 `work(job)` uses:
@@ -13,6 +13,7 @@ last line on stdout says what was done, or why not.
   job.start(ARGV, ...)    run a server preloaded; job.active(pid) proves it, job.stop(process) ends it
   job.prove(ARGV, N)      run it with statistics on: N allocations at least came from the library (None: it is there)
   job.check(CONDITION, TEXT)
+  job.brief               less work is wanted: the same kinds of it
 """
 
 import json
@@ -46,8 +47,9 @@ def output_tail(data, lines=30):
 
 
 class Job:
-    def __init__(self, library, options):
+    def __init__(self, library, options, brief):
         self.options = options
+        self.brief = brief
         self.library = os.path.realpath(library)
         self.is_hakmem = "hakmem" in os.path.basename(self.library)
         self.dir = tempfile.mkdtemp(prefix="hakmem-program-")
@@ -351,7 +353,7 @@ def allocations(stats):
 
 def program(work, timeout=TIMEOUT_SECONDS):
     if len(sys.argv) < 2 or not os.path.isfile(sys.argv[1]):
-        sys.exit("usage: %s LIBRARY [HAKMEM_NAME=VALUE ...]" % sys.argv[0])
+        sys.exit("usage: %s LIBRARY [--brief] [HAKMEM_NAME=VALUE ...]" % sys.argv[0])
 
     def stop(number, frame):
         raise Failure("no end within %d s" % timeout if number == signal.SIGALRM else "stopped by a signal")
@@ -360,7 +362,8 @@ def program(work, timeout=TIMEOUT_SECONDS):
         signal.signal(number, stop)
     signal.alarm(timeout)
 
-    job = Job(sys.argv[1], dict(option.split("=", 1) for option in sys.argv[2:]))
+    brief, options = "--brief" in sys.argv[2:], [a for a in sys.argv[2:] if a != "--brief"]
+    job = Job(sys.argv[1], dict(option.split("=", 1) for option in options), brief)
     code = 1
     try:
         print(work(job))

@@ -67,6 +67,7 @@ static void format_json(void) {
     CHECK_EQ(length, strlen(text));
     json_is_whole(text);
     CHECK_HAS(text, "{\n  \"version\": \"0.");
+    CHECK_HAS(text, ",\n  \"program\": \"api_stats\",\n");
     CHECK_HAS(text, ",\n  \"slabs_reused\": 90,\n");
     CHECK_HAS(text, "    {\"block_size\": 16, \"alloc_count\": 1000, \"free_local\": 900, ");
     CHECK_HAS(text, "\"slab_count\": 2}\n  ]\n}\n");
@@ -95,7 +96,7 @@ static void at_exit_prints(void) {
     CHECK_EQ(check_child(at_exit, 2, text, sizeof text), 0);
     CHECK_STR(text, "");
     CHECK_EQ(check_child(at_exit_text, 2, text, sizeof text), 0);
-    CHECK_HAS(text, "statistics\n\nmemory\n");
+    CHECK_HAS(text, " (api_stats)\n\nmemory\n");
     CHECK_EQ(check_child(at_exit_json, 2, text, sizeof text), 0);
     json_is_whole(text);
 }

@@ -54,7 +54,7 @@ static void a_socket(void) {
     }
     close(peer); /* the last event is the end */
     CHECK(!sys_watch_wait(&watch));
-    long fd = watch.fd;
+    long fd = watch.file.fd;
     sys_watch_close(&watch);
     CHECK(fcntl((int)fd, F_GETFD) < 0);
     sys_watch_close(&watch);
@@ -70,9 +70,9 @@ static void taken_away(void) {
     int listens = listener();
     CHECK(sys_watch_open(&watch, path, NULL, 0));
     int other = open("/dev/zero", O_RDONLY);
-    CHECK(dup2(other, (int)watch.fd) >= 0);
+    CHECK(dup2(other, (int)watch.file.fd) >= 0);
     CHECK(!sys_watch_wait(&watch));
-    long fd = watch.fd;
+    long fd = watch.file.fd;
     sys_watch_close(&watch);
     CHECK(fcntl((int)fd, F_GETFD) >= 0);
     close(listens);
@@ -90,7 +90,7 @@ static void cancelled(void) {
     sys_watch_cancel(&watch);
     CHECK(pthread_join(thread, &event) == 0 && event == NULL);
     CHECK(!sys_watch_wait(&watch));
-    long bell = watch.bell;
+    long bell = watch.bell.fd;
     sys_watch_close(&watch);
     CHECK(fcntl((int)bell, F_GETFD) < 0);
 }

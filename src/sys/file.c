@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "sys/confined.h"
+#include "sys/raw_call.h"
+#include "sys/sys.h"
+
+#include <fcntl.h>
+#include <linux/stat.h>
+
+static const sys_file_t NO_FILE = {.fd = -1};
+
+/* statx(2) is the same on every architecture. */
+sys_file_t sys_file(long fd) {
+    struct statx what;
+    if (sys_is_confined() ||
+        sys_failed(sys_call6(SYS_statx, fd, (long)"", AT_EMPTY_PATH, STATX_TYPE | STATX_INO, (long)&what, 0)))
+        return NO_FILE;
+    const uint64_t device = (uint64_t)what.stx_dev_major << 32 | what.stx_dev_minor;
+    return (sys_file_t){.fd = fd, .inode = what.stx_ino, .device = device, .mode = what.stx_mode};
+}
+
+bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other) {
+    return one->inode != 0 && one->inode == other->inode && one->device == other->device;
+}
+
+bool sys_file_is_still(const sys_file_t *file) {
+    if (file->inode == 0)
+        return false;
+    const sys_file_t now = sys_file(file->fd);
+    return sys_file_is_same(file, &now);
+}
+
+bool sys_file_is_write_only(const sys_file_t *file) {
+    return file->inode != 0 && (sys_call3(SYS_fcntl, file->fd, F_GETFL, 0) & O_ACCMODE) == O_WRONLY;
+}
+
+sys_file_t sys_file_keep(const sys_file_t *file, int least) {
+    if (file->inode == 0)
+        return NO_FILE;
+    long fd = sys_call3(SYS_fcntl, file->fd, F_DUPFD_CLOEXEC, least);
+    return sys_failed(fd) ? NO_FILE : sys_file(fd);
+}
+
+void sys_file_close(sys_file_t *file) {
+    if (sys_file_is_still(file))
+        sys_close(file->fd);
+    *file = NO_FILE;
+}

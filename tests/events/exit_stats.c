@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Statistics at exit reach the standard error that the program was started with, whatever it made of descriptor 2 since, and nothing else:
+ * each case is this program run again, with its standard error in a pipe that the case reads to the end.
+ */
+#include "testing.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static const char *program, *scratch;
+static char *text;
+enum { TEXT_MAX = 1 << 20, STATS_MIN = 500 };
+
+/* --- What the program does, run again ------------------------------------------------------------------------------- */
+
+/* As all of GNU coreutils before they end. */
+static void runs_closed(void) { close(STDERR_FILENO); }
+
+static void reopen(int flags) {
+    close(STDERR_FILENO);
+    CHECK(open(scratch, flags) == STDERR_FILENO);
+}
+
+static void runs_database(void) { reopen(O_RDWR); }
+static void runs_log(void) { reopen(O_WRONLY | O_APPEND); }
+
+/* Started without standard error: the next file takes its number. */
+static void runs_without(void) { CHECK(open(scratch, O_WRONLY) == STDERR_FILENO); }
+
+/* The reader sees the end of the pipe while the daemon lives. */
+static void runs_daemon(void) {
+    if (fork() != 0)
+        return;
+    close(STDERR_FILENO);
+    poll(NULL, 0, 3000);
+    _exit(0);
+}
+
+static void runs_nonblocking(void) { CHECK(fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK) == 0); }
+
+/* --- The cases ------------------------------------------------------------------------------------------------------ */
+
+static void become(const char *what, int stderr_end) {
+    if (stderr_end >= 0 ? dup2(stderr_end, STDERR_FILENO) < 0 : close(STDERR_FILENO) != 0)
+        _exit(2);
+    for (int fd = STDERR_FILENO + 1; fd < 20; fd++)
+        close(fd);
+    setenv("HAKMEM_STATS", "json", 1);
+    execl(program, program, what, scratch, (char *)NULL);
+    _exit(3);
+}
+
+/* How many bytes of statistics came out of the pipe; their text is in `text`. */
+static size_t said(const char *what, bool with_stderr, size_t fill) {
+    int ends[2], status = 0;
+    CHECK(pipe(ends) == 0);
+    memset(text, ' ', fill);
+    CHECK(write(ends[1], text, fill) == (ssize_t)fill);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        become(what, with_stderr ? ends[1] : -1);
+    close(ends[1]);
+    if (fill > 0)
+        usleep(300000); /* the program finds the pipe full, and then there is room */
+    size_t length = 0;
+    for (ssize_t got; (got = read(ends[0], text + length, TEXT_MAX - 1 - length)) > 0;)
+        length += (size_t)got;
+    text[length] = '\0';
+    close(ends[0]);
+    CHECK_SAY(waitpid(child, &status, 0) == child && status == 0, "%s: status %d", what, status);
+    return length - fill;
+}
+
+static size_t scratch_bytes(void) {
+    struct stat file;
+    CHECK(stat(scratch, &file) == 0);
+    return (size_t)file.st_size;
+}
+
+static void is_whole(const char *what, size_t bytes) {
+    CHECK_SAY(bytes >= STATS_MIN, "%s: %zu bytes of statistics", what, bytes);
+    CHECK_SAY(strstr(text, "\"program\": \"") != NULL && strcmp(strrchr(text, ']'), "]\n}\n") == 0, "%s: cut", what);
+}
+
+static int test(char *self) {
+    static char name[] = "/tmp/hakmem-exit-stats-XXXXXX";
+    int fd = mkstemp(name);
+    CHECK(fd >= 0);
+    program = self, scratch = name;
+    text = malloc(TEXT_MAX);
+    CHECK(text != NULL);
+
+    is_whole("plain", said("plain", true, 0));
+    is_whole("closed", said("closed", true, 0));
+    is_whole("database", said("database", true, 0));
+    CHECK(scratch_bytes() == 0);
+    CHECK(said("log", true, 0) == 0 && scratch_bytes() >= STATS_MIN);
+    CHECK(truncate(scratch, 0) == 0);
+    CHECK(said("without", false, 0) == 0 && scratch_bytes() == 0);
+    uint64_t before = test_now_ns();
+    is_whole("daemon", said("daemon", true, 0));
+    CHECK(test_now_ns() - before < 2000000000);
+    is_whole("nonblocking", said("nonblocking", true, 65536));
+    unlink(scratch);
+    return TEST_PASS;
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } modes[] = {{"closed", runs_closed},   {"database", runs_database}, {"log", runs_log},
+                 {"without", runs_without}, {"daemon", runs_daemon},     {"nonblocking", runs_nonblocking}};
+    test_require_hakmem();
+    test_alarm(60);
+    if (argc < 3)
+        return test(argv[0]);
+    scratch = argv[2];
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (strcmp(argv[1], modes[i].name) == 0)
+            modes[i].run();
+    return TEST_PASS;
+}
