@@ -342,13 +342,18 @@ static void fill_magazines(heap_t *h) {
     }
 }
 
-/* A limit leaves room for other things than this. */
-static size_t within_limit(size_t bytes) {
-    size_t room = limit_room(), most = room == SIZE_MAX ? SIZE_MAX : room / 4 * 3;
+/* Limits, and the machine's memory, leave room for other things than this. */
+static size_t within_limits(size_t bytes) {
+    const char *what = "the memory limit of the process";
+    size_t room = limit_room(), addresses = sys_address_space_limit(), available = sys_available_bytes();
+    if (addresses < room)
+        what = "RLIMIT_AS", room = addresses;
+    if (available < room)
+        what = "the machine's memory", room = available;
+    size_t most = room == SIZE_MAX ? SIZE_MAX : room / 4 * 3;
     if (bytes <= most)
         return bytes;
-    hk_message("HAKMEM_WARMUP: %zu MiB of %zu, as the memory limit of the process leaves no room for more",
-               most / HK_MIB, bytes / HK_MIB);
+    hk_message("HAKMEM_WARMUP: %zu MiB of %zu, as %s leaves no room for more", most / HK_MIB, bytes / HK_MIB, what);
     return most;
 }
 
@@ -358,7 +363,7 @@ void heap_warm_up(size_t bytes) {
         return;
     if (!hardened_is_on())
         fill_magazines(h);
-    bytes = within_limit(bytes);
+    bytes = within_limits(bytes);
     size_t count = (bytes + HK_SUPERSLAB_SIZE - 1) >> HK_SUPERSLAB_SHIFT;
     slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
     size_t got = 0;

@@ -147,6 +147,18 @@ size_t sys_anonymous_bytes(void) {
     return shared == UINT64_MAX || shared > resident ? 0 : (size_t)(resident - shared) * sys_page_size();
 }
 
+size_t sys_available_bytes(void) {
+    static const char NAME[] = "MemAvailable:"; /* the third line */
+    char text[4 * TEXT_MAX];
+    const char *end = text + read_file("/proc/meminfo", text, sizeof text);
+    const char *at = memmem(text, (size_t)(end - text), NAME, strlen(NAME));
+    if (at == NULL)
+        return SIZE_MAX;
+    at += strlen(NAME);
+    uint64_t kib = parse_number(&at, end);
+    return kib > SIZE_MAX / HK_KIB ? SIZE_MAX : (size_t)kib * HK_KIB;
+}
+
 /* --- Processors ----------------------------------------------------------------------------------------------------- */
 
 /* Whole processors that a quota of `quota` microseconds in each `period` comes to. */

@@ -124,6 +124,9 @@ bool sys_watch_wait(const sys_watch_t *watch);
 void sys_watch_cancel(const sys_watch_t *watch);
 void sys_watch_close(sys_watch_t *watch);
 
+/* What the machine can give without paging: MemAvailable of proc_meminfo(5), SIZE_MAX when it cannot be read. */
+size_t sys_available_bytes(void);
+
 /* True in a set-uid, set-gid or otherwise privileged start (AT_SECURE). */
 bool sys_is_secure(void);
 

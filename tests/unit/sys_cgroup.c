@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,6 +123,13 @@ static void make_resident(char *memory, size_t size) {
         memset(memory, 1, size);
 }
 
+/* As the kernel says it elsewhere: some of it is there, and no more than there is of memory. */
+static void memory_is_available(void) {
+    struct sysinfo machine;
+    CHECK_EQ(sysinfo(&machine), 0);
+    CHECK(sys_available_bytes() > 0 && sys_available_bytes() <= machine.totalram * (size_t)machine.mem_unit);
+}
+
 /* A mapped file does not count, anonymous memory does. */
 static void counts_anonymous_memory(void) {
     enum { BYTES = 16 << 20 };
@@ -151,6 +159,7 @@ int main(void) {
     processors();
     CHECK(sys_cgroup_limits("/nowhere", root).max == UINT64_MAX && !sys_cgroup_limits("/nowhere", root).known);
     CHECK(sys_cgroup_cpus("/nowhere", root) == UINT64_MAX);
+    memory_is_available();
     counts_anonymous_memory();
     char command[300];
     snprintf(command, sizeof command, "rm -r %s", root);
