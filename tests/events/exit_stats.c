@@ -34,6 +34,7 @@ static void runs_without(void) { CHECK(open(scratch, O_WRONLY) == STDERR_FILENO)
 static void runs_daemon(void) {
     if (fork() != 0)
         return;
+    close(STDOUT_FILENO);
     close(STDERR_FILENO);
     poll(NULL, 0, 3000);
     _exit(0);
