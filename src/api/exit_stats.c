@@ -20,14 +20,14 @@ enum {
 };
 
 /* Written before there is a second thread, and in a child of fork. */
-static bool started;
+static bool knows; /* which file standard error was, or that there was none */
 static sys_file_t first, kept = {.fd = -1};
 
 static void after_fork_in_child(void) { sys_file_close(&kept); }
 
 void hk_stats_at_start(void) {
-    started = true;
     first = sys_file(STATS_FD);
+    knows = first.inode != 0 || !sys_is_open(STATS_FD);
     kept = sys_file_keep(&first, STATS_FD_KEPT);
     if (kept.inode != 0)
         (void)libc_fork_child_hook_init(after_fork_in_child);
@@ -36,7 +36,7 @@ void hk_stats_at_start(void) {
 /* Descriptor 2 may lead to what was opened since. A log is good for statistics; it is open for writing only, which a database or a
  * connection is not. -1 is nowhere. */
 static int stats_fd(void) {
-    if (!started || sys_is_confined())
+    if (!knows || sys_is_confined())
         return STATS_FD;
     const sys_file_t now = sys_file(STATS_FD);
     if (sys_file_is_same(&now, &first) || (first.inode != 0 && sys_file_is_write_only(&now)))

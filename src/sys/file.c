@@ -18,6 +18,8 @@ sys_file_t sys_file(long fd) {
     return (sys_file_t){.fd = fd, .inode = what.stx_ino, .device = device, .mode = what.stx_mode};
 }
 
+bool sys_is_open(long fd) { return !sys_failed(sys_call3(SYS_fcntl, fd, F_GETFD, 0)); }
+
 bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other) {
     return one->inode != 0 && one->inode == other->inode && one->device == other->device;
 }

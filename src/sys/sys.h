@@ -101,7 +101,8 @@ typedef struct sys_file {
     uint32_t mode;          /* its kind, as in stat(2) */
 } sys_file_t;
 
-sys_file_t sys_file(long fd); /* none when `fd` is not open, or where it cannot be asked */
+sys_file_t sys_file(long fd); /* none when `fd` is not open, or where it cannot be asked (before Linux 4.11) */
+bool sys_is_open(long fd);
 bool sys_file_is_still(const sys_file_t *file);
 bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other);
 bool sys_file_is_write_only(const sys_file_t *file);
