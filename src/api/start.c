@@ -13,8 +13,8 @@
 static __attribute__((constructor)) void library_loaded(void) {
     if (heap_current() == NULL)
         return;
-    if (hk_option(HK_OPT_STATS) != HK_STATS_OFF)
-        hk_stats_at_start();
+    hk_stats_note_program();
+    hk_stats_asked();
     if (hk_option(HK_OPT_CRASH_REPORT) != 0)
         crash_report_init(hk_describe);
     if (hk_option(HK_OPT_WARMUP) > 0)

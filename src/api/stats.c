@@ -8,8 +8,9 @@
 #include <errno.h>
 
 enum {
-    STAT_TEXT_MAX = 64,           /* of one number with its name, in either form */
-    STATS_TEXT_MAX = 128 * HK_KIB /* of all; what is not written is not resident */
+    STAT_TEXT_MAX = 64,            /* of one number with its name, in either form */
+    STATS_TEXT_MAX = 128 * HK_KIB, /* of all; what is not written is not resident */
+    STATS_WAIT_MS = 1000           /* for the reader of a pipe that does not wait by itself */
 };
 _Static_assert(sizeof(hak_stats_t) / sizeof(uint64_t) * STAT_TEXT_MAX < STATS_TEXT_MAX, "all statistics fit");
 
@@ -57,7 +58,7 @@ static void write_snapshot(hk_out_t *out, hak_format_t format) {
     stats_release(stats);
 }
 
-/* In one write(2), so that the statistics of several processes do not mix; piece by piece where there is no memory for that. */
+/* In one write(2), so that in a file those of several processes do not mix; piece by piece where there is no memory for that. */
 HK_EXPORT void hak_stats_print(int fd, hak_format_t format) {
     hk_out_t out;
     char *text = sys_map(STATS_TEXT_MAX);
@@ -69,7 +70,7 @@ HK_EXPORT void hak_stats_print(int fd, hak_format_t format) {
     }
     hk_out_to_memory(&out, text, STATS_TEXT_MAX);
     write_snapshot(&out, format);
-    sys_write_all(fd, text, hk_min(out.total, (size_t)STATS_TEXT_MAX - 1));
+    sys_write_all_within(fd, text, hk_min(out.total, (size_t)STATS_TEXT_MAX - 1), STATS_WAIT_MS);
     sys_unmap(text, STATS_TEXT_MAX);
 }
 

@@ -33,18 +33,14 @@ enum {
 #undef HK_CLASS_STAT
 _Static_assert(CLASS_STAT_BYTES == sizeof(hak_class_stats_t), "class_stats.def lists every field of hak_class_stats_t");
 
-/* Which program it is, in characters that need no escape in JSON. */
-typedef struct program_name {
-    char text[PROGRAM_NAME_MAX];
-} program_name_t;
+static char program_name[PROGRAM_NAME_MAX];
 
-static const char *program_name(program_name_t *name) {
+/* In characters that need no escape in JSON. */
+void hk_stats_note_program(void) {
     const char *from = libc_program_name();
     size_t length = from != NULL ? strnlen(from, PROGRAM_NAME_MAX - 1) : 0;
     for (size_t i = 0; i < length; i++)
-        name->text[i] = from[i] < ' ' || from[i] > '~' || from[i] == '"' || from[i] == '\\' ? '?' : from[i];
-    name->text[length] = '\0';
-    return name->text;
+        program_name[i] = from[i] < ' ' || from[i] > '~' || from[i] == '"' || from[i] == '\\' ? '?' : from[i];
 }
 
 /* --- Text ------------------------------------------------------------------------------------------------------- */
@@ -139,9 +135,7 @@ static void text_classes(hk_out_t *out, const hak_stats_t *s, const hak_class_st
 static void write_text(hk_out_t *out, const hak_stats_t *s) {
     hak_class_stats_t sums = stats_class_sum(s);
     const hak_class_stats_t *sum = &sums;
-    program_name_t program;
-    hk_print(out, "hakmem " HK_VERSION_TEXT " statistics of process %u (%s)\n", sys_process_id(),
-             program_name(&program));
+    hk_print(out, "hakmem " HK_VERSION_TEXT " statistics of process %u (%s)\n", sys_process_id(), program_name);
 #define HK_STAT_GROUP(title)                           hk_print(out, "\n%s\n", title);
 #define HK_STAT(field, unit, label, whole, whole_name) text_line(out, label, s->field, UNIT_##unit, whole, whole_name);
 #include "api/stats.def"
@@ -163,9 +157,8 @@ static void json_class(hk_out_t *out, const hak_class_stats_t *c) {
 }
 
 static void write_json(hk_out_t *out, const hak_stats_t *s) {
-    program_name_t program;
     hk_print(out, "{\n  \"version\": \"" HK_VERSION_TEXT "\",\n  \"process\": %u,\n  \"program\": \"%s\"",
-             sys_process_id(), program_name(&program));
+             sys_process_id(), program_name);
 #define HK_STAT_GROUP(title)
 #define HK_STAT(field, unit, label, whole, whole_name) hk_print(out, ",\n  \"" #field "\": %lu", s->field);
 #include "api/stats.def"

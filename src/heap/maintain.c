@@ -345,7 +345,7 @@ static void fill_magazines(heap_t *h) {
 /* Limits, and the machine's memory, leave room for other things than this. */
 static size_t within_limits(size_t bytes) {
     const char *what = "the memory limit of the process";
-    size_t room = limit_room(), addresses = sys_address_space_limit(), available = sys_available_bytes();
+    size_t room = limit_room(), addresses = sys_address_space_room(), available = sys_available_bytes();
     if (addresses < room)
         what = "RLIMIT_AS", room = addresses;
     if (available < room)

@@ -147,6 +147,16 @@ size_t sys_anonymous_bytes(void) {
     return shared == UINT64_MAX || shared > resident ? 0 : (size_t)(resident - shared) * sys_page_size();
 }
 
+size_t sys_address_space_room(void) {
+    char text[TEXT_MAX];
+    const char *at = text, *end = text + read_file("/proc/self/statm", text, sizeof text);
+    const size_t limit = sys_address_space_limit();
+    if (limit == SIZE_MAX)
+        return SIZE_MAX;
+    uint64_t pages = parse_number(&at, end), used = pages == UINT64_MAX ? 0 : pages * sys_page_size();
+    return used < limit ? limit - (size_t)used : 0;
+}
+
 size_t sys_available_bytes(void) {
     static const char NAME[] = "MemAvailable:"; /* the third line */
     char text[4 * TEXT_MAX];

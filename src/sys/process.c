@@ -103,19 +103,24 @@ long sys_read(long fd, void *buffer, size_t size) {
 
 void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
 
-/* A pipe or a terminal that does not wait by itself: true when there is room again within a second. */
-static bool wait_for_room(int fd) {
+/* A pipe or a terminal that does not wait by itself: true when there may be room, false after `end_ms`. */
+static bool wait_for_room(int fd, uint64_t end_ms) {
     struct pollfd entry = {.fd = fd, .events = POLLOUT};
-    const struct timespec second = {.tv_sec = 1};
-    return !sys_is_confined() && sys_call6(SYS_ppoll, (long)&entry, 1, (long)&second, 0, sizeof(uint64_t), 0) == 1;
+    uint64_t now = end_ms > 0 && !sys_is_confined() ? sys_now_ms() : end_ms;
+    if (now >= end_ms)
+        return false;
+    const struct timespec rest = {.tv_sec = (long)((end_ms - now) / 1000),
+                                  .tv_nsec = (long)((end_ms - now) % 1000) * 1000000};
+    long got = sys_call6(SYS_ppoll, (long)&entry, 1, (long)&rest, 0, sizeof(uint64_t), 0);
+    return got == 1 || got == -EINTR;
 }
 
 /* Returns what the last write(2) did. */
-static long write_all(int fd, const char *at, size_t size) {
+static long write_all(int fd, const char *at, size_t size, uint64_t end_ms) {
     long got = 0;
     while (size > 0) {
         got = sys_call3(SYS_write, fd, (long)at, (long)size);
-        if (got == -EINTR || (got == -EAGAIN && wait_for_room(fd)))
+        if (got == -EINTR || (got == -EAGAIN && wait_for_room(fd, end_ms)))
             continue;
         if (got <= 0)
             break;
@@ -132,20 +137,26 @@ static uint64_t signal_of(long error) {
 
 /* Holds the calling thread's SIGPIPE and SIGXFSZ back, takes the one that this write raised, and leaves what was pending before. A confined
  * process may not call any of this. */
-void sys_write_all(int fd, const void *buffer, size_t size) {
+static void write_quietly(int fd, const void *buffer, size_t size, uint64_t end_ms) {
     const uint64_t held = SIGNAL_BIT(SIGPIPE) | SIGNAL_BIT(SIGXFSZ);
     uint64_t before = 0, pending = 0;
     if (sys_is_confined() || sys_failed(signal_mask(SIG_BLOCK, held, &before))) {
-        (void)write_all(fd, buffer, size);
+        (void)write_all(fd, buffer, size, end_ms);
         return;
     }
     if ((before & held) != 0)
         (void)sys_call2(SYS_rt_sigpending, (long)&pending, sizeof pending);
     const struct timespec at_once = {0};
-    const uint64_t raised = signal_of(write_all(fd, buffer, size)) & ~pending;
+    const uint64_t raised = signal_of(write_all(fd, buffer, size, end_ms)) & ~pending;
     if (raised != 0)
         (void)sys_call4(SYS_rt_sigtimedwait, (long)&raised, 0, (long)&at_once, sizeof raised);
     sys_signals_release(before);
+}
+
+void sys_write_all(int fd, const void *buffer, size_t size) { write_quietly(fd, buffer, size, 0); }
+
+void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds) {
+    write_quietly(fd, buffer, size, sys_now_ms() + milliseconds);
 }
 
 static void futex_wait(const _Atomic uint32_t *word, int operation, uint32_t expected, uint32_t timeout_ms) {

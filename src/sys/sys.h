@@ -74,6 +74,9 @@ bool sys_huge_pages_unasked(void);
 /* Soft RLIMIT_AS in bytes, SIZE_MAX when there is none. */
 size_t sys_address_space_limit(void);
 
+/* What is left of it: SIZE_MAX when there is no limit. */
+size_t sys_address_space_room(void);
+
 /* The memory limits of the process's cgroup and of all above it, the least of each; UINT64_MAX is none. Those of v2 are
  * memory.high and memory.max, that of v1 (memory.limit_in_bytes) counts as a maximum.
  * `membership` is /proc/self/cgroup, `root` is where the hierarchies are mounted. */
@@ -98,6 +101,7 @@ size_t sys_anonymous_bytes(void);
 typedef struct sys_file {
     long fd;                /* -1: none */
     uint64_t inode, device; /* inode 0: none */
+    uint64_t born;          /* nanoseconds: numbers of inodes are used again; 0 where it is not known */
     uint32_t mode;          /* its kind, as in stat(2) */
 } sys_file_t;
 
@@ -105,9 +109,11 @@ sys_file_t sys_file(long fd); /* none when `fd` is not open, or where it cannot 
 bool sys_is_open(long fd);
 bool sys_file_is_still(const sys_file_t *file);
 bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other);
-bool sys_file_is_write_only(const sys_file_t *file);
-/* Another descriptor for it, the first free one from `least` on, that exec(2) closes; none on failure. */
-sys_file_t sys_file_keep(const sys_file_t *file, int least);
+bool sys_file_is_log(const sys_file_t *file); /* a regular file, open for appending alone */
+/* Another descriptor for it, the first free one from `least` on, that exec(2) closes; none on failure. And whether it is there still, as
+ * far as can be told: the program may have closed it, and opened the same file at its number, which exec(2) mostly does not close then. */
+sys_file_t sys_file_keep(const sys_file_t *file, unsigned least);
+bool sys_file_is_kept(const sys_file_t *file);
 void sys_file_close(sys_file_t *file); /* when it is still that file; none afterwards */
 
 /* What reports events: a pressure file (PSI), a pipe, or a stream socket (AF_UNIX) to connect to. `data` is written to it
@@ -166,6 +172,8 @@ void sys_close(long fd);
 /* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the program: neither SIGPIPE
  * nor SIGXFSZ comes of it. */
 void sys_write_all(int fd, const void *buffer, size_t size);
+/* The same, and waits for readers of a pipe that does not wait by itself, as long as that in all. */
+void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds);
 
 /* --- Waiting ----------------------------------------------------------------------------------------------------- */
 

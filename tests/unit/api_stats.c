@@ -102,6 +102,7 @@ static void at_exit_prints(void) {
 }
 
 int main(void) {
+    hk_stats_note_program();
     get();
     format_text();
     format_json();
