@@ -27,6 +27,7 @@ typedef enum hk_rank {
     HK_RANK_REGION,    /* address space */
     HK_RANK_META,      /* memory for our own records */
     HK_RANK_HELPER,    /* start and stop of the helper thread */
+    HK_RANK_EMERGENCY, /* memory of stranded processes: only tried */
 } hk_rank_t;
 
 typedef struct hk_lock {
@@ -52,6 +53,10 @@ HK_INLINE bool hk_locks_are_open(void) {
 
 /* Lock statistics, process-wide, relaxed. */
 extern _Atomic uint64_t hk_lock_wait_count;
+
+/* True when the calling thread must hold the lock that it has been waiting for for a while. Written once, at the start of the allocator;
+ * NULL before. */
+extern bool (*hk_lock_doubt)(void);
 
 void hk_lock_wait(hk_lock_t *lock);
 void hk_lock_wake(hk_lock_t *lock);

@@ -3,6 +3,8 @@
 
 #include "core/counters.h"
 #include "core/options.h"
+#include "heap/emergency.h"
+#include "heap/fork.h"
 #include "heap/hardened.h"
 #include "heap/life.h"
 #include "heap/limit.h"
@@ -143,8 +145,16 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
     return block;
 }
 
+/* In a stranded process. */
+static HK_COLD void *alloc_stranded(size_t size, size_t align) {
+    void *block = emergency_alloc(size, align);
+    return block != NULL ? block : fail();
+}
+
 void *heap_malloc_slow(size_t size) {
     heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL) && !fork_attend())
+        return alloc_stranded(size, HK_ALIGNMENT);
     if (hk_unlikely(hardened_is_on()))
         return hardened_alloc(h, HK_ALIGNMENT, size, false);
     if (size > HK_MID_MAX) {
@@ -164,6 +174,8 @@ void *heap_aligned(size_t align, size_t size) {
     if (align <= HK_ALIGNMENT)
         return heap_malloc_slow(size);
     heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL) && !fork_attend())
+        return alloc_stranded(size, align);
     if (hk_unlikely(hardened_is_on()))
         return hardened_alloc(h, align, size, false);
     if (h == NULL && !heap_system_ready())
@@ -188,6 +200,10 @@ static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
 
 void *heap_calloc_slow(size_t size) {
     heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL) && !fork_attend()) {
+        void *stranded = alloc_stranded(size, HK_ALIGNMENT);
+        return stranded != NULL ? memset(stranded, 0, size) : NULL;
+    }
     if (hk_unlikely(hardened_is_on()))
         return hardened_alloc(h, HK_ALIGNMENT, size, true);
     if (h != NULL && h->front.countdown < 0)
@@ -340,9 +356,19 @@ static void free_outside_window(void *block, const void *caller) {
         free_foreign(block, caller);
 }
 
+/* Of a stranded process, or of one that was. What is not of the emergency pool is lost. */
+static HK_COLD void free_stranded(void *block) {
+    if (emergency_size(block) != 0)
+        emergency_free(block);
+}
+
 static HK_NOINLINE void free_other(void *block, const void *caller) {
     if (block == NULL)
         return;
+    if (hk_unlikely(!fork_attend()) || hk_unlikely(emergency_size(block) != 0)) {
+        free_stranded(block);
+        return;
+    }
     uint32_t entry = map_lookup(block);
     if (entry == HK_MAP_RUN_BODY) {
         void *start = large_start(block);
@@ -435,7 +461,7 @@ void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granul
 
 /* --- Size of a block ---------------------------------------------------------------------------------------------------- */
 
-typedef enum kind { KIND_NONE, KIND_SLAB, KIND_LARGE, KIND_HUGE, KIND_FOREIGN } kind_t;
+typedef enum kind { KIND_NONE, KIND_SLAB, KIND_LARGE, KIND_HUGE, KIND_EMERGENCY, KIND_FOREIGN } kind_t;
 
 typedef struct found {
     kind_t kind;
@@ -472,7 +498,10 @@ static found_t find_block(const char *verb, void *block, const void *caller) {
     }
     void *start;
     size_t size;
-    if (!huge_find(block, &start, &size))
+    size = emergency_size(block);
+    if (hk_unlikely(size != 0))
+        return (found_t){KIND_EMERGENCY, 0, size};
+    if (fork_attend() ? !huge_find(block, &start, &size) : !huge_find_try(block, &start, &size))
         return (found_t){KIND_FOREIGN, 0, 0};
     if (start == block)
         return (found_t){KIND_HUGE, 0, size};
@@ -568,6 +597,8 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
         return fail();
     if (found.kind == KIND_FOREIGN)
         return realloc_foreign(block, size, caller);
+    if (hk_unlikely(found.kind == KIND_EMERGENCY || !fork_attend()))
+        return size <= found.size ? block : move_block(block, usable(block, &found), size);
     if (hk_unlikely(hardened_is_on()) && found.kind == KIND_SLAB)
         return hardened_realloc(block, hardened_size(block, found.size), size, caller);
     void *same = resize_in_place(block, size, &found);

@@ -197,7 +197,8 @@ HK_INLINE heap_t *heap_pool(void) { return heap_by_id(HK_OWNER_POOL); }
 
 /* --- Life: life.c ------------------------------------------------------------------------------------------------- */
 
-/* The calling thread's heap, started if need be; NULL when the thread is over or memory is out: use the pool heap. */
+/* The calling thread's heap, started if need be; NULL when the thread is over or memory is out: use the pool heap. NULL also in a
+ * stranded process (heap/fork.h), where the pool heap is of no use either. */
 heap_t *heap_current(void);
 
 /* One past the highest id in use. */
@@ -260,7 +261,7 @@ void *magazine_alloc(heap_t *h, unsigned cls);
 void *magazine_take_large(heap_t *h, unsigned cls);
 bool magazine_wants_large(heap_t *h, unsigned cls);
 
-/* Puts a block into its magazine, making room if need be. */
+/* Puts a block into its magazine, making room if need be. `h` is NULL in a stranded process (heap/fork.h). */
 void magazine_free(heap_t *h, unsigned cls, void *block);
 
 /* Gives one block straight back to its slab, whosever it is. */
@@ -311,6 +312,16 @@ bool heap_maintain_before_fork(void);
 void heap_maintain_alone_before_fork(void);
 
 void heap_maintain_after_fork(bool in_child, bool alone);
+
+/* In a child that was made without fork handlers. */
+void heap_maintain_after_unseen_fork(void);
+
+/* Threads of ours in this process, and whether one of them may hold a lock. */
+unsigned heap_maintain_threads(void);
+bool heap_maintain_is_at_work(void);
+
+/* A thread of ours begins (1) or ends (-1) to do what takes locks. */
+void heap_maintain_work(int by);
 
 /* The word that block `index` of the slab at `base` has its bit in. */
 HK_INLINE uint64_t heap_remote_key(const void *base, unsigned index) { return (uintptr_t)base | index / 64; }

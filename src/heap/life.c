@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * life.c: start of the allocator, birth and death of heaps, fork.
+ * life.c: start of the allocator, birth and death of heaps.
  */
 #include "heap/life.h"
 
 #include "core/counters.h"
 #include "core/options.h"
+#include "heap/fork.h"
 #include "heap/hardened.h"
 #include "heap/heap.h"
 #include "heap/limit.h"
@@ -32,12 +33,11 @@ static _Thread_local bool thread_over __attribute__((tls_model("initial-exec")))
 static _Thread_local bool in_hooks __attribute__((tls_model("initial-exec"))); /* libc may allocate for the hooks */
 
 static hk_lock_t init_lock = HK_LOCK_INIT(HK_RANK_INIT);
-static _Atomic uint32_t init_state; /* written under init_lock */
-static _Atomic uint32_t heap_starts;
+static _Atomic uint32_t init_state;  /* written under init_lock */
 static _Atomic uint32_t hooks_state; /* HOOKS_*, or the process whose thread is at it: process id << 1 | 1 */
 
-/* Guarded by list_lock; id_limit is also read without it. */
-static hk_lock_t list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
+/* Guarded by hk_heap_list_lock; id_limit is also read without it. */
+hk_lock_t hk_heap_list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
 static uint32_t resting_ids; /* the latest first, */
 static uint32_t unused_ids;  /* here too */
 static uint32_t bare_ids;    /* unused, and their records given back */
@@ -45,7 +45,7 @@ static uint32_t resting_count;
 static _Atomic size_t ended_bytes; /* also read without it */
 static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
-static _Atomic uint32_t thread_heap_count; /* heaps of threads, with or without list_lock */
+static _Atomic uint32_t thread_heap_count; /* heaps of threads, with or without that lock */
 
 static _Atomic uint32_t crowd = CROWD_MIN; /* written by who looks at the processors */
 static _Atomic uint64_t cpus_look_at_ms;
@@ -88,6 +88,7 @@ static void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
 }
 
 static bool init_locked(void) {
+    fork_init();
     hk_options_init(sys_environment());
     if (region_init() != 0 || region_area_cover(REGION_AREA_HEAPS, HEAP_STRIDE * HK_OWNER_FIRST) != 0)
         return false;
@@ -118,102 +119,9 @@ static bool ensure_init(void) {
 
 bool heap_system_has_started(void) { return atomic_load_explicit(&init_state, memory_order_acquire) == INIT_DONE; }
 
-/* --- Fork ---------------------------------------------------------------------------------------------------------- */
+bool heap_system_is_starting(void) { return atomic_load_explicit(&init_lock.word, memory_order_relaxed) != 0; }
 
-static bool forks_alone; /* under the lock of the helper's start and stop */
-
-static void for_each_heap(void (*act)(heap_t *)) {
-    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        act(heap_by_id(id));
-}
-
-static void lock_heap(heap_t *h) {
-    hk_lock(&h->lock);
-    hk_lock(&h->large.lock);
-}
-
-static void unlock_heap(heap_t *h) {
-    hk_unlock(&h->large.lock);
-    hk_unlock(&h->lock);
-}
-
-static bool is_free(const hk_lock_t *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0; }
-
-static bool heap_is_free(const heap_t *h) { return is_free(&h->lock) && is_free(&h->large.lock); }
-
-static bool all_are_free(void) {
-    bool are = is_free(&list_lock) && is_free(&hk_record_lock) && heap_is_free(heap_pool()) && is_free(&hk_huge_lock) &&
-               is_free(&hk_superslab_lock) && is_free(&hk_region_lock) && is_free(&hk_meta_lock);
-    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit() && are; id++)
-        are = heap_is_free(heap_by_id(id));
-    return are;
-}
-
-/* Every lock in the order of ranks; the forking thread holds them across fork, so that the child finds whole data. */
-static void lock_all(void) {
-    hk_lock(&list_lock);
-    hk_lock(&hk_record_lock);
-    for_each_heap(lock_heap);
-    lock_heap(heap_pool());
-    hk_lock(&hk_huge_lock);
-    hk_lock(&hk_superslab_lock);
-    hk_lock(&hk_region_lock);
-    hk_lock(&hk_meta_lock);
-    atomic_store_explicit(&hk_fork_owner, hk_thread_self(), memory_order_relaxed);
-}
-
-/* Nobody else can hold a lock in a process of one thread. One that is held is so by a malloc or free that the signal handler which
- * forks has interrupted: it goes on where it was, in the parent and in the child. */
-static void before_fork(void) {
-    forks_alone = heap_maintain_before_fork();
-    if (!forks_alone)
-        lock_all();
-    else if (all_are_free())
-        heap_maintain_alone_before_fork();
-}
-
-static void release_all(void) {
-    atomic_store_explicit(&hk_fork_owner, NULL, memory_order_relaxed);
-    hk_unlock(&hk_meta_lock);
-    hk_unlock(&hk_region_lock);
-    hk_unlock(&hk_superslab_lock);
-    hk_unlock(&hk_huge_lock);
-    unlock_heap(heap_pool());
-    for_each_heap(unlock_heap);
-    hk_unlock(&hk_record_lock);
-    hk_unlock(&list_lock);
-}
-
-static void after_fork_in_parent(void) {
-    if (!forks_alone)
-        release_all();
-    heap_maintain_after_fork(false, forks_alone);
-}
-
-/* The other threads do not exist in the child: their heaps, and those that they were retiring, wait for adoption. */
-static void adopt_later(void) {
-    uint32_t orphans = 0, own = hk_front != &hk_no_heap;
-    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++) {
-        heap_t *h = heap_by_id(id);
-        uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
-        if (&h->front == hk_front || life == HEAP_UNUSED || life == HEAP_RESTING)
-            continue;
-        atomic_store_explicit(&h->life, HEAP_ORPHAN, memory_order_relaxed);
-        orphans++;
-    }
-    /* Counted anew: a thread that began or ended may have been between its heap and the count. */
-    atomic_store_explicit(&orphan_count, orphans, memory_order_relaxed);
-    atomic_store_explicit(&thread_heap_count, own + orphans, memory_order_relaxed);
-}
-
-static void after_fork_in_child(void) {
-    if (!forks_alone) {
-        adopt_later();
-        release_all();
-        superslab_after_fork();
-    }
-    heap_maintain_after_fork(true, forks_alone);
-}
+bool heap_system_ready(void) { return fork_attend() && ensure_init(); }
 
 /* --- Birth and death ------------------------------------------------------------------------------------------------ */
 
@@ -264,9 +172,9 @@ static heap_t *take_locked(void) {
 
 static void make_unused(heap_t *h, uint32_t *ids, size_t bytes) {
     h->ended_since_ms = sys_now_ms();
-    hk_lock(&list_lock);
+    hk_lock(&hk_heap_list_lock);
     push_locked(ids, h, HEAP_UNUSED, bytes);
-    hk_unlock(&list_lock);
+    hk_unlock(&hk_heap_list_lock);
 }
 
 /* Empties a heap whose thread is over and makes its id usable again. Any thread that has claimed the heap, and the helper. */
@@ -282,9 +190,26 @@ static void heap_retire(heap_t *h) {
     make_unused(h, &unused_ids, HEAP_STRIDE);
 }
 
+/* Counted anew: a thread that began or ended may have been between its heap and the count. */
+void heap_orphan_others(bool live_too) {
+    uint32_t live = 0, orphans = 0;
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++) {
+        heap_t *h = heap_by_id(id);
+        uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
+        bool stays = life == HEAP_LIVE && (!live_too || &h->front == hk_front);
+        live += stays;
+        if (stays || life == HEAP_UNUSED || life == HEAP_RESTING)
+            continue;
+        atomic_store_explicit(&h->life, HEAP_ORPHAN, memory_order_relaxed);
+        orphans++;
+    }
+    atomic_store_explicit(&orphan_count, orphans, memory_order_relaxed);
+    atomic_store_explicit(&thread_heap_count, live + orphans, memory_order_relaxed);
+}
+
 static heap_t *claim_orphan(void) {
     heap_t *found = NULL;
-    hk_lock(&list_lock);
+    hk_lock(&hk_heap_list_lock);
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit() && found == NULL; id++) {
         heap_t *h = heap_by_id(id);
         if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_ORPHAN)
@@ -294,7 +219,7 @@ static heap_t *claim_orphan(void) {
         atomic_store_explicit(&found->life, HEAP_RETIRING, memory_order_relaxed);
         atomic_fetch_sub_explicit(&orphan_count, 1, memory_order_relaxed);
     }
-    hk_unlock(&list_lock);
+    hk_unlock(&hk_heap_list_lock);
     return found;
 }
 
@@ -324,13 +249,13 @@ static bool may_rest(const heap_t *h) {
 /* False when as many rest as threads may be without a crowd. */
 static bool lie_down(heap_t *h) {
     h->ended_since_ms = sys_now_ms();
-    hk_lock(&list_lock);
+    hk_lock(&hk_heap_list_lock);
     bool fits = resting_count < atomic_load_explicit(&crowd, memory_order_relaxed);
     if (fits) {
         resting_count++;
         push_locked(&resting_ids, h, HEAP_RESTING, slots_of(h) * HK_SLOT_SIZE + h->magazine_bytes);
     }
-    hk_unlock(&list_lock);
+    hk_unlock(&hk_heap_list_lock);
     return fits;
 }
 
@@ -347,14 +272,14 @@ size_t heap_ended_bytes(void) { return atomic_load_explicit(&ended_bytes, memory
 
 /* Takes those that have been on the list since `until_ms` or longer off it, for the caller alone. Returns the first. */
 static uint32_t claim_since(uint32_t *ids, uint64_t until_ms) {
-    hk_lock(&list_lock);
+    hk_lock(&hk_heap_list_lock);
     while (*ids != 0 && heap_by_id(*ids)->ended_since_ms > until_ms)
         ids = &heap_by_id(*ids)->next_unused;
     uint32_t first = *ids;
     *ids = 0;
     for (uint32_t id = first; id != 0; id = heap_by_id(id)->next_unused)
         rise_locked(heap_by_id(id), HEAP_RETIRING);
-    hk_unlock(&list_lock);
+    hk_unlock(&hk_heap_list_lock);
     return first;
 }
 
@@ -382,6 +307,8 @@ static void thread_ends(void *value) {
         return;
     thread_over = true;
     hk_front = &hk_no_heap;
+    if (!fork_attend())
+        return;
     if (!rest(h))
         heap_retire(h);
     atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
@@ -416,39 +343,37 @@ void heap_ensure_hooks(void) {
     in_hooks = true;
     (void)libc_thread_hooks_init(thread_ends);
     /* libc lets nobody register between the handlers of a fork and the fork itself. */
-    (void)libc_fork_hooks_init(before_fork, after_fork_in_parent, after_fork_in_child);
+    (void)libc_fork_hooks_init(fork_prepare, fork_in_parent, fork_in_child);
     in_hooks = false;
     atomic_store_explicit(&hooks_state, HOOKS_DONE, memory_order_release);
 }
 
 static HK_COLD heap_t *heap_start(void) {
-    if (thread_over || in_hooks || !ensure_init())
+    if (thread_over || in_hooks || !heap_system_ready())
         return NULL;
-    /* A program of one thread needs no hooks: nobody else can hold a lock when it forks, and its heap ends with it. Before
-     * a second thread takes its first lock they are there. */
-    bool second = atomic_fetch_add_explicit(&heap_starts, 1, memory_order_relaxed) > 0;
-    if (second)
-        heap_ensure_hooks();
-    hk_lock(&list_lock);
+    fork_return();
+    if (hk_front != &hk_no_heap)
+        return heap_of_front(hk_front);
+    heap_ensure_hooks();
+    hk_lock(&hk_heap_list_lock);
     heap_t *h = take_locked();
-    hk_unlock(&list_lock);
+    hk_unlock(&hk_heap_list_lock);
     if (h == NULL)
         return NULL;
     if (atomic_fetch_add_explicit(&thread_heap_count, 1, memory_order_relaxed) >= CROWD_MIN)
         look_at_cpus();
     hk_front = &h->front;
     hk_count(heaps_total);
-    if (second)
-        (void)libc_thread_register(h);
+    (void)libc_thread_register(h);
     return h;
 }
 
 heap_t *heap_current(void) {
+    if (!fork_attend())
+        return NULL;
     heap_front_t *front = hk_front;
     return hk_likely(front != &hk_no_heap) ? heap_of_front(front) : heap_start();
 }
-
-bool heap_system_ready(void) { return ensure_init(); }
 
 size_t heap_live_count(void) {
     size_t count = 0;

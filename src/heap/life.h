@@ -6,18 +6,29 @@
 #define HK_HEAP_LIFE_H
 
 #include "base/base.h"
+#include "core/lock.h"
 
-/* Starts the allocator if need be; false when there is no address space for it. */
+/* Birth and death of heaps; for fork. */
+extern hk_lock_t hk_heap_list_lock;
+
+/* Starts the allocator if need be; false when there is no address space for it, and in a stranded process (heap/fork.h). */
 bool heap_system_ready(void);
 
 /* False before the first allocation. Starts nothing. */
 bool heap_system_has_started(void);
 
-/* Registers for fork and for the end of threads with libc: before a second thread has a heap, and before the helper
- * starts. Holds no lock of an allocation. */
+/* Somebody is at the start. */
+bool heap_system_is_starting(void);
+
+/* Registers for fork and for the end of threads with libc, at the first allocation: handlers for fork that others register come
+ * later, so theirs run before ours have taken a lock, and after ours have given it back. Holds no lock of an allocation. */
 void heap_ensure_hooks(void);
 
-/* After fork, in the child: empties one heap whose thread does not exist here. */
+/* In the child of a fork, by its only thread or under the list lock: heaps whose threads do not exist here wait for adoption. Those that
+ * are threads' are left alone if that is not known of them. */
+void heap_orphan_others(bool live_too);
+
+/* Empties one heap that waits for adoption. */
 void heap_adopt_orphan(void);
 
 /* Empties the heaps that rest since `until_ms` or longer. */

@@ -11,6 +11,7 @@
 #include "core/counters.h"
 #include "core/options.h"
 #include "core/panic.h"
+#include "heap/fork.h"
 #include "heap/hardened.h"
 #include "heap/life.h"
 #include "map/meta.h"
@@ -448,6 +449,8 @@ static void make_room(heap_t *h, unsigned cls) {
 }
 
 void magazine_free(heap_t *h, unsigned cls, void *block) {
+    if (hk_unlikely(h == NULL || !fork_attend()))
+        return; /* a stranded process loses it */
     bin_t *bin = &h->front.bins[cls];
     if (bin->below == bin->last) {
         if (cls < HK_CLASS_COUNT)

@@ -9,6 +9,7 @@
 #include "heap/heap.h"
 
 #include "core/options.h"
+#include "heap/fork.h"
 #include "heap/hardened.h"
 #include "heap/life.h"
 #include "heap/limit.h"
@@ -43,6 +44,8 @@ static uint64_t signals_before;      /* what the holder of helper_lock held back
 static bool signals_held;            /* and whether it holds back signals now */
 static _Atomic uint64_t next_inline_purge_ms;
 static _Atomic uint64_t helper_refused_ms; /* when the system last refused a helper; 0: never */
+
+static _Atomic uint32_t at_work; /* threads of ours that may hold a lock; relaxed: who asks has waited for seconds */
 
 /* Only tried: held by who is in a round. */
 static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_HELPER);
@@ -147,13 +150,21 @@ static uint32_t round_ms(void) {
     return (uint32_t)hk_max(HELPER_ROUND_MS_MIN, hk_min(quarter, HELPER_ROUND_MS_MAX));
 }
 
+void heap_maintain_work(int by) { atomic_fetch_add_explicit(&at_work, (uint32_t)by, memory_order_relaxed); }
+
+bool heap_maintain_is_at_work(void) { return atomic_load_explicit(&at_work, memory_order_relaxed) != 0; }
+
+unsigned heap_maintain_threads(void) { return sys_helper_is_alive(&helper) + pressure_is_alive(); }
+
 /* Rounds until there is nothing to do; false when the helper must leave whatever there is. */
 static bool helper_serve(void) {
     for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
         sys_futex_wait(&helper_stop, 0, round_ms());
         if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0 || sys_helper_outlived_credentials())
             return false;
+        heap_maintain_work(1);
         idle = helper_round() ? 0 : idle + 1;
+        heap_maintain_work(-1);
     }
     return true;
 }
@@ -189,6 +200,7 @@ static void helper_run(void *unused) {
 }
 
 static void launch_locked(void) {
+    sys_process_mark_wipe();
     if (helper_stack == NULL)
         helper_stack = sys_map(HELPER_STACK_BYTES);
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
@@ -246,7 +258,7 @@ void heap_memory_freed(const heap_t *h) {
 
 void heap_memory_freed_much(void) {
     bool has_helper = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 && sys_helper_is_alive(&helper);
-    if (has_helper || purge_age_ms() == UINT64_MAX || sys_purge_refused() || hk_locks_are_open())
+    if (has_helper || purge_age_ms() == UINT64_MAX || sys_purge_refused() || hk_locks_are_open() || !fork_attend())
         return;
     if (purge_age_ms() == 0 && !limit_is_near())
         (void)superslab_purge(SIZE_MAX);
@@ -303,14 +315,25 @@ void heap_maintain_alone_before_fork(void) {
     (void)heap_relieve();
 }
 
+/* Threads of ours do not exist in a child. */
+static void forget_threads(void) {
+    atomic_store_explicit(&helper.alive, 0, memory_order_relaxed);
+    helper.id = 0;
+    atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
+    atomic_store_explicit(&at_work, 0, memory_order_relaxed);
+    round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
+    pressure_after_fork_in_child();
+}
+
+void heap_maintain_after_unseen_fork(void) {
+    atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
+    helper_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
+    forget_threads();
+}
+
 void heap_maintain_after_fork(bool in_child, bool alone) {
-    if (in_child) {
-        atomic_store_explicit(&helper.alive, 0, memory_order_relaxed);
-        helper.id = 0;
-        atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
-        round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
-        pressure_after_fork_in_child();
-    }
+    if (in_child)
+        forget_threads();
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed); /* for one that was too busy to leave */
     bool wanted = comes_back;
     helper_leave();
@@ -390,6 +413,8 @@ void heap_at_exit(void) {
 
 void heap_tick(heap_t *h) {
     h->front.countdown = HEAP_TICK_BYTES;
+    if (!fork_attend())
+        return;
     magazine_tick(h);
     if (h->remote_pending_bytes > 0)
         heap_remote_post_all(h);

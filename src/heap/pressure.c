@@ -66,7 +66,9 @@ static void watcher_run(void *unused) {
     (void)unused;
     while (atomic_load_explicit(&leave, memory_order_relaxed) == 0 && sys_watch_wait(&watch)) {
         hk_count(pressure_events);
+        heap_maintain_work(1);
         heap_relieve();
+        heap_maintain_work(-1);
         sys_futex_wait(&leave, 0, PAUSE_MS);
     }
     /* Dismissed: the file is closed by who waits, since it may be cancelling it right now. */
@@ -111,11 +113,14 @@ void pressure_start(void) {
     bool allowed = hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN && !sys_is_confined() && open_watch();
     if (allowed && stack == NULL)
         stack = sys_map(STACK_BYTES);
+    sys_process_mark_wipe();
     atomic_store_explicit(&leave, 0, memory_order_relaxed);
     atomic_store_explicit(&watch_state, WATCH_RUNNING, memory_order_relaxed);
     if (!allowed || stack == NULL || sys_helper_start(watcher_run, NULL, stack, STACK_BYTES, &watcher) != 0)
         atomic_store_explicit(&watch_state, WATCH_NEVER, memory_order_relaxed);
 }
+
+bool pressure_is_alive(void) { return sys_helper_is_alive(&watcher); }
 
 bool pressure_is_here(void) { return sys_helper_is_here(&watcher); }
 

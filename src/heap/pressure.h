@@ -24,8 +24,9 @@ bool pressure_is_wanted(void);
 void pressure_start(void);
 void pressure_dismiss(void);
 
-/* Whether the watcher is there. As above. */
+/* Whether the watcher is there. As above. The second needs no lock, and says yes for some microseconds more. */
 bool pressure_is_here(void);
+bool pressure_is_alive(void);
 
 void pressure_after_fork_in_child(void);
 

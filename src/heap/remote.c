@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/panic.h"
+#include "heap/fork.h"
 #include "heap/messages.h"
 
 /* Announced slabs on their way to the list of one heap. They are on no list, and stay announced until the owner drains
@@ -95,8 +96,9 @@ bool heap_remote_post_one(slab_t *slab, unsigned index) {
 void heap_remote_claim(heap_t *h, unsigned at, uint64_t key) {
     remote_entry_t *entry = &h->remote_table[at];
     chain_t chain = {.first = NULL};
-    if (entry->bits != 0)
+    if (entry->bits != 0 && fork_attend())
         post_entry(h, entry, &chain);
+    entry->bits = 0; /* of a stranded process: lost */
     push_chain(&chain);
     h->remote_used[at / 64] |= UINT64_C(1) << (at % 64);
     entry->key = key;
@@ -115,6 +117,8 @@ static void post_used(heap_t *h, unsigned word, chain_t *chain) {
 }
 
 void heap_remote_post_all(heap_t *h) {
+    if (!fork_attend())
+        return;
     chain_t chain = {.first = NULL};
     for (unsigned word = 0; word < HEAP_REMOTE_ENTRIES / 64; word++)
         post_used(h, word, &chain);

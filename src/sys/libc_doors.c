@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Key destructors run in rounds; ours waits for the last one, so that the destructors of other keys still find the
  * thread's heap. The value carries the round in `rounds_left`, thread-local. */
@@ -105,7 +106,35 @@ int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*chi
 
 int libc_fork_child_hook_init(void (*child)(void)) { return pthread_atfork(NULL, NULL, child); }
 
-const char *libc_program_name(void) { return program_invocation_short_name; }
+/* --- The start ------------------------------------------------------------------------------------------------------------ */
+
+#if defined(__GLIBC__)
+static char *const *start_arguments, *const *start_environment;
+
+/* glibc passes its constructors what it passes main. */
+__attribute__((constructor(101))) static void note_start(int argc, char **argv, char **envp) {
+    (void)argc;
+    start_arguments = argv;
+    start_environment = envp;
+}
+
+static const char *start_name(void) {
+    const char *name = start_arguments != NULL ? start_arguments[0] : NULL;
+    const char *slash = name != NULL ? strrchr(name, '/') : NULL;
+    return slash != NULL ? slash + 1 : name;
+}
+#else
+static char *const *const start_environment = NULL;
+
+static const char *start_name(void) { return NULL; }
+#endif
+
+char *const *libc_start_environment(void) { return start_environment; }
+
+const char *libc_program_name(void) {
+    const char *name = program_invocation_short_name;
+    return name != NULL && *name != '\0' ? name : start_name();
+}
 
 int libc_exit_hook_init(void (*on_exit)(void)) { return atexit(on_exit); }
 

@@ -36,6 +36,10 @@ int libc_thread_register(void *value);
 /* True when libc knows of no thread but the caller; false when it does not tell. The helper is none that it knows of. */
 bool libc_is_single_threaded(void);
 
+/* The environment that the program was started with; NULL when libc tells it to nobody. It is there before libc's own list of it: the
+ * library is initialised before libc. */
+char *const *libc_start_environment(void);
+
 /* The last part of what the program was called by; NULL before libc knows it. */
 const char *libc_program_name(void);
 

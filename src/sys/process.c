@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/sys.h"
 #include "sys/confined.h"
+#include "sys/libc_doors.h"
 #include "sys/raw_call.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/stat.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
 
 enum { RANDOM_NONBLOCK = 1 /* GRND_NONBLOCK */ };
 
@@ -30,11 +37,51 @@ size_t sys_address_space_limit(void) {
 
 bool sys_is_secure(void) { return getauxval(AT_SECURE) != 0; }
 
-char *const *sys_environment(void) { return environ; }
+char *const *sys_environment(void) { return environ != NULL ? environ : libc_start_environment(); }
 
 unsigned sys_process_id(void) { return (unsigned)sys_call1(SYS_getpid, 0); }
 
 unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
+
+/* The folder has a link for each thread, besides its own two. */
+unsigned sys_thread_count(void) {
+    struct statx folder;
+    if (sys_is_confined() ||
+        sys_failed(sys_call6(SYS_statx, AT_FDCWD, (long)"/proc/self/task", 0, STATX_NLINK, (long)&folder, 0)))
+        return 0;
+    return folder.stx_nlink > 2 ? folder.stx_nlink - 2 : 0;
+}
+
+/* --- The mark of the process ------------------------------------------------------------------------------------------ */
+
+static _Atomic uint32_t inherited_mark = SYS_MARK_KNOWN;
+_Atomic uint32_t *_Atomic hk_process_mark = &inherited_mark;
+
+static _Atomic uint32_t *mark(void) { return atomic_load_explicit(&hk_process_mark, memory_order_acquire); }
+
+void sys_process_mark_wipe(void) {
+    if (mark() != &inherited_mark)
+        return;
+    _Atomic uint32_t *wiped = sys_map(sys_page_size());
+    if (wiped == NULL)
+        return;
+    if (sys_failed(sys_call3(SYS_madvise, (long)wiped, (long)sys_page_size(), MADV_WIPEONFORK))) {
+        sys_unmap(wiped, sys_page_size());
+        return;
+    }
+    atomic_store_explicit(wiped, sys_process_mark(), memory_order_relaxed);
+    /* Release: pairs with the acquire in sys_process_mark. */
+    atomic_store_explicit(&hk_process_mark, wiped, memory_order_release);
+}
+
+void sys_process_mark_set(uint32_t now) { atomic_store_explicit(mark(), now, memory_order_release); }
+
+bool sys_process_mark_change(uint32_t *from, uint32_t to) {
+    /* Release: pairs with the acquire in sys_process_mark. Acquire: for who goes on by what it found. */
+    return atomic_compare_exchange_strong_explicit(mark(), from, to, memory_order_acq_rel, memory_order_acquire);
+}
+
+void sys_process_mark_wait(uint32_t now, uint32_t timeout_ms) { sys_futex_wait(mark(), now, timeout_ms); }
 
 long sys_unshare(int flags) { return sys_call1(SYS_unshare, flags); }
 

@@ -148,6 +148,25 @@ void sys_signals_release(uint64_t before);
 
 unsigned sys_process_id(void);
 unsigned sys_thread_id(void);
+unsigned sys_thread_count(void); /* of the calling process, by the kernel; 0 when it cannot be known */
+
+/* A word for each process. Children of fork inherit it as it is until sys_process_mark_wipe has been called, and find
+ * SYS_MARK_NEW from then on, however they were made; those of vfork share it. Source: madvise(2), MADV_WIPEONFORK; without it (before
+ * Linux 4.14, some emulators) children inherit the word. */
+enum { SYS_MARK_NEW = 0, SYS_MARK_KNOWN, SYS_MARK_ATTENDED, SYS_MARK_STRANDED };
+extern _Atomic uint32_t *_Atomic hk_process_mark HK_HIDDEN;
+
+void sys_process_mark_wipe(void);
+
+/* Acquire, on the place and on the word: pairs with the release in sys_process_mark_wipe and sys_process_mark_change; who finds the
+ * process known finds what was done for it. */
+HK_INLINE uint32_t sys_process_mark(void) {
+    return atomic_load_explicit(atomic_load_explicit(&hk_process_mark, memory_order_acquire), memory_order_acquire);
+}
+
+void sys_process_mark_set(uint32_t mark);
+bool sys_process_mark_change(uint32_t *from, uint32_t to); /* as a compare-exchange */
+void sys_process_mark_wait(uint32_t mark, uint32_t timeout_ms);
 uint64_t sys_now_ms(void); /* CLOCK_MONOTONIC_COARSE */
 
 /* From `since_ms` to `now_ms`, of which 32 bits count; 0 when `since_ms` is up to a minute later, as when another thread has looked
