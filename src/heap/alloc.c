@@ -520,6 +520,8 @@ size_t heap_usable_size(const void *block, const void *caller) {
     found_t found = find_block("malloc_usable_size", (void *)(uintptr_t)block, caller);
     if (found.kind != KIND_FOREIGN)
         return usable(block, &found);
+    if (!fork_attend())
+        return 0;
     libc_allocator_t libc;
     if (is_libc_memory(block, &libc) && libc.usable_size != NULL)
         return libc.usable_size((void *)(uintptr_t)block);
@@ -531,6 +533,8 @@ size_t heap_usable_size(const void *block, const void *caller) {
 
 static HK_COLD void *realloc_foreign(void *block, size_t size, const void *caller) {
     libc_allocator_t libc;
+    if (!fork_attend()) /* it may be huge: the registry cannot be asked */
+        return fail();
     if (!is_libc_memory(block, &libc) || libc.usable_size == NULL) {
         misuse_foreign("realloc", block, caller);
         return fail();

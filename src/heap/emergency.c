@@ -2,7 +2,6 @@
 #include "heap/emergency.h"
 
 #include "base/bits.h"
-#include "core/lock.h"
 #include "sys/sys.h"
 
 #include <stdatomic.h>
@@ -27,6 +26,8 @@ typedef struct block {
 } block_t;
 
 static hk_lock_t lock = HK_LOCK_INIT(HK_RANK_EMERGENCY); /* only tried */
+
+hk_lock_t *emergency_lock(void) { return &lock; }
 
 /* Guarded by it. */
 static block_t *free_blocks[BLOCK_SHIFT_MAX + 1];
@@ -114,8 +115,6 @@ static size_t freed_run_locked(size_t count) {
 
 static void *alloc_run(size_t size, size_t align, bool locked) {
     size_t count = (size + CHUNK_BYTES - 1) >> CHUNK_SHIFT, first = 0;
-    if (count >= UINT32_MAX / RUN_UNIT)
-        return NULL;
     if (locked && align <= CHUNK_BYTES)
         first = freed_run_locked(count);
     if (first == 0)
@@ -152,7 +151,7 @@ void *emergency_alloc(size_t size, size_t align) {
     size_t need = hk_max(hk_max(size, align), (size_t)1 << BLOCK_SHIFT_MIN);
     bool locked = hk_try_lock(&lock);
     void *block = NULL;
-    if (base != 0)
+    if (base != 0 && need <= chunk_count << CHUNK_SHIFT)
         block = locked && need <= (size_t)1 << BLOCK_SHIFT_MAX ? alloc_block_locked(hk_log2_ceil(need))
                                                                : alloc_run(need, align, locked);
     if (locked)

@@ -12,6 +12,7 @@
 #define HK_HEAP_EMERGENCY_H
 
 #include "base/base.h"
+#include "core/lock.h"
 
 /* Takes the address space, once; before the process is known as stranded, by its only thread that is at it. */
 void emergency_open(void);
@@ -24,5 +25,8 @@ size_t emergency_size(const void *address);
 
 /* `block` is one: emergency_size says so. */
 void emergency_free(void *block);
+
+/* For tests. */
+hk_lock_t *emergency_lock(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include "large/huge.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
+#include "sys/libc_doors.h"
 
 enum { ATTENDED_WAIT_MS = 1 };
 
@@ -77,10 +78,12 @@ static void release_all(void) {
 
 /* --- The mark --------------------------------------------------------------------------------------------------------- */
 
-/* A process of one thread, threads of ours that are not at work left out. A child of vfork waits for threads of its parent. */
+/* False in a child of vfork: threads of its parent use the memory too. */
+static bool is_at_home(void) { return atomic_load_explicit(&home_process, memory_order_relaxed) == sys_process_id(); }
+
+/* A process of one thread, threads of ours that are not at work left out. */
 static bool waits_for_itself(void) {
-    unsigned home = atomic_load_explicit(&home_process, memory_order_relaxed);
-    return !heap_maintain_is_at_work() && sys_thread_count() == 1 + heap_maintain_threads() && sys_process_id() == home;
+    return !heap_maintain_is_at_work() && sys_thread_count() == 1 + heap_maintain_threads() && is_at_home();
 }
 
 void fork_init(void) {
@@ -143,11 +146,14 @@ HK_COLD bool fork_attend_slow(void) {
 
 /* --- The handlers ------------------------------------------------------------------------------------------------------- */
 
+/* No thread of the program can hold a lock but this one. libc does not know that threads have ended, or does not tell. */
+static bool is_alone(void) { return libc_is_single_threaded() || (sys_thread_count() == 1 && is_at_home()); }
+
 /* Nobody else can hold a lock in a process of one thread. One that is held is so by a malloc or free that the signal handler which
  * forks has interrupted: it goes on where it was, in the parent and in the child. */
 void fork_prepare(void) {
     bool whole = fork_attend();
-    forks_alone = heap_maintain_before_fork() || !whole;
+    forks_alone = (heap_maintain_before_fork() && is_alone()) || !whole;
     if (!forks_alone)
         lock_all();
     else if (whole && all_are_free())

@@ -304,8 +304,7 @@ size_t heap_relieve(void);
 
 void heap_maintain_init(void);
 
-/* The helper leaves, and none starts until after the fork; signals are held back so long. True when no other thread is left in the
- * process: then no lock is held but by what a signal handler, which is forking, has interrupted. */
+/* The helper leaves, and none starts until after the fork; signals are held back so long. True when no thread of ours is left. */
 bool heap_maintain_before_fork(void);
 
 /* Gives freed memory back where a helper would have. No lock is held. */

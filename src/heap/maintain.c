@@ -303,7 +303,7 @@ bool heap_maintain_before_fork(void) {
     (void)helper_enter(true);
     comes_back = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0;
     helper_dismiss_locked();
-    return !sys_helper_is_here(&helper) && !pressure_is_here() && libc_is_single_threaded();
+    return !sys_helper_is_here(&helper) && !pressure_is_here();
 }
 
 /* What was freed goes now, as no helper comes back for it: cheaper than its pages would be in the tables of two processes, and at

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A signal handler forks in a process of one thread, whatever it has interrupted: malloc, free or fork itself. Neither process
- * may hang. The process is of one thread after each fork, by the kernel's count, and what it had freed is back with the system.
+ * may hang, nor may a child that allocates there and ends. The process is of one thread after each fork, by the kernel's count, and what it had freed is back with the system.
  */
 #include "testing.h"
 
@@ -13,13 +13,37 @@ static volatile sig_atomic_t forked;
 static char *blocks[BLOCKS];
 static timer_t timer;
 
+static void replace_some(uint64_t *random, size_t max) {
+    for (unsigned i = 0; i < 200; i++) {
+        size_t at = test_random_below(random, BLOCKS);
+        free(blocks[at]);
+        blocks[at] = malloc(1 + test_random_below(random, max));
+        CHECK(blocks[at] != NULL);
+        blocks[at][0] = 1;
+    }
+}
+
+/* The block that the interrupted call is at may be freed or none yet: the child leaves the parent's alone. */
+static void allocate_in_child(void) {
+    uint64_t random = 3;
+    memset(blocks, 0, sizeof blocks);
+    for (unsigned i = 0; i < 5; i++)
+        replace_some(&random, i % 2 == 0 ? 5000 : 500000);
+}
+
 static void fork_once(void) {
     pid_t pid = fork();
-    if (pid == 0)
+    if (pid == 0) {
+        test_alarm(60);
+        if (forked % 2 == 0)
+            allocate_in_child();
         _exit(0);
+    }
+    int status = 1;
     CHECK(pid > 0);
-    while (waitpid(pid, NULL, 0) < 0)
+    while (waitpid(pid, &status, 0) < 0)
         CHECK(errno == EINTR);
+    CHECK_SAY(status == 0, "status %d", status);
 }
 
 static void on_alarm(int signal_number) {
@@ -33,16 +57,6 @@ static void on_alarm(int signal_number) {
 static void arm(uint64_t *random) {
     struct itimerspec soon = {{0, 0}, {0, 1000 + (long)test_random_below(random, 60000)}};
     CHECK(timer_settime(timer, 0, &soon, NULL) == 0);
-}
-
-static void replace_some(uint64_t *random, size_t max) {
-    for (unsigned i = 0; i < 200; i++) {
-        size_t at = test_random_below(random, BLOCKS);
-        free(blocks[at]);
-        blocks[at] = malloc(1 + test_random_below(random, max));
-        CHECK(blocks[at] != NULL);
-        blocks[at][0] = 1;
-    }
 }
 
 /* The child of a handler's fork goes on where malloc or free was, and allocates. */

@@ -6,7 +6,9 @@
 #include "core/lock.h"
 #include "sys/sys.h"
 
+#include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 
 enum { THREADS = 3, TURNS = 20000 };
 
@@ -104,7 +106,43 @@ static void open_for_a_fork(void) {
     CHECK_EQ(atomic_load(&lock.word), 0);
 }
 
+static bool must_be_itself(void) { return true; }
+
+static void waits_for_itself(void) {
+    hk_lock_doubt = must_be_itself;
+    hk_lock(&lock);
+    hk_lock(&lock);
+}
+
+static _Atomic unsigned doubts;
+
+static bool cannot_tell(void) { return atomic_fetch_add(&doubts, 1) == UINT_MAX; }
+
+static void *lets_go_late(void *unused) {
+    while (atomic_load(&doubts) == 0)
+        (void)usleep(10000);
+    hk_unlock(&lock);
+    return unused;
+}
+
+/* A wait that nobody will end is one line and the end; any other goes on. */
+static void doubt(void) {
+    char text[400];
+    int status = check_child(waits_for_itself, 2, text, sizeof text);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    CHECK_HAS(text, "signal handler that has interrupted malloc or free");
+    pthread_t thread;
+    hk_lock_doubt = cannot_tell;
+    hk_lock(&lock);
+    CHECK(pthread_create(&thread, NULL, lets_go_late, NULL) == 0);
+    hk_lock(&lock);
+    CHECK(pthread_join(thread, NULL) == 0);
+    hk_unlock(&lock);
+    hk_lock_doubt = NULL;
+}
+
 int main(void) {
+    doubt();
     alone();
     open_for_a_fork();
     exclusion();

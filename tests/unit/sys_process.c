@@ -6,7 +6,9 @@
 #include "check.h"
 #include "sys/sys.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -97,8 +99,65 @@ static void ends_by_abort(void (*body)(void), const char *said) {
     CHECK_STR(text, said);
 }
 
+static void *counts(void *unused) {
+    CHECK_EQ(sys_thread_count(), 2);
+    return unused;
+}
+
+static void threads_are_counted(void) {
+    pthread_t thread;
+    CHECK_EQ(sys_thread_count(), 1);
+    CHECK(pthread_create(&thread, NULL, counts, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    for (unsigned i = 0; i < 10000 && sys_thread_count() > 1; i++)
+        (void)usleep(1000); /* the kernel takes a thread out of its lists some time after it has said that it is gone */
+    CHECK_EQ(sys_thread_count(), 1);
+}
+
+static void mark_in_child(pid_t (*forks)(void), uint32_t wanted) {
+    int status = 1;
+    pid_t child = forks();
+    if (child == 0)
+        _exit(sys_process_mark() == wanted ? CHECK_PASS : CHECK_FAIL);
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(sys_process_mark(), SYS_MARK_KNOWN);
+}
+
+static pid_t raw_fork(void) { return (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, 0UL, 0UL, 0UL, 0UL); }
+
+/* Not all emulators do. */
+static bool kernel_wipes(void) {
+    size_t size = sys_page_size();
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    bool does = madvise(page, size, 18 /* MADV_WIPEONFORK */) == 0;
+    CHECK(munmap(page, size) == 0);
+    return does;
+}
+
+/* Inherited until the kernel is asked to wipe it; then new in each child, but in one that shares the memory. */
+static void marks(void) {
+    mark_in_child(fork, SYS_MARK_KNOWN);
+    sys_process_mark_wipe();
+    sys_process_mark_wipe();
+    uint32_t wiped = kernel_wipes() ? SYS_MARK_NEW : SYS_MARK_KNOWN;
+    mark_in_child(fork, wiped);
+    mark_in_child(raw_fork, wiped);
+    pid_t child = vfork();
+    if (child == 0)
+        _exit(sys_process_mark() == SYS_MARK_KNOWN ? CHECK_PASS : CHECK_FAIL);
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    uint32_t from = SYS_MARK_NEW;
+    CHECK(!sys_process_mark_change(&from, SYS_MARK_ATTENDED) && from == SYS_MARK_KNOWN);
+    CHECK(sys_process_mark_change(&from, SYS_MARK_STRANDED) && sys_process_mark() == SYS_MARK_STRANDED);
+    sys_process_mark_set(SYS_MARK_KNOWN);
+}
+
 int main(void) {
     random_bytes();
+    threads_are_counted();
+    marks();
     clock_runs();
     limits();
     CHECK_EQ(check_child(limit_in_child, 2, text, sizeof text), 0);
