@@ -9,6 +9,7 @@
 #include "large/huge.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
+#include "sys/confined.h"
 #include "sys/libc_doors.h"
 
 enum { ATTENDED_WAIT_MS = 1 };
@@ -86,9 +87,14 @@ static bool waits_for_itself(void) {
     return !heap_maintain_is_at_work() && sys_thread_count() == 1 + heap_maintain_threads() && is_at_home();
 }
 
+static void settle(void) {
+    if (!sys_is_confined())
+        atomic_store_explicit(&home_process, sys_process_id(), memory_order_relaxed);
+}
+
 void fork_init(void) {
     hk_lock_doubt = waits_for_itself;
-    atomic_store_explicit(&home_process, sys_process_id(), memory_order_relaxed);
+    settle();
 }
 
 static void strand(void) {
@@ -98,7 +104,7 @@ static void strand(void) {
 
 /* In a child that was made without the handlers: by its first thread that gets here. */
 static void attend_new(void) {
-    atomic_store_explicit(&home_process, sys_process_id(), memory_order_relaxed);
+    settle();
     if (!all_are_free()) {
         strand();
         return;
@@ -167,7 +173,7 @@ void fork_in_parent(void) {
 }
 
 void fork_in_child(void) {
-    atomic_store_explicit(&home_process, sys_process_id(), memory_order_relaxed);
+    settle();
     fork_return();
     if (!forks_alone) {
         heap_orphan_others(true);
