@@ -53,9 +53,12 @@ static size_t chunk_of(const void *address) { return ((uintptr_t)address - base)
 
 static size_t run_length(uint32_t of) { return of / RUN_UNIT; }
 
+/* The table's own. */
+static size_t table_chunks(size_t count) { return (count * sizeof(uint32_t) + CHUNK_BYTES - 1) >> CHUNK_SHIFT; }
+
 void emergency_open(void) {
     for (size_t count = CHUNKS_MAX; base == 0 && count >= CHUNKS_MIN; count /= 2) {
-        size_t size = (count + 1) << CHUNK_SHIFT, table = (count * sizeof(uint32_t) + CHUNK_BYTES - 1) >> CHUNK_SHIFT;
+        size_t size = (count + 1) << CHUNK_SHIFT, table = table_chunks(count);
         char *whole = sys_map_none(size);
         char *start = (char *)hk_align_up((uintptr_t)whole, CHUNK_BYTES);
         if (whole == NULL)
