@@ -43,7 +43,7 @@ def problem_of(text, file, function):
 def main():
     library, bug_library, *programs = sys.argv[1:]
     if shutil.which("addr2line") is None:
-        print("skipped: no addr2line")
+        print("skipped: addr2line is not installed")
         return 77
     problems = []
     for program in programs:
