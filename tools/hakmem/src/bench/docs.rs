@@ -43,6 +43,7 @@ fn page(results: &Results, folder: &str) -> String {
         format!("# Benchmarks\n\n<!-- Written by `hakmem bench --docs {folder}`; edit that, not this. -->\n\n");
     text += &format!("Run of {} ({} suite, {} rounds). Raw data of every run, CSV and a page with all charts: [`{folder}`](../{folder}/).\n\n", results.date, results.suite, results.rounds);
     text += &format!("## Method\n\n{METHOD}\n\n");
+    text += "<!-- not run (make bench*): up to an hour -->\n<!-- not run (hakmem bench *): as the one before -->\n";
     text += "Run it yourself: `make bench`, `make bench-quick`, or `hakmem bench -- your-program its arguments`.\n\n";
     text += &machine(results);
     for chart in charts::all(results) {
