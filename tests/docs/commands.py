@@ -45,6 +45,7 @@ LDCONFIG = """#!/bin/sh
 test -e "$ROOT/usr/local/lib/libhakmem.so.0"
 """
 LIMIT_SECONDS = 600
+NOT_PASSED_ON = ("HAKMEM_", "LD_", "MAKE", "MFLAGS", "CMAKE", "PREFIX", "DESTDIR", "ROUNDS")
 
 
 class Command:
@@ -118,7 +119,7 @@ class Sandbox:
         subprocess.run(["cc", "your-program.c", "-o", programs / "your-program"], cwd=self.tree, check=True)
         shutil.copy(programs / "your-program", programs / "program")
         library = self.root / "usr/local/lib"
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("HAKMEM_", "LD_", "MAKE", "MFLAGS", "CMAKE"))}
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_PASSED_ON)}
         self.environment.update(
             PATH="%s:%s" % (programs, os.environ["PATH"]),
             HOME=str(work / "home"),
