@@ -120,8 +120,8 @@ typedef void *(*dlopen_fn)(const char *, int);
 void *libc_loaded_library(const char *file) {
     if (dlsym == NULL || dlclose == NULL)
         return NULL;
-    dlopen_fn open = (dlopen_fn)dlsym(RTLD_DEFAULT, "dlopen");
-    return open != NULL ? open(file, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    dlopen_fn loader = (dlopen_fn)dlsym(RTLD_DEFAULT, "dlopen");
+    return loader != NULL ? loader(file, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
 #if defined(__GLIBC__)
