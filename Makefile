@@ -7,7 +7,6 @@ JOBS ?= $(shell nproc)
 ROUNDS ?= 1
 
 LIBRARY := build/release/libhakmem.so
-MANIFEST := build/release/install_manifest.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help all release check demo test programs soak install uninstall check-style format clean
@@ -42,12 +41,11 @@ soak: ## the long tests, then every test and program on the check build, ROUNDS 
 	@scripts/bootstrap test
 	@scripts/run-tests --jobs $(JOBS) --rounds $(ROUNDS) --only soak,check,programs-check
 
-install: release ## library, header, CMake package, .pc file and manual page into DESTDIR/PREFIX
-	@cmake --install build/release --prefix "$(PREFIX)"
+install: release ## stripped library, header, CMake package, .pc file and manual page into DESTDIR/PREFIX
+	@scripts/install build/release "$(PREFIX)" "$(DESTDIR)"
 
-uninstall: ## removes what the last `make install` with this DESTDIR installed
-	@[ -f $(MANIFEST) ] || { echo "make uninstall: no $(MANIFEST): nothing was installed from here" >&2; exit 1; }
-	@sed 's|^|$(DESTDIR)|' $(MANIFEST) | while read -r file || [ -n "$$file" ]; do rm -vf "$$file"; done
+uninstall: ## removes what `make install` with this DESTDIR and PREFIX installed, and the folders that it made
+	@scripts/install --remove "$(PREFIX)" "$(DESTDIR)"
 
 check-style: ## layers, format, tables of options, marks left over
 	@scripts/check-layers

@@ -6,7 +6,7 @@ HAKMEM_CLI := target/release/hakmem
 
 $(HAKMEM_CLI): FORCE
 	@scripts/bootstrap bench || echo "bench: rows that need what is missing will be marked"
-	cargo build --release --quiet
+	cargo build --release
 
 bench: $(HAKMEM_CLI) ## the full suite against every peer, up to an hour
 	$(HAKMEM_CLI) bench

@@ -1,11 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds every allocator that hakmem is measured against, from the package registries alone, each in its own default
+# Builds the allocators that hakmem is measured against, from the package registries alone, each in its own default
 # configuration, into build/peers/, and lists them in build/peers/manifest.tsv:
 #   name, version, libraries to preload (colon separated), environment it needs, note.
 # A peer that cannot be had becomes a line without libraries; its note is the reason. Nothing here fails the run.
-# usage: build.sh [PEER...]     JOBS=1 limits the compile jobs
+# usage: build.sh [PEER...]     all of them, or those named; JOBS=1 limits the compile jobs
+#        build.sh --list        their names, in the order of the tables
 set -u
+
+crates="mimalloc3 mimalloc2 jemalloc snmalloc rpmalloc hardened tcmalloc tcmalloc-norseq"
+debian="gperftools tbbmalloc scudo jemalloc-debian mimalloc-debian"
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -18,14 +22,14 @@ cxx=${CXX:-g++}
 manifest=$out/manifest.tsv
 tls="-fPIC -ftls-model=initial-exec"
 
+fetched() { [ -f "$src/.complete" ] && [ "$src/.complete" -nt "$here/Cargo.lock" ]; }
 fetch_sources() {
-    [ -f "$src/.complete" ] && [ "$src/.complete" -nt "$here/Cargo.lock" ] && return 0
     rm -rf "$src"
     cargo vendor --quiet --locked --manifest-path "$here/Cargo.toml" "$src" >/dev/null && touch "$src/.complete"
 }
 
 # The version a crate declares for itself, without its build metadata.
-crate_version() { sed -n 's/^version = "\(.*\)"/\1/p' "$src/$1/Cargo.toml" | head -1; }
+crate_version() { sed -n 's/^version = "\(.*\)"/\1/p' "$src/$1/Cargo.toml" | sed -n 1p; }
 
 build_mimalloc() { # name of the crate's source folder, name of the library
     work=$out/work/$2
@@ -128,7 +132,7 @@ deb_version() { apt-cache policy "$1" 2>/dev/null | sed -n 's/ *Candidate: //p';
 
 build_deb() { # package, file name inside it, name under build/peers
     unpack_deb "$1" || return 1
-    file=$(find "$out/deb/$1" -name "$2" ! -type d | head -1)
+    file=$(find "$out/deb/$1" -name "$2" ! -type d | sed -n 1p)
     [ -n "$file" ] && cp -L "$file" "$out/$3"
 }
 
@@ -141,7 +145,7 @@ try() {
     shift 6
     first=${libraries%%:*}
     if [ ! -f "$out/$first" ]; then
-        echo "peers: building $name"
+        echo "peers: building $name ($number of $count)"
         "$@" >"$log/$name.log" 2>&1 || rm -f "$out/$first"
     fi
     if [ -f "$out/$first" ]; then
@@ -152,56 +156,97 @@ try() {
     fi
 }
 
-wanted() { [ -z "$chosen" ] || case " $chosen " in *" $1 "*) true ;; *) false ;; esac; }
-
 build_tbbmalloc() {
     build_deb libtbbmalloc2 'libtbbmalloc.so.2' libtbbmalloc.so.2 &&
         build_deb libtbbmalloc2 'libtbbmalloc_proxy.so.2' libtbbmalloc_proxy.so
 }
 
-crate_peers() {
-    wanted mimalloc3 && try mimalloc3 "$(mimalloc_version mimalloc3)" libmimalloc3.so "" "" -- \
-        build_mimalloc mimalloc3 libmimalloc3.so
-    wanted mimalloc2 && try mimalloc2 "$(mimalloc_version mimalloc)" libmimalloc2.so "" "" -- \
-        build_mimalloc mimalloc libmimalloc2.so
-    wanted jemalloc && try jemalloc "$(jemalloc_version)" libjemalloc.so "" "" -- build_jemalloc
-    wanted snmalloc && try snmalloc "$(crate_version snmalloc-sys)" libsnmalloc.so "" "" -- build_snmalloc
-    wanted rpmalloc && try rpmalloc "$(rpmalloc_version)" librpmalloc.so "" \
-        "newest in a registry; 2.x is not published there" -- build_rpmalloc
-    wanted hardened && try hardened "$(crate_version hardened-malloc-sys)" libhardened_malloc.so "" \
-        "hardened_malloc, default (hardest) configuration" -- build_hardened
-    version="crate $(crate_version libtcmalloc-sys)"
-    wanted tcmalloc && {
-        try tcmalloc "$version" libtcmalloc.so GLIBC_TUNABLES=glibc.pthread.rseq=0 \
+peer() {
+    case $1 in
+    mimalloc3) try "$1" "$(mimalloc_version mimalloc3)" libmimalloc3.so "" "" -- build_mimalloc mimalloc3 libmimalloc3.so ;;
+    mimalloc2) try "$1" "$(mimalloc_version mimalloc)" libmimalloc2.so "" "" -- build_mimalloc mimalloc libmimalloc2.so ;;
+    jemalloc) try "$1" "$(jemalloc_version)" libjemalloc.so "" "" -- build_jemalloc ;;
+    snmalloc) try "$1" "$(crate_version snmalloc-sys)" libsnmalloc.so "" "" -- build_snmalloc ;;
+    rpmalloc)
+        try "$1" "$(rpmalloc_version)" librpmalloc.so "" "newest in a registry; 2.x is not published there" -- \
+            build_rpmalloc
+        ;;
+    hardened)
+        try "$1" "$(crate_version hardened-malloc-sys)" libhardened_malloc.so "" \
+            "hardened_malloc, default (hardest) configuration" -- build_hardened
+        ;;
+    tcmalloc)
+        try "$1" "crate $(crate_version libtcmalloc-sys)" libtcmalloc.so GLIBC_TUNABLES=glibc.pthread.rseq=0 \
             "per-CPU caches: glibc leaves rseq to it" -- build_tcmalloc
-        try tcmalloc-norseq "$version" libtcmalloc.so "" \
+        ;;
+    tcmalloc-norseq)
+        try "$1" "crate $(crate_version libtcmalloc-sys)" libtcmalloc.so "" \
             "as a user gets it: glibc holds rseq, so per-CPU caches are off" -- build_tcmalloc
-    }
+        ;;
+    gperftools)
+        try "$1" "$(deb_version libtcmalloc-minimal4)" libgperftools.so "" "tcmalloc_minimal" -- \
+            build_deb libtcmalloc-minimal4 'libtcmalloc_minimal.so.4' libgperftools.so
+        ;;
+    tbbmalloc)
+        try "$1" "$(deb_version libtbbmalloc2)" libtbbmalloc_proxy.so:libtbbmalloc.so.2 "" "" -- build_tbbmalloc
+        ;;
+    scudo)
+        try "$1" "$(deb_version libclang-rt-19-dev)" libscudo.so "" "from clang's runtime" -- \
+            build_deb libclang-rt-19-dev "libclang_rt.scudo_standalone-$(uname -m).so" libscudo.so
+        ;;
+    jemalloc-debian)
+        try "$1" "$(deb_version libjemalloc2)" libjemalloc-debian.so "" "" -- \
+            build_deb libjemalloc2 'libjemalloc.so.2' libjemalloc-debian.so
+        ;;
+    mimalloc-debian)
+        try "$1" "$(deb_version libmimalloc2.0)" libmimalloc-debian.so "" "" -- \
+            build_deb libmimalloc2.0 'libmimalloc.so.2.0' libmimalloc-debian.so
+        ;;
+    esac
 }
 
-debian_peers() {
-    wanted gperftools && try gperftools "$(deb_version libtcmalloc-minimal4)" libgperftools.so "" "tcmalloc_minimal" -- \
-        build_deb libtcmalloc-minimal4 'libtcmalloc_minimal.so.4' libgperftools.so
-    wanted tbbmalloc && try tbbmalloc "$(deb_version libtbbmalloc2)" libtbbmalloc_proxy.so:libtbbmalloc.so.2 "" "" -- \
-        build_tbbmalloc
-    wanted scudo && try scudo "$(deb_version libclang-rt-19-dev)" libscudo.so "" "from clang's runtime" -- \
-        build_deb libclang-rt-19-dev "libclang_rt.scudo_standalone-$(uname -m).so" libscudo.so
-    wanted jemalloc-debian && try jemalloc-debian "$(deb_version libjemalloc2)" libjemalloc-debian.so "" "" -- \
-        build_deb libjemalloc2 'libjemalloc.so.2' libjemalloc-debian.so
-    wanted mimalloc-debian && try mimalloc-debian "$(deb_version libmimalloc2.0)" libmimalloc-debian.so "" "" -- \
-        build_deb libmimalloc2.0 'libmimalloc.so.2.0' libmimalloc-debian.so
+is_one_of() { case " $2 " in *" $1 "*) true ;; *) false ;; esac; }
+
+# The lines of this run, and those that other peers have from before, in the order of the tables.
+write_manifest() {
+    [ ! -f "$manifest" ] || cp "$manifest" "$manifest.old"
+    touch "$manifest.old"
+    for name in $crates $debian; do
+        awk -F '\t' -v name="$name" '$1 == name && !n++' "$manifest.new" "$manifest.old"
+    done >"$manifest.all"
+    mv "$manifest.all" "$manifest"
+    rm -f "$manifest.old" "$manifest.new"
 }
 
-chosen="$*"
+if [ "${1:-}" = --list ]; then
+    echo "$crates $debian" | tr ' ' '\n'
+    exit 0
+fi
+chosen=${*:-$crates $debian}
+count=0 needs_crates= needs_debian=
+for name in $chosen; do
+    count=$((count + 1))
+    if is_one_of "$name" "$crates"; then
+        needs_crates=yes
+    elif is_one_of "$name" "$debian"; then
+        needs_debian=yes
+    else
+        echo "build.sh: no peer '$name'; there are: $crates $debian" >&2
+        exit 2
+    fi
+done
+
 mkdir -p "$out" "$log"
 : >"$manifest.new"
-fetch_sources || echo "peers: the crates could not be fetched; peers built from them are missing" >&2
-crate_peers
-refresh_lists
-debian_peers
-# Peers that were not asked for keep the line they have.
-[ -f "$manifest" ] && awk -F '\t' 'NR == FNR { new[$1] = 1; next } !($1 in new)' "$manifest.new" "$manifest" >"$manifest.old"
-cat "$manifest.old" >>"$manifest.new" 2>/dev/null
-rm -f "$manifest.old"
-mv "$manifest.new" "$manifest"
+if [ -n "$needs_crates" ] && ! fetched; then
+    echo "peers: fetching the sources"
+    fetch_sources || echo "peers: the crates could not be fetched; peers built from them are missing" >&2
+fi
+[ -z "$needs_debian" ] || refresh_lists
+number=0
+for name in $chosen; do
+    number=$((number + 1))
+    peer "$name"
+done
+write_manifest
 echo "peers: $(awk -F '\t' '$3 != ""' "$manifest" | wc -l) ready, listed in build/peers/manifest.tsv"

@@ -127,16 +127,24 @@ static bool choice_is(const char *choice, const char *text) {
     return strlen(text) == length && equal_any_case(choice, text, length);
 }
 
-static bool parse_choice(const option_info_t *info, const char *text, int64_t *value) {
-    if (choice_is(info->choices, "off") && (strcmp(text, "0") == 0 || strcmp(text, "1") == 0)) {
-        *value = *text - '0';
-        return true;
-    }
-    *value = 0;
-    for (const char *choice = info->choices; choice != NULL; choice = choice_next(choice), (*value)++)
+/* The words that stand for a choice's number where the first is "off": no and yes in every spelling. */
+static const char *const switch_words[] = {"0,false,no", "1,true,yes"};
+
+/* The number of the first of `choices` that is `text`, -1 when none is. */
+static int64_t choice_find(const char *choices, const char *text) {
+    int64_t number = 0;
+    for (const char *choice = choices; choice != NULL; choice = choice_next(choice), number++)
         if (choice_is(choice, text))
-            return true;
-    return false;
+            return number;
+    return -1;
+}
+
+static bool parse_choice(const option_info_t *info, const char *text, int64_t *value) {
+    *value = choice_find(info->choices, text);
+    for (int64_t i = 0; i < 2 && *value < 0 && choice_is(info->choices, "off"); i++)
+        if (choice_find(switch_words[i], text) >= 0)
+            *value = i;
+    return *value >= 0;
 }
 
 static const char LIMIT_OFF[] = "off";

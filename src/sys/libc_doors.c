@@ -138,6 +138,21 @@ const char *libc_program_name(void) {
 
 int libc_exit_hook_init(void (*on_exit)(void)) { return atexit(on_exit); }
 
+/* --- Loaded libraries ------------------------------------------------------------------------------------------------------- */
+
+/* Weak: a static program has no dynamic linker, and needs none for our sake. dlopen is looked up instead of named, because the
+ * link editor warns of a static program that names it. RTLD_NOLOAD: what is not there is not loaded. */
+extern __typeof__(dlsym) dlsym __attribute__((weak));
+extern __typeof__(dlclose) dlclose __attribute__((weak));
+typedef void *(*dlopen_fn)(const char *, int);
+
+void *libc_loaded_library(const char *file) {
+    if (dlsym == NULL || dlclose == NULL)
+        return NULL;
+    dlopen_fn loader = (dlopen_fn)dlsym(RTLD_DEFAULT, "dlopen");
+    return loader != NULL ? loader(file, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
 #if defined(__GLIBC__)
 typedef struct mallinfo2 (*mallinfo2_fn)(void);
 
@@ -148,7 +163,7 @@ static void *libc_symbol(void *libc, const char *name, const void *ours) {
 
 void libc_allocator_find(libc_allocator_t *out) {
     *out = (libc_allocator_t){0};
-    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    void *libc = libc_loaded_library("libc.so.6");
     if (libc == NULL)
         return;
     out->free = (void (*)(void *))libc_symbol(libc, "free", (void *)(uintptr_t)&free);

@@ -18,6 +18,10 @@ enum { LIBC_DEEPBIND = RTLD_DEEPBIND };
 enum { LIBC_DEEPBIND = 0 };
 #endif
 
+/* A library that the process has loaded, for dlsym, with a reference that dlclose drops; NULL when it has not, and in a static
+ * program. */
+void *libc_loaded_library(const char *file);
+
 /* The C library's own allocator, reached past our names; any may be NULL (static or musl programs). */
 typedef struct libc_allocator {
     void (*free)(void *);

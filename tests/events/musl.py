@@ -32,7 +32,7 @@ def main():
     source, work = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     compiler = shutil.which("musl-gcc")
     if compiler is None:
-        print("skipped: no musl-gcc")
+        print("skipped: musl-gcc is not installed")
         return 77
     work.mkdir(parents=True, exist_ok=True)
     includes = [f"-I{source / d}" for d in ("src", "include", "tests")]

@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 
-REPORT = r"hakmem: double free of 0x[0-9a-f]+ \(64-byte block, free\), called from 0x[0-9a-f]+"
+# A first block of a class may be one of the next class; how long the path of the library is decides which class is new.
+REPORT = r"hakmem: double free of 0x[0-9a-f]+ \((?:64|80)-byte block, free\), called from 0x[0-9a-f]+"
 WITH_PLACE = re.compile(REPORT + r" \((/\S+)\+(0x[0-9a-f]+)\)\n")
 ALONE = re.compile(REPORT + r"\n")
 
@@ -42,7 +43,7 @@ def problem_of(text, file, function):
 def main():
     library, bug_library, *programs = sys.argv[1:]
     if shutil.which("addr2line") is None:
-        print("skipped: no addr2line")
+        print("skipped: addr2line is not installed")
         return 77
     problems = []
     for program in programs:

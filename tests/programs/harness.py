@@ -85,7 +85,7 @@ class Job:
             found = sorted(glob.glob(name))[-1:] if "/" in name else [shutil.which(name, path=self.search_path())]
             if found and found[0]:
                 return found[0]
-        raise Skip("no %s (package %s)" % (names[0], package or names[0]))
+        raise Skip("%s is not installed (package %s)" % (names[0], package or names[0]))
 
     @staticmethod
     def search_path():

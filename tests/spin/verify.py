@@ -44,7 +44,7 @@ def verify(model, work, definitions):
 def main():
     model, work = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     if shutil.which("spin") is None or not (shutil.which("cc") or shutil.which("gcc")):
-        print("skipped: no spin or no C compiler")
+        print("skipped: spin or a C compiler is not installed")
         return 77
     failed = False
     for definitions, wrong in variants(model):

@@ -51,6 +51,27 @@ static void stats_by_number(void) {
     CHECK_EQ(hk_option(HK_OPT_STATS), HK_STATS_TEXT);
 }
 
+/* Every word for no and yes, where the first choice is "off"; nowhere else. */
+static void switches(void) {
+    static const char *const words[2][5] = {{"off", "0", "false", "no", "No"}, {"on", "1", "true", "yes", "TRUE"}};
+    static const char *const refused[] = {"", "2", "y", "tru", "true,", "0,false", "false,no", "10"};
+    for (int wanted = 0; wanted < 2; wanted++) {
+        for (size_t i = 0; i < sizeof words[0] / sizeof words[0][0]; i++) {
+            CHECK_EQ(hk_option_set("ADAPT", wanted ? "off" : "on"), 0);
+            CHECK_EQ(hk_option_set("ADAPT", words[wanted][i]), 0);
+            CHECK_EQ(hk_option(HK_OPT_ADAPT), wanted);
+        }
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        CHECK_EQ(hk_option_set("ADAPT", refused[i]), EINVAL);
+    CHECK_EQ(hk_option_set("STATS", "yes"), 0);
+    CHECK_EQ(hk_option(HK_OPT_STATS), HK_STATS_TEXT);
+    CHECK_EQ(hk_option_set("STATS", "false"), 0);
+    CHECK_EQ(hk_option(HK_OPT_STATS), HK_STATS_OFF);
+    CHECK_EQ(hk_option_set("HUGE", "yes"), EINVAL);
+    CHECK_EQ(hk_option_set("ON_ERROR", "no"), EINVAL);
+}
+
 static void unknown_near(void) { INIT("HAKMEM_SAEF=1"); }
 static void unknown_far(void) { INIT("HAKMEM_XYZZY=1"); }
 static void unknown_long(void) {
@@ -178,6 +199,7 @@ int main(void) {
     CHECK_STR(said(no_environment), "");
     CHECK_STR(said(values), "");
     CHECK_STR(said(stats_by_number), "");
+    CHECK_STR(said(switches), "");
     CHECK_STR(said(sizes), "");
     complaints();
     listing();

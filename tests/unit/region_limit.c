@@ -79,7 +79,7 @@ static void set_later(void) {
 
 int main(void) {
     if (sys_address_space_limit() != SIZE_MAX)
-        return CHECK_SKIP;
+        return check_skip("this process has a limit of address space already");
     if (!HK_TSAN) /* there the window is a hole that the kernel is asked for */
         in_child(from_the_start);
     in_child(set_later);

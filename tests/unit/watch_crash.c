@@ -191,7 +191,7 @@ static void addresses(void) {
 
 int main(void) {
     if (INSTRUMENTED)
-        return CHECK_SKIP; /* a sanitizer handles these signals itself */
+        return check_skip("a sanitizer handles these signals itself");
     forbidden = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(forbidden != MAP_FAILED);
     dies(unasked, SIGSEGV);

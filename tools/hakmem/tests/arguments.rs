@@ -28,19 +28,29 @@ fn folders_are_checked_first() {
 }
 
 #[test]
-fn names_are_checked_first_once_the_peers_are_known() {
+fn names_are_checked_first() {
     let repository = Repository::new("names");
     repository.write("build/peers/manifest.tsv", "a\t1\tliba.so\t\t\n");
     let said = repository.refusal(&["bench", "--allocators", "a,nosuch", "--out", "results"]);
-    assert!(said.contains("no allocator 'nosuch'; there are: hakmem, glibc, a"), "{said}");
+    assert!(said.contains("no allocator 'nosuch'; there are: hakmem, glibc, a, p1, p2"), "{said}");
     assert!(!repository.path("results").exists());
 }
 
 #[test]
-fn names_are_checked_after_the_peers_were_built() {
-    let repository = Repository::new("later");
-    let output = repository.hakmem(&["bench", "--allocators", "nosuch"]).output().unwrap();
-    assert!(said(&output).contains("no allocator 'nosuch'") && repository.path("built").exists(), "{}", said(&output));
+fn only_the_peers_that_are_asked_for_are_built_and_the_tool_says_so() {
+    let repository = Repository::new("asked");
+    let run = |names: &str| {
+        let output = repository.hakmem(&["bench", "--allocators", names, "--rounds", "1", "--", "true"]).output();
+        (said(&output.unwrap()), repository.read("built"))
+    };
+    let (said, built) = run("hakmem,glibc");
+    assert!(!said.contains("allocators, once") && built.is_empty(), "{said}{built}");
+    assert!(said.contains("compiling the workloads"), "{said}");
+    let (said, built) = run("glibc,p2");
+    assert!(said.contains("building other allocators, once: p2;") && said.contains("peers: building p2\n"), "{said}");
+    assert_eq!(built, "p2\n");
+    let (said, built) = run("glibc,p2");
+    assert!(!said.contains("building other") && built == "p2\n", "{said}{built}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ are cores: memory after a rest and counted instructions do not depend on the mac
 `operator new` come from. Before each round the runner touches and gives back, by huge pages, as much memory as the row needs, because what a virtual machine's \
 host has not backed faults ten times slower. A host that is told of free pages takes huge ones back within seconds; the order of every round is another \
 one, so that this meets all allocators alike. A run during which the machine worked on something else for more than 15 % of a core is repeated, and \
-marked if that does not help. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured, and what `smaps_rollup` says \
+marked if that does not help. The load at the start is the kernel's average of the minutes before the run, in which the loads and the other allocators were built. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured, and what `smaps_rollup` says \
 (RSS, PSS and LazyFree apart): every load reads it in every run right after its timed part; programs, and loads with large heaps, have an additional round, not timed, that \
 samples it while they run; rows that time nothing are sampled in every round. Some loads end after a fifth or a quarter of a second, so that an allocator a thousand times slower than the others does \
 less instead of taking longer; their figures are per operation. \
@@ -43,6 +43,7 @@ fn page(results: &Results, folder: &str) -> String {
         format!("# Benchmarks\n\n<!-- Written by `hakmem bench --docs {folder}`; edit that, not this. -->\n\n");
     text += &format!("Run of {} ({} suite, {} rounds). Raw data of every run, CSV and a page with all charts: [`{folder}`](../{folder}/).\n\n", results.date, results.suite, results.rounds);
     text += &format!("## Method\n\n{METHOD}\n\n");
+    text += "<!-- not run (make bench*): up to an hour -->\n<!-- not run (hakmem bench *): as the one before -->\n";
     text += "Run it yourself: `make bench`, `make bench-quick`, or `hakmem bench -- your-program its arguments`.\n\n";
     text += &machine(results);
     for chart in charts::all(results) {
@@ -125,12 +126,18 @@ fn replace_block(text: &str, block: &str) -> Result<String> {
     Ok(format!("{}{BEGIN}\n{block}{}", &text[..begin], &text[end..]))
 }
 
+/// The mean of an allocator's rows over the best peer of each, with their number.
+fn standing(results: &Results, kinds: &[Kind], name: &str) -> Option<(f64, usize)> {
+    let lines = table::lines_of(results, kinds);
+    mean_ratio(results, &lines, name, |l| l.best_peer(results).map(|b| b.1))
+}
+
 fn readme_block(results: &Results, folder: &str) -> String {
-    let mut text = format!("![Time and memory of each allocator]({folder}/charts/overview.svg)\n\n| Allocator | Time | Memory |\n|---|---:|---:|\n");
+    let mut text = format!("![Time and memory of each allocator]({folder}/charts/overview.svg)\n\n");
+    text += &how_to_read(results);
+    text += "| Allocator | Time | Memory |\n|---|---:|---:|\n";
     let mean = |kinds: &[Kind], name: &str| {
-        let lines = table::lines_of(results, kinds);
-        mean_ratio(results, &lines, name, |l| l.best_peer(results).map(|b| b.1))
-            .map_or("-".to_string(), |(m, n)| format!("{} ({n} rows)", short(m)))
+        standing(results, kinds, name).map_or("-".to_string(), |(m, n)| format!("{} ({n} rows)", short(m)))
     };
     for a in results.allocators.iter().filter(|a| a.missing.is_none()) {
         let name = if a.name == OURS {
@@ -142,10 +149,33 @@ fn readme_block(results: &Results, folder: &str) -> String {
     }
     let cores = results.machine.get("cores").map_or("?", String::as_str);
     text + &format!(
-        "\nGeometric means over the best peer of each row, less is better; {} suite of {} on {cores} cores. \
-                     [Every row, also the lost ones](docs/benchmarks.md), [raw data]({folder}).\n",
-        results.suite, results.date
+        "\n{} suite of {} on {cores} cores. [Every row, also the lost ones](docs/benchmarks.md), [raw data]({folder}).\n",
+        capitalised(&results.suite),
+        results.date
     )
+}
+
+/// Another peer is the best in each row, so that even the first allocator of all has more than 1.
+fn how_to_read(results: &Results) -> String {
+    let peers = || results.allocators.iter().filter(|a| a.missing.is_none() && a.name != OURS);
+    let best = |what: &str, kinds: &[Kind]| {
+        let means = peers().filter_map(|a| Some((standing(results, kinds, &a.name)?.0, &a.name)));
+        let (mean, name) = means.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(format!("{name} with {} in {what}", short(mean)))
+    };
+    let best: Vec<String> =
+        [best("time", &[Kind::Speed]), best("memory", &[Kind::Memory])].into_iter().flatten().collect();
+    format!(
+        "Each figure is an allocator's time or memory over that of the best of the {} other allocators in the same row (another one \
+         from row to row), as the geometric mean of all rows. Less is better; of the others the first is {}.\n\n",
+        peers().count(),
+        best.join(", ")
+    )
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]
@@ -171,6 +201,9 @@ mod tests {
     fn the_page_shows_every_row_and_why_some_are_missing() {
         let page = page(&sample_results(), "bench/results/x");
         assert!(page.contains("| r | Mops/s | **100** |") && page.contains("missing: not built"), "{page}");
-        assert!(readme_block(&sample_results(), "x").contains("| **hakmem** |"));
+        let block = readme_block(&sample_results(), "x");
+        assert!(block.contains("| **hakmem** |"), "{block}");
+        assert!(block.contains("the best of the 1 other allocators in the same row"), "{block}");
+        assert!(block.contains("of the others the first is jemalloc with 1.00 in time."), "{block}");
     }
 }

@@ -53,11 +53,9 @@ pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     if arguments.list {
         return list(&places, arguments);
     }
-    if !arguments.self_test {
-        check(&places, arguments)?;
-    }
+    let to_build = if arguments.self_test { Vec::new() } else { check(&places, arguments)? };
     if !arguments.no_build {
-        places.build(!arguments.self_test)?;
+        places.build(&to_build)?;
     }
     if arguments.self_test {
         let sound = selftest::run(&places, peers::glibc())?;
@@ -66,8 +64,8 @@ pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     measure(&places, arguments)
 }
 
-/// What can be told before the minutes that building takes. The peers are known once they were built.
-fn check(places: &Places, arguments: &BenchArgs) -> Result<()> {
+/// What can be told before the minutes that building takes. Returns the peers that have to be built.
+fn check(places: &Places, arguments: &BenchArgs) -> Result<Vec<String>> {
     peers::given(arguments)?;
     check_rows(&wanted_rows(arguments)?)?;
     if let Some(folder) = &arguments.into {
@@ -76,10 +74,13 @@ fn check(places: &Places, arguments: &BenchArgs) -> Result<()> {
     if arguments.gate && !arguments.update_baseline {
         gate::load(&places.baseline())?;
     }
-    if arguments.no_build || places.manifest().is_file() {
-        check_plan(&plan(places, arguments)?, arguments)?;
+    let plan = plan(places, arguments)?;
+    let to_build = peers::to_build(&plan.allocators);
+    if arguments.no_build || to_build.is_empty() {
+        check_plan(&plan, arguments)?;
     }
-    arguments.into.iter().chain(&arguments.out).try_for_each(|folder| store::make_writable(folder))
+    arguments.into.iter().chain(&arguments.out).try_for_each(|folder| store::make_writable(folder))?;
+    Ok(to_build)
 }
 
 /// --report, --docs and --readme work on a run made before.

@@ -11,6 +11,8 @@ use std::process::Command;
 
 /// Shown by `--allocators all` only: older packages of the distribution.
 const OLDER: &str = "-debian";
+/// Why a peer is missing that bench/peers can build and has not tried.
+const NOT_BUILT: &str = "not built yet";
 
 /// Tab-separated lines: name, version, libraries, environment, note.
 pub fn parse_manifest(text: &str, folder: &Path) -> Result<Vec<Allocator>> {
@@ -102,7 +104,17 @@ fn known(places: &Places) -> Result<Vec<Allocator>> {
     if let Ok(text) = std::fs::read_to_string(places.manifest()) {
         all.extend(parse_manifest(&text, &places.peers())?);
     }
+    for name in places.peer_names()? {
+        if !all.iter().any(|a| a.name == name) {
+            all.push(Allocator { name, missing: Some(NOT_BUILT.into()), ..Allocator::default() });
+        }
+    }
     Ok(all)
+}
+
+/// Those of a plan that have to be built before it can run.
+pub fn to_build(chosen: &[Allocator]) -> Vec<String> {
+    chosen.iter().filter(|a| a.missing.as_deref() == Some(NOT_BUILT)).map(|a| a.name.clone()).collect()
 }
 
 /// The allocators of this run, in the order of the tables.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! Where things are, relative to the root of the repository.
 
+use super::machine;
 use crate::output::remark;
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -52,14 +53,33 @@ impl Places {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 
-    /// Compiles the workloads, and the peers that are not there yet.
-    pub fn build(&self, with_peers: bool) -> Result<()> {
-        run_quietly(Command::new("make").arg("-C").arg(self.root.join("bench")), "building the workloads")?;
-        if with_peers && !self.manifest().is_file() {
-            remark("building the other allocators; this takes some minutes, once");
-            run_quietly(&mut Command::new(self.root.join("bench/peers/build.sh")), "building the peers")?;
+    /// The names of the allocators that bench/peers can build, in the order of the tables.
+    pub fn peer_names(&self) -> Result<Vec<String>> {
+        let what = "listing the other allocators";
+        let output = run_quietly(Command::new(self.peer_script()).arg("--list"), what)?;
+        Ok(output.split_whitespace().map(String::from).collect())
+    }
+
+    /// Compiles the workloads, and the peers that are named. Tells what takes its time.
+    pub fn build(&self, peers: &[String]) -> Result<()> {
+        let mut make = Command::new("make");
+        make.arg("-C").arg(self.root.join("bench")).arg(format!("-j{}", machine::cores()));
+        if !succeeds(Command::new("make").arg("-q").arg("-C").arg(self.root.join("bench"))) {
+            remark("compiling the workloads");
+        }
+        run_quietly(&mut make, "building the workloads")?;
+        if !peers.is_empty() {
+            remark(format_args!(
+                "building other allocators, once: {}; each takes up to some minutes",
+                peers.join(", ")
+            ));
+            run_shown(Command::new(self.peer_script()).args(peers), "building the peers")?;
         }
         Ok(())
+    }
+
+    fn peer_script(&self) -> PathBuf {
+        self.root.join("bench/peers/build.sh")
     }
 
     /// `text` without the paths of this machine.
@@ -78,10 +98,21 @@ fn dirs_home() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from).filter(|p| !p.as_os_str().is_empty())
 }
 
-fn run_quietly(command: &mut Command, what: &str) -> Result<()> {
+fn run_quietly(command: &mut Command, what: &str) -> Result<String> {
     let output = command.output().with_context(|| format!("{what}: cannot start"))?;
     if !output.status.success() {
         bail!("{what} failed:\n{}", String::from_utf8_lossy(&output.stderr));
     }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What it writes goes to standard error, line by line: standard output is for results.
+fn run_shown(command: &mut Command, what: &str) -> Result<()> {
+    let status = command.stdout(std::io::stderr()).status().with_context(|| format!("{what}: cannot start"))?;
+    ensure!(status.success(), "{what} failed");
     Ok(())
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
 }

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: MIT
-//! A folder that passes for the repository, where building anything leaves the file `built`.
+//! A folder that passes for the repository, where building anything leaves the file `built`, with the names of the peers
+//! that were built.
 #![allow(dead_code)] // each test program needs a part of it
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+
+/// Knows two peers; building one says so and fails to produce it.
+const PEERS: &str = r#"
+if [ "$1" = --list ]; then echo "p1 p2"; exit; fi
+for name; do
+    echo "$name" >>built
+    echo "peers: building $name"
+    printf '%s\t1\t\t\tnot built: a fake\n' "$name" >>build/peers/manifest.tsv
+done"#;
 
 pub struct Repository {
     root: PathBuf,
@@ -16,8 +26,9 @@ impl Repository {
         let root = std::env::temp_dir().join(format!("hakmem-cli-{name}-{}", std::process::id()));
         let repository = Repository { root };
         repository.write("bench/workloads/common.h", "");
+        repository.write("build/peers/log", "");
         repository.write("bench/Makefile", "all:\n\t@touch ../built\n");
-        repository.script("bench/peers/build.sh", "touch built");
+        repository.script("bench/peers/build.sh", PEERS);
         repository
     }
 
