@@ -263,7 +263,7 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
     bool fresh;
     /* A thread that only frees would hoard what others could use. */
     bool uses_class = h != NULL && h->class_stats[cls].refills > 0;
-    if (uses_class && map_lookup(block) >> 8 == HK_OWNER_POOL && heap_adopt_freed_slab(h, slab)) {
+    if (uses_class && map_lookup(block) >> 8 == HK_OWNER_POOL && heap_adopt_freed_slab(h, slab, cls)) {
         magazine_free(h, cls, block);
         return;
     }
