@@ -294,6 +294,10 @@ static void free_large(void *block, const void *caller) {
     bool in_magazine = entry != HK_MAP_RUN_HEAD && !slab_block_is_good("free", block, entry & HK_MAP_CLASS_MAX, caller);
     if (in_magazine)
         return;
+    if (hk_unlikely(hardened_is_on())) {
+        hardened_free_large(h, block, caller);
+        return;
+    }
     untag(h, block, entry);
     if (!large_free(cache, block)) {
         misuse_double_free("free", block, size, caller);
@@ -330,6 +334,8 @@ static HK_COLD void free_foreign(void *block, const void *caller) {
 static void free_outside_window(void *block, const void *caller) {
     void *start;
     size_t size;
+    if (hk_unlikely(hardened_is_on()) && !hardened_huge_is_whole(block, caller))
+        return;
     if (huge_free(block))
         return;
     if (huge_find(block, &start, &size))
@@ -482,7 +488,7 @@ static found_t find_block(const char *verb, void *block, const void *caller) {
 
 /* What the program may use of it. */
 static size_t usable(const void *block, const found_t *found) {
-    return hardened_is_on() && found->kind == KIND_SLAB ? hardened_size(block, found->size) : found->size;
+    return hardened_is_on() && found->kind != KIND_NONE ? hardened_size(block, found->size) : found->size;
 }
 
 size_t heap_usable_size(const void *block, const void *caller) {
@@ -568,7 +574,7 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
         return fail();
     if (found.kind == KIND_FOREIGN)
         return realloc_foreign(block, size, caller);
-    if (hk_unlikely(hardened_is_on()) && found.kind == KIND_SLAB)
+    if (hk_unlikely(hardened_is_on()))
         return hardened_realloc(block, hardened_size(block, found.size), size, caller);
     void *same = resize_in_place(block, size, &found);
     return same != NULL ? same : move_block(block, found.size, size);
@@ -578,8 +584,8 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
 
 static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {
     size_t asked = size + (size == 0);
-    if (found->kind == KIND_SLAB && hardened_is_on())
-        return hardened_size_fits(block, found->cls, align, size);
+    if (hardened_is_on())
+        return hardened_size_fits(block, found->size, align, size);
     if (hk_unlikely(atomic_load_explicit(&kept_whole, memory_order_relaxed)))
         return asked <= found->size;
     if (found->kind == KIND_LARGE)
