@@ -320,11 +320,12 @@ static void sized_aligned_wrong(void) {
 
 /* Takes every free block of the class, so that the damaged one is handed out, and then gives all of them back. */
 static void reuse_blocks(size_t size) {
-    enum { BLOCKS = 50000 };
+    enum { BLOCKS = 50000, LARGE_BLOCKS = 600 };
     static void *blocks[BLOCKS];
-    for (size_t i = 0; i < BLOCKS; i++)
+    size_t count = size < 64 * TEST_KIB ? BLOCKS : LARGE_BLOCKS;
+    for (size_t i = 0; i < count; i++)
         blocks[i] = malloc(size);
-    for (size_t i = 0; i < BLOCKS; i++)
+    for (size_t i = 0; i < count; i++)
         free(blocks[i]);
 }
 
