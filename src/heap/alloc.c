@@ -486,9 +486,14 @@ static found_t find_block(const char *verb, void *block, const void *caller) {
     return (found_t){KIND_NONE, 0, 0};
 }
 
+/* Whether hardened.c handed it out. */
+static bool is_hardened(const found_t *found) {
+    return hardened_is_on() && (found->kind == KIND_SLAB || found->kind == KIND_LARGE || found->kind == KIND_HUGE);
+}
+
 /* What the program may use of it. */
 static size_t usable(const void *block, const found_t *found) {
-    return hardened_is_on() && found->kind != KIND_NONE ? hardened_size(block, found->size) : found->size;
+    return is_hardened(found) ? hardened_size(block, found->size) : found->size;
 }
 
 size_t heap_usable_size(const void *block, const void *caller) {
@@ -574,7 +579,7 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
         return fail();
     if (found.kind == KIND_FOREIGN)
         return realloc_foreign(block, size, caller);
-    if (hk_unlikely(hardened_is_on()))
+    if (hk_unlikely(is_hardened(&found)))
         return hardened_realloc(block, hardened_size(block, found.size), size, caller);
     void *same = resize_in_place(block, size, &found);
     return same != NULL ? same : move_block(block, found.size, size);
@@ -584,7 +589,7 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
 
 static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {
     size_t asked = size + (size == 0);
-    if (hardened_is_on())
+    if (is_hardened(found))
         return hardened_size_fits(block, found->size, align, size);
     if (hk_unlikely(atomic_load_explicit(&kept_whole, memory_order_relaxed)))
         return asked <= found->size;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Other threads between any two instructions of this one. What the child of a fork would find of another thread's magazines, table and messages, after each single instruction of malloc and free:
- * it may lose a block, and never finds one twice, nor the bits of one word with the key of another. What happens under the heap's lock
- * is left out: a fork takes it. And a post to a slab that is being drained at that moment. Skips where a program cannot single-step itself.
+ * Other threads between any two instructions of this one. What the child of a fork would find of another thread's magazines, table
+ * and messages: it may lose a block, and never finds one twice, nor the bits of one word with the key of another. What happens under
+ * the heap's lock is left out: a fork takes it. And a post to a slab that is being drained at that moment. Skips where a program
+ * cannot single-step itself.
  */
 #include "front/front.h"
 #include "heap_places.h"
