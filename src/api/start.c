@@ -1,7 +1,6 @@
-/* SPDX-License-Identifier: MIT
- *
- * start.c: what happens at load and at exit, besides the first allocation.
- */
+/* SPDX-License-Identifier: MIT */
+#include "api/start.h"
+
 #include "api/stats.h"
 #include "core/options.h"
 #include "front/front.h"
@@ -10,7 +9,7 @@
 #include "heap/life.h"
 #include "watch/crash.h"
 
-static __attribute__((constructor)) void library_loaded(void) {
+__attribute__((constructor)) void hk_library_loaded(void) {
     if (heap_current() == NULL)
         return;
     hk_stats_note_program();

@@ -6,9 +6,25 @@
 #ifndef HK_RELAXED_H
 #define HK_RELAXED_H
 
+#include "base/base.h"
+
 #define hk_read(place)       __atomic_load_n(&(place), __ATOMIC_RELAXED)
 #define hk_write(place, now) __atomic_store_n(&(place), (now), __ATOMIC_RELAXED)
 #define hk_add(place, by)    hk_write(place, hk_read(place) + (by))
+
+/* A store that comes after all that its thread read and wrote before, and a load that comes before all that its thread reads and writes
+ * later: for readers without a lock, and for the child of a fork, which finds what other threads had stored at that moment. On x86-64
+ * the instructions of hk_write and hk_read (docs/adr/0032). */
+#define hk_write_release(place, now) __atomic_store_n(&(place), (now), __ATOMIC_RELEASE)
+#define hk_read_acquire(place)       __atomic_load_n(&(place), __ATOMIC_ACQUIRE)
+
+/* What was written before comes before what is written later; without an instruction on x86-64. ThreadSanitizer knows no fences. */
+HK_INLINE void hk_write_barrier(void) {
+    if (HK_TSAN)
+        __atomic_signal_fence(__ATOMIC_RELEASE);
+    else
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+}
 
 /* The same on the fast path, where an operand in memory does; GCC takes more instructions for the above. */
 #define hk_read_in_place(place)    (HK_TSAN ? hk_read(place) : (place))

@@ -44,10 +44,9 @@ HK_INLINE void *front_pop(heap_front_t *front, heap_front_t *at, size_t size, bo
         return slow(size);
     granule_t next = *at->bins->below;
     HK_OPAQUE(at); /* not what was read, less one: that takes an instruction more */
-    /* In this order for the child of a fork: it may lose a block, and never has one twice. */
     hk_add_in_place(at->bins->below, -1);
-    atomic_signal_fence(memory_order_release);
-    hk_write(at->bins->top, next);
+    /* Release: the child of a fork, which empties the magazine (magazine.c), may lose a block and never has one twice. */
+    hk_write_release(at->bins->top, next);
     map_mark_live(&live);
     void *block = map_granule_address(granule);
     if (mid)

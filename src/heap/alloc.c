@@ -279,7 +279,7 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
     bool fresh;
     /* A thread that only frees would hoard what others could use. */
     bool uses_class = h != NULL && h->class_stats[cls].refills > 0;
-    if (uses_class && map_lookup(block) >> 8 == HK_OWNER_POOL && heap_adopt_freed_slab(h, slab)) {
+    if (uses_class && map_lookup(block) >> 8 == HK_OWNER_POOL && heap_adopt_freed_slab(h, slab, cls)) {
         magazine_free(h, cls, block);
         return;
     }
@@ -310,6 +310,10 @@ static void free_large(void *block, const void *caller) {
     bool in_magazine = entry != HK_MAP_RUN_HEAD && !slab_block_is_good("free", block, entry & HK_MAP_CLASS_MAX, caller);
     if (in_magazine)
         return;
+    if (hk_unlikely(hardened_is_on())) {
+        hardened_free_large(h, block, caller);
+        return;
+    }
     untag(h, block, entry);
     if (!large_free(cache, block)) {
         misuse_double_free("free", block, size, caller);
@@ -346,6 +350,8 @@ static HK_COLD void free_foreign(void *block, const void *caller) {
 static void free_outside_window(void *block, const void *caller) {
     void *start;
     size_t size;
+    if (hk_unlikely(hardened_is_on()) && !hardened_huge_is_whole(block, caller))
+        return;
     if (huge_free(block))
         return;
     if (huge_find(block, &start, &size))
@@ -509,9 +515,14 @@ static found_t find_block(const char *verb, void *block, const void *caller) {
     return (found_t){KIND_NONE, 0, 0};
 }
 
+/* Whether hardened.c handed it out. */
+static bool is_hardened(const found_t *found) {
+    return hardened_is_on() && (found->kind == KIND_SLAB || found->kind == KIND_LARGE || found->kind == KIND_HUGE);
+}
+
 /* What the program may use of it. */
 static size_t usable(const void *block, const found_t *found) {
-    return hardened_is_on() && found->kind == KIND_SLAB ? hardened_size(block, found->size) : found->size;
+    return is_hardened(found) ? hardened_size(block, found->size) : found->size;
 }
 
 size_t heap_usable_size(const void *block, const void *caller) {
@@ -603,7 +614,7 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
         return realloc_foreign(block, size, caller);
     if (hk_unlikely(found.kind == KIND_EMERGENCY || !fork_attend()))
         return size <= found.size ? block : move_block(block, usable(block, &found), size);
-    if (hk_unlikely(hardened_is_on()) && found.kind == KIND_SLAB)
+    if (hk_unlikely(is_hardened(&found)))
         return hardened_realloc(block, hardened_size(block, found.size), size, caller);
     void *same = resize_in_place(block, size, &found);
     return same != NULL ? same : move_block(block, found.size, size);
@@ -613,8 +624,8 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
 
 static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {
     size_t asked = size + (size == 0);
-    if (found->kind == KIND_SLAB && hardened_is_on())
-        return hardened_size_fits(block, found->cls, align, size);
+    if (is_hardened(found))
+        return hardened_size_fits(block, found->size, align, size);
     if (hk_unlikely(atomic_load_explicit(&kept_whole, memory_order_relaxed)))
         return asked <= found->size;
     if (found->kind == KIND_LARGE)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/hardened.h"
 
+#include "base/bits.h"
+#include "base/relaxed.h"
 #include "core/panic.h"
 #include "heap/alloc.h"
 #include "heap/misuse.h"
+#include "large/huge.h"
 #include "map/meta.h"
 #include "sys/sys.h"
 
@@ -13,12 +16,16 @@
 enum {
     QUEUE_BLOCKS = 512,
     QUEUE_BYTES_MAX = 1 << 20,
+    QUEUE_RUN_SHARE = 64, /* what a run counts of its size: it waits without pages */
+    CLASS_OF_RUNS = UINT8_MAX,
     FREE_BYTE = 0xdf,
     SLACK_BYTE = 0xca,
     TRAILER_BYTES = 16, /* at least 8 bytes of pattern and the size word */
 };
 
-/* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. */
+/* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. A fork may come between any
+ * two steps, and the child must not find a place that holds nothing or a block that is elsewhere: so places are written before they
+ * count, and stop counting at the far end before the near one moves on. It may lose blocks. */
 struct hardened_queue {
     uint32_t first, count;
     size_t bytes;
@@ -53,17 +60,23 @@ size_t hardened_size(const void *block, size_t block_size) {
     return asked == SIZE_MAX ? 0 : asked;
 }
 
-/* Class of a block that serves the request. */
-static unsigned class_for(size_t align, size_t size) {
-    size_t need = hk_hardened_level >= 3 && size < SIZE_MAX - TRAILER_BYTES ? size + TRAILER_BYTES : size;
-    return class_of_aligned(hk_max(need, 1), hk_max(align, HK_ALIGNMENT));
+/* With room for the seal. */
+static size_t sealed_size(size_t size) {
+    return hk_hardened_level >= 3 && size < SIZE_MAX - TRAILER_BYTES ? size + TRAILER_BYTES : size;
 }
 
-bool hardened_size_fits(const void *block, unsigned cls, size_t align, size_t size) {
-    if (hk_hardened_level < 3)
-        return class_for(align, size) == cls;
-    size_t asked = asked_size(block, hk_class_info[cls].block_size);
-    return asked == size || asked == SIZE_MAX; /* overwritten: free reports that */
+/* Class of a block that serves the request. */
+static unsigned class_for(size_t align, size_t size) {
+    return class_of_aligned(hk_max(sealed_size(size), 1), hk_max(align, HK_ALIGNMENT));
+}
+
+bool hardened_size_fits(const void *block, size_t block_size, size_t align, size_t size) {
+    if (hk_hardened_level >= 3) {
+        size_t asked = asked_size(block, block_size);
+        return asked == size || asked == SIZE_MAX; /* overwritten: free reports that */
+    }
+    unsigned cls = class_for(align, size), own = map_lookup(block) & HK_MAP_CLASS_MAX;
+    return own < HK_CLASS_COUNT ? cls == own : cls >= HK_CLASS_COUNT && size <= block_size;
 }
 
 static void seal(void *block, size_t block_size, size_t size) {
@@ -140,47 +153,139 @@ static void report_if_written(const void *block, unsigned cls, const void *calle
     }
 }
 
+/* Runs are purged instead of filled: they must still read as zeros, which pages that nobody touched do unseen. */
+static void report_if_part_written(const char *run, size_t from, size_t bytes, size_t run_size, const void *caller) {
+    unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
+    size_t page = sys_page_size();
+    bool known = sys_resident(run + from, bytes, pages) == 0;
+    for (size_t at = from; at < from + bytes; at += sizeof(uint64_t)) {
+        if (at % page == 0 && known && (pages[(at - from) / page] & 1) == 0) {
+            at += page - sizeof(uint64_t);
+            continue;
+        }
+        uint64_t word;
+        memcpy(&word, run + at, sizeof word);
+        if (hk_likely(word == 0))
+            continue;
+        hk_misuse("write after free of", run, caller, "%zu-byte block, offset %zu", run_size, at + hk_ctz64(word) / 8);
+        return;
+    }
+}
+
+static void report_if_run_written(const char *run, size_t size, const void *caller) {
+    for (size_t from = 0; from < size; from += HK_SUPERSLAB_SIZE)
+        report_if_part_written(run, from, hk_min(size - from, HK_SUPERSLAB_SIZE), size, caller);
+}
+
 /* --- The queue ---------------------------------------------------------------------------------------------------------- */
+
+static size_t weight(const void *block, unsigned cls) {
+    return cls == CLASS_OF_RUNS ? large_size(block) / QUEUE_RUN_SHARE : hk_class_info[cls].block_size;
+}
+
+static void give_back(heap_t *h, void *block, unsigned cls) {
+    if (cls == CLASS_OF_RUNS)
+        large_let_go(block);
+    else
+        magazine_give_one(h, cls, block);
+}
 
 static void release_oldest(heap_t *h, struct hardened_queue *q, const void *caller) {
     void *block = q->blocks[q->first];
     unsigned cls = q->classes[q->first];
-    size_t size = hk_class_info[cls].block_size;
-    q->first = (q->first + 1) % QUEUE_BLOCKS;
-    q->count--;
-    q->bytes -= size;
-    report_if_written(block, cls, caller);
-    magazine_give_one(h, cls, block);
+    q->bytes -= weight(block, cls);
+    hk_write(q->count, q->count - 1);
+    hk_write_release(q->first, (q->first + 1) % QUEUE_BLOCKS);
+    if (cls == CLASS_OF_RUNS)
+        report_if_run_written(block, large_size(block), caller);
+    else
+        report_if_written(block, cls, caller);
+    /* Behind a lock, which the fork takes too: what is given back in the child has left the queue there. */
+    give_back(h, block, cls);
 }
 
-static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
+static struct hardened_queue *queue_of(heap_t *h) {
     struct hardened_queue *q = h->queue;
+    if (q != NULL || (q = meta_alloc(sizeof *q)) == NULL)
+        return q;
+    q->first = q->count = 0;
+    q->bytes = 0;
+    hk_write_release(h->queue, q);
+    return q;
+}
+
+/* `h` may be NULL: then nothing waits. */
+static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
+    struct hardened_queue *q = h != NULL ? queue_of(h) : NULL;
     if (q == NULL) {
-        q = h->queue = meta_alloc(sizeof *q);
-        if (q == NULL) {
-            magazine_give_one(h, cls, block);
-            return;
-        }
-        q->first = q->count = 0;
-        q->bytes = 0;
+        give_back(h != NULL ? h : heap_pool(), block, cls);
+        return;
     }
-    size_t size = hk_class_info[cls].block_size;
-    while (q->count > 0 && (q->count == QUEUE_BLOCKS || q->bytes + size > QUEUE_BYTES_MAX))
+    size_t bytes = weight(block, cls);
+    while (q->count > 0 && (q->count == QUEUE_BLOCKS || q->bytes + bytes > QUEUE_BYTES_MAX))
         release_oldest(h, q, caller);
     uint32_t at = (q->first + q->count) % QUEUE_BLOCKS;
-    q->blocks[at] = block;
-    q->classes[at] = (uint8_t)cls;
-    q->count++;
-    q->bytes += size;
+    hk_write(q->blocks[at], block);
+    hk_write(q->classes[at], (uint8_t)cls);
+    q->bytes += bytes;
+    hk_write_release(q->count, q->count + 1);
 }
 
 void hardened_drain(heap_t *h) {
     struct hardened_queue *q = h->queue;
     while (q != NULL && q->count > 0)
         release_oldest(h, q, NULL);
-    h->queue = NULL;
-    atomic_signal_fence(memory_order_release);
+    hk_write(h->queue, NULL); /* before the lock in meta_free is released: a fork takes it too */
     meta_free(q, sizeof *q);
+}
+
+/* --- Large and huge blocks ---------------------------------------------------------------------------------------------------- */
+
+/* 0 when it is neither. */
+static size_t big_size(const void *block) {
+    void *start;
+    size_t size;
+    if (map_is_run(map_lookup(block)))
+        return large_size(block);
+    return huge_find(block, &start, &size) && start == block ? size : 0;
+}
+
+static void *big_alloc(heap_t *h, size_t align, size_t size, bool zero) {
+    bool zeroed = false;
+    void *block = heap_big_alloc(h, sealed_size(size), align, zero ? &zeroed : NULL);
+    if (block == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    seal(block, big_size(block), size);
+    return zero && !zeroed ? memset(block, 0, size) : block;
+}
+
+void hardened_free_large(heap_t *h, void *block, const void *caller) {
+    size_t size = large_size(block);
+    if (large_is_live(block) && !seal_is_whole(block, size, caller))
+        return;
+    if (!large_hold(&(h != NULL ? h : heap_pool())->large, block)) {
+        misuse_double_free("free", block, size, caller);
+        return;
+    }
+    sys_purge(block, size);
+    enqueue(h, block, CLASS_OF_RUNS, caller);
+}
+
+bool hardened_huge_is_whole(const void *block, const void *caller) {
+    size_t size = hk_hardened_level >= 3 ? big_size(block) : 0;
+    return size == 0 || seal_is_whole(block, size, caller);
+}
+
+/* What does not fit any more is unmapped, and so is the old place. */
+static void *resize_huge(void *block, size_t size, const void *caller) {
+    if (sealed_size(size) <= HK_LARGE_MAX || !hardened_huge_is_whole(block, caller))
+        return NULL;
+    void *moved = huge_resize(block, sealed_size(size));
+    if (moved != NULL)
+        seal(moved, big_size(moved), size);
+    return moved;
 }
 
 /* --- Alloc, free, realloc -------------------------------------------------------------------------------------------------- */
@@ -189,13 +294,8 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     if (h == NULL)
         h = heap_pool();
     unsigned cls = class_for(align, size);
-    bool zeroed = false;
-    if (cls >= HK_CLASS_COUNT) {
-        void *block = heap_big_alloc(h, size, align, zero ? &zeroed : NULL);
-        if (block == NULL)
-            errno = ENOMEM;
-        return block != NULL && zero && !zeroed ? memset(block, 0, size) : block;
-    }
+    if (cls >= HK_CLASS_COUNT)
+        return big_alloc(h, align, size, zero);
     size_t block_size = hk_class_info[cls].block_size;
     if (h != heap_pool() && (h->front.countdown -= (int64_t)block_size) < 0)
         heap_tick(h);
@@ -216,21 +316,44 @@ void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
     if (!seal_is_whole(block, size, caller))
         return;
     poison(block, cls);
-    if (h == NULL)
-        magazine_give_one(heap_pool(), cls, block);
-    else
-        enqueue(h, block, cls, caller);
+    enqueue(h, block, cls, caller);
 }
 
+static void free_moved(heap_t *h, void *block, size_t old_size, const void *caller) {
+    uint32_t entry = map_lookup(block);
+    if (entry == 0)
+        (void)(hardened_huge_is_whole(block, caller) && huge_free(block));
+    else if (map_is_run(entry))
+        hardened_free_large(h, block, caller);
+    else if (map_clear_live_shared(map_granule(block)))
+        hardened_free(h, block, entry & HK_MAP_CLASS_MAX, caller);
+    else /* another thread frees it at this moment */
+        misuse_double_free("realloc", block, old_size, caller);
+}
+
+/* Memory is out when a block had to shrink: it stays, and keeps its seal where its size is now. */
+static void *stay(void *block, size_t size, int saved_errno, const void *caller) {
+    size_t big = big_size(block);
+    size_t block_size = big != 0 ? big : hk_class_info[map_lookup(block) & HK_MAP_CLASS_MAX].block_size;
+    if (!seal_is_whole(block, block_size, caller))
+        return NULL;
+    seal(block, block_size, size);
+    return heap_keep_whole(block, saved_errno);
+}
+
+/* Always into another block, so that the old one can be watched; but huge ones, whose old place is unmapped. */
 void *hardened_realloc(void *block, size_t old_size, size_t size, const void *caller) {
     heap_t *h = heap_current();
+    void *same = map_lookup(block) == 0 ? resize_huge(block, size, caller) : NULL;
+    if (same != NULL)
+        return same;
+    int saved = errno;
     void *copy = hardened_alloc(h, HK_ALIGNMENT, size, false);
+    if (copy == NULL && size <= old_size)
+        return stay(block, size, saved, caller);
     if (copy == NULL)
         return NULL;
     memcpy(copy, block, hk_min(old_size, size));
-    if (map_clear_live_shared(map_granule(block)))
-        hardened_free(h, block, map_lookup(block) & HK_MAP_CLASS_MAX, caller);
-    else /* another thread frees it at this moment */
-        misuse_double_free("realloc", block, old_size, caller);
+    free_moved(h, block, old_size, caller);
     return copy;
 }

@@ -162,7 +162,7 @@ HK_INLINE heap_t *heap_by_id(uint32_t id) {
 /* Blocks in a magazine. The heap's thread; another one holds the lock, under which arrays change. Acquire: pairs with the release in
  * bin_push, so that who counts first and reads the pushes then never misses one. */
 HK_INLINE uint64_t heap_bin_count(const heap_t *h, unsigned cls) {
-    const granule_t *below = __atomic_load_n(&h->front.bins[cls].below, __ATOMIC_ACQUIRE);
+    const granule_t *below = hk_read_acquire(h->front.bins[cls].below);
     return below == NULL ? 0 : (uint64_t)(below - h->class_stats[cls].array + 1);
 }
 
@@ -179,16 +179,15 @@ HK_INLINE uint64_t heap_pops(const heap_t *h, unsigned cls, uint64_t count) {
     return hk_read(h->front.bins[cls].pushes) + stats->refilled - stats->flushed - count;
 }
 
-/* Puts a block on top; the magazine has room. In this order for the child of a fork: it may lose a block, and never has one twice. What
+/* Puts a block on top; the magazine has room. The child of a fork may lose a block, and never has one twice: what counts is `below`. What
  * was read is written, not added to in place: the next malloc of the class waits for these stores. */
 HK_INLINE void bin_push(bin_t *bin, granule_t granule) {
     granule_t *below = bin->below;
     hk_write(below[1], hk_read_in_place(bin->top));
-    atomic_signal_fence(memory_order_release);
     hk_write(bin->top, granule);
     hk_add_in_place(bin->pushes, 1);
-    /* Release: pairs with the acquire in heap_bin_count. */
-    __atomic_store_n(&bin->below, below + 1, __ATOMIC_RELEASE);
+    /* Release: pairs with the acquire in heap_bin_count and is_in_magazine; and for the child of a fork. */
+    hk_write_release(bin->below, below + 1);
 }
 
 HK_INLINE heap_t *heap_of_front(heap_front_t *front) { return (heap_t *)((char *)front - offsetof(heap_t, front)); }
@@ -218,9 +217,9 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want
 /* One block for the program, past the magazine; counted as one that went through it. Takes the lock. */
 void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past);
 
-/* The heap's thread frees a block of a slab that no thread owns: it takes the slab, so that this free and those that
+/* The heap's thread frees a block of a slab of class `cls` that no thread owns: it takes the slab, so that this free and those that
  * follow are its own. False when somebody else was faster. Takes the locks. */
-bool heap_adopt_freed_slab(heap_t *h, slab_t *slab);
+bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls);
 
 /* Puts the slab into the list where its free_count belongs, or closes it when it is empty and not needed. */
 void heap_settle_locked(heap_t *h, slab_t *slab);

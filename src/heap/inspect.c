@@ -194,8 +194,9 @@ static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsig
     granule_t wanted = map_granule(block);
     if (hk_read(h->front.bins[cls].top) == wanted)
         return true;
-    /* Arrays of magazines are never unmapped: a stale one is read in vain, not in error. */
-    granule_t *below = hk_read(h->front.bins[cls].below), *array = hk_read(h->class_stats[cls].array);
+    /* Acquire: pairs with the releases in bin_push and magazine.c, so that what counts is in the array that is read, and no block that lay
+     * there before is found. Arrays of magazines are never unmapped: a stale one is read in vain, not in error. */
+    granule_t *below = hk_read_acquire(h->front.bins[cls].below), *array = hk_read(h->class_stats[cls].array);
     size_t count = below == NULL || array == NULL ? 0 : (size_t)(below - array + 1);
     for (size_t i = 1; i < count && count <= hk_class_info[cls].magazine_max; i++)
         if (hk_read(array[i]) == wanted)
@@ -205,9 +206,9 @@ static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsig
 
 static HK_SNAPSHOT bool is_in_remote_table(heap_t *h, const remote_entry_t *word) {
     const remote_entry_t *entry = heap_remote_entry(h, word->key);
-    if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != word->key)
+    if (hk_read_acquire(entry->key) != word->key)
         return false;
-    uint64_t bits = __atomic_load_n(&entry->bits, __ATOMIC_ACQUIRE);
+    uint64_t bits = hk_read_acquire(entry->bits);
     /* The bits are of this key if the key is still there. */
     return (bits & word->bits) != 0 && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == word->key;
 }

@@ -225,18 +225,24 @@ static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
     return slab;
 }
 
-bool heap_adopt_freed_slab(heap_t *h, slab_t *slab) {
+/* Whether the pool, whose lock is held, has a slab of the class here. */
+static bool is_pools_locked(const slab_t *slab, unsigned cls) {
+    return atomic_load_explicit(&slab->owner, memory_order_relaxed) == HK_OWNER_POOL &&
+           atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
+}
+
+bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls) {
     heap_t *pool = heap_pool();
     if (hk_unlikely(!hk_try_lock(&h->lock)))
         return false;
     h->lock_takes++;
     heap_lock(pool);
-    bool adopted = atomic_load_explicit(&slab->owner, memory_order_relaxed) == HK_OWNER_POOL &&
-                   atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN;
+    bool adopted = is_pools_locked(slab, cls);
     if (adopted) {
-        /* What was posted to the slab so far may hang on the pool's list. */
+        /* What was posted to the slab so far may hang on the pool's list. It may be the slab's last blocks, when this free is a
+         * second one of one of them: then the drain closes it, and somebody may have opened another here since. */
         drain_for_locked(h, pool);
-        adopted = atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN;
+        adopted = is_pools_locked(slab, cls);
     }
     if (adopted)
         adopt_slab_locked(h, pool, slab);

@@ -45,29 +45,26 @@ static void set_count(heap_t *h, unsigned cls, unsigned count) {
     granule_t *array = h->class_stats[cls].array;
     hk_write(array[0], 0);
     hk_write(bin->top, array[count]);
-    atomic_signal_fence(memory_order_release);
-    hk_write(bin->below, array + count - 1);
+    /* Release: pairs with the acquire in is_in_magazine. */
+    hk_write_release(bin->below, array + count - 1);
 }
 
 /* Gives the magazine another array, with the same blocks. In this order, so that a fork between two steps leaves the child a magazine
- * that it can flush: none of the blocks, or all. */
+ * that it can flush: none of the blocks, or all. Releases: for a child whose fork took no lock; the last also pairs with the acquire
+ * in is_in_magazine. */
 static void set_array_locked(heap_t *h, unsigned cls, granule_t *array, unsigned capacity) {
     bin_t *bin = &h->front.bins[cls];
     uint64_t count = heap_bin_count(h, cls);
     granule_t top = bin->top;
     hk_write(bin->below, NULL);
-    atomic_signal_fence(memory_order_release);
-    hk_write(bin->top, 0);
-    bin->last = NULL;
-    atomic_signal_fence(memory_order_release);
-    hk_write(h->class_stats[cls].array, array);
+    hk_write_release(bin->top, 0);
+    hk_write(bin->last, NULL);
+    hk_write_release(h->class_stats[cls].array, array);
     if (array == NULL)
         return;
-    atomic_signal_fence(memory_order_release);
-    bin->last = array + capacity - 1;
+    hk_write_release(bin->last, array + capacity - 1);
     hk_write(bin->top, top);
-    atomic_signal_fence(memory_order_release);
-    hk_write(bin->below, array + count - 1);
+    hk_write_release(bin->below, array + count - 1);
 }
 
 /* Gives the magazine another capacity; its count must fit. False when there is no memory for it. */
@@ -214,7 +211,7 @@ static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, u
 
 /* The `count` blocks that have been in the magazine longest leave it; they lie in the array behind what remains, until the next push.
  * They leave before they go: their owners may hand them out at once, and who looks for a block in all magazines must not find
- * it here then. The count needs no order of its own: whoever gets a block has it through the heap's lock, through the
+ * it here then. For that the count needs no order of its own: whoever gets a block has it through the heap's lock, through the
  * release in slab_post and the acquire in slab_drain, or through the run cache's lock, and sees what came before. Where more
  * remain than leave, the latest of them come first. */
 static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
@@ -224,8 +221,8 @@ static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
     if (rest == 0) {
         granule_t top = bin->top;
         hk_write(bin->below, array - 1);
-        atomic_signal_fence(memory_order_release);
-        hk_write(bin->top, 0);
+        /* Release: for a child whose fork took no lock, a block that is counted lies on top. */
+        hk_write_release(bin->top, 0);
         hk_write(array[0], top); /* until the next push or refill */
         return array;
     }
@@ -236,8 +233,8 @@ static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
         hk_write(oldest[i], newest[i]);
         hk_write(newest[i], leaves);
     }
-    atomic_signal_fence(memory_order_release);
-    hk_write(bin->below, array + rest - 1);
+    /* Release: pairs with the acquire in is_in_magazine. */
+    hk_write_release(bin->below, array + rest - 1);
     return oldest + in_array;
 }
 
@@ -314,8 +311,7 @@ static void *pop(heap_t *h, unsigned cls) {
     bin_t *bin = &h->front.bins[cls];
     granule_t granule = bin->top, *below = bin->below, next = *below;
     hk_write(bin->below, below - 1);
-    atomic_signal_fence(memory_order_release);
-    hk_write(bin->top, next);
+    hk_write_release(bin->top, next); /* as in front_pop */
     h->front.countdown -= (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
     map_set_live(granule);
     return map_granule_address(granule);

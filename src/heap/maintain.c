@@ -439,6 +439,8 @@ size_t heap_trim_all(void) {
         return 0;
     heap_t *h = heap_current();
     if (h != NULL) {
+        if (hardened_is_on())
+            hardened_drain(h);
         magazine_drop_all(h);
         heap_remote_post_all(h);
     }

@@ -32,14 +32,13 @@ _Static_assert(sizeof(message_t) == 1024, "a power of two, as meta_alloc rounds 
 static void send(heap_t *h, unsigned at) {
     message_t *message = h->outbox[at];
     hk_write(h->outbox[at], NULL);
-    atomic_signal_fence(memory_order_release);
     heap_t *owner = heap_by_id(message->to);
     _Atomic(message_t *) *inbox = &owner->inbox;
     /* Relaxed: a bound that need not be exact. Senders add and read, who opens resets. */
     atomic_fetch_add_explicit(&owner->inbox_count, 1, memory_order_relaxed);
     message_t *first = atomic_load_explicit(inbox, memory_order_relaxed);
     /* Release: what the message says, and what the freeing thread did with the blocks before; pairs with the acquire in
-     * messages_open_locked. No ABA: nobody takes a single message out. */
+     * messages_open_locked. And for the child of a fork: the outbox is empty before. No ABA: nobody takes a single message out. */
     do
         hk_write(message->next, first);
     while (!atomic_compare_exchange_weak_explicit(inbox, &first, message, memory_order_release, memory_order_relaxed));
@@ -59,7 +58,7 @@ static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
     hk_write(message->to, to);
     hk_write(message->count, 0);
     /* Release: for the child of a fork; and pairs with the acquire in messages_hold_out. */
-    __atomic_store_n(&h->outbox[at], message, __ATOMIC_RELEASE);
+    hk_write_release(h->outbox[at], message);
     return message;
 }
 
@@ -79,9 +78,9 @@ bool message_add(heap_t *h, const remote_entry_t *word) {
         return false;
     unsigned count = message->count;
     message->words[count] = *word;
-    /* Release: for the child of a fork; and pairs with the acquire in holds: who finds the count finds these words, not those of the
-     * memory's last use. */
-    __atomic_store_n(&message->count, count + 1, __ATOMIC_RELEASE);
+    /* Release: for the child of a fork, for which the word has left the table before (remote.c); and pairs with the acquire in holds: who
+     * finds the count finds these words, not those of the memory's last use. */
+    hk_write_release(message->count, count + 1);
     return true;
 }
 
@@ -129,12 +128,12 @@ static void take_in_locked(heap_t *h, const remote_entry_t *word) {
 }
 
 /* From its end. A word leaves the message before its blocks go on, as in leave_locked (magazine.c): they may be handed out at once,
- * and who looks for one then must not find it here, nor in the memory of a message that was. */
+ * and who looks for one then must not find it here, nor in the memory of a message that was. The count needs no order of its own: who
+ * gets a block has it through the heap's lock, or through the release in slab_post. */
 static void open_locked(heap_t *h, message_t *message) {
     for (unsigned i = message->count; i-- > 0;) {
         __builtin_prefetch(heap_remote_slab(&message->words[i < WORDS_AHEAD ? 0 : i - WORDS_AHEAD]), 1);
         hk_write(message->count, i);
-        atomic_signal_fence(memory_order_release);
         take_in_locked(h, &message->words[i]);
     }
 }
@@ -167,7 +166,7 @@ static HK_SNAPSHOT bool is_metadata(const message_t *message) {
 
 static HK_SNAPSHOT bool holds(const message_t *message, const remote_entry_t *word) {
     /* Acquire: pairs with the release in message_add. */
-    unsigned count = (unsigned)hk_min(__atomic_load_n(&message->count, __ATOMIC_ACQUIRE), MESSAGE_WORDS);
+    unsigned count = (unsigned)hk_min(hk_read_acquire(message->count), MESSAGE_WORDS);
     for (unsigned i = 0; i < count; i++)
         if (hk_read(message->words[i].key) == word->key && (hk_read(message->words[i].bits) & word->bits) != 0)
             return true;
@@ -186,7 +185,7 @@ static HK_SNAPSHOT bool list_holds(const message_t *message, uint32_t to, const 
 
 HK_SNAPSHOT bool messages_hold_out(const heap_t *h, const remote_entry_t *word) {
     for (unsigned at = 0; at < HEAP_OUTBOX; at++) {
-        const message_t *message = __atomic_load_n(&h->outbox[at], __ATOMIC_ACQUIRE);
+        const message_t *message = hk_read_acquire(h->outbox[at]);
         if (message != NULL && holds(message, word))
             return true;
     }

@@ -73,9 +73,9 @@ static void report_doubled(slab_t *slab, unsigned word, uint64_t bits) {
 
 static void post_entry(heap_t *h, remote_entry_t *entry, chain_t *chain) {
     const remote_entry_t word = *entry;
-    /* Cleared first: a fork in between loses the bits in the child rather than posting them twice. */
-    entry->bits = 0;
-    atomic_signal_fence(memory_order_release);
+    /* Cleared first: a fork in between loses the bits in the child rather than posting them twice. The releases in message_add and
+     * slab_post see to it. */
+    hk_write(entry->bits, 0);
     h->remote_batches++;
     if (hk_likely(message_add(h, &word)))
         return;
@@ -101,8 +101,9 @@ void heap_remote_claim(heap_t *h, unsigned at, uint64_t key) {
     entry->bits = 0; /* of a stranded process: lost */
     push_chain(&chain);
     h->remote_used[at / 64] |= UINT64_C(1) << (at % 64);
-    entry->key = key;
-    atomic_signal_fence(memory_order_release); /* for the child of a fork: the key before the bits */
+    /* For the child of a fork: never the bits of one word with the key of another, before nor after. */
+    hk_write_release(entry->key, key);
+    hk_write_barrier();
 }
 
 static void post_used(heap_t *h, unsigned word, chain_t *chain) {
@@ -110,10 +111,9 @@ static void post_used(heap_t *h, unsigned word, chain_t *chain) {
         remote_entry_t *entry = &h->remote_table[word * 64 + hk_ctz64(used)];
         if (entry->bits != 0)
             post_entry(h, entry, chain);
-        entry->key = 0;
+        hk_write_release(entry->key, 0); /* as in heap_remote_claim */
     }
-    atomic_signal_fence(memory_order_release); /* for the child of a fork: entries still held stay marked */
-    h->remote_used[word] = 0;
+    hk_write_release(h->remote_used[word], 0); /* for the child of a fork: entries still held stay marked */
 }
 
 void heap_remote_post_all(heap_t *h) {

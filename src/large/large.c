@@ -202,14 +202,30 @@ static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
         run_release(evicted[i], true);
 }
 
-bool large_free(large_cache_t *cache, void *block) {
-    large_run_t *run = run_of(block);
+/* False when it was free already. */
+static bool end_life(large_run_t *run) {
     uint32_t live = LARGE_LIVE;
     /* Acquire and release: what the program did with the block happens before its next use. */
     if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_CACHED, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
     hk_count(large_frees);
+    return true;
+}
+
+bool large_hold(large_cache_t *cache, void *block) {
+    if (!end_life(run_of(block)))
+        return false;
+    count_live(cache, -(int64_t)large_size(block));
+    return true;
+}
+
+void large_let_go(void *block) { run_release((slot_t)map_slot(block), true); }
+
+bool large_free(large_cache_t *cache, void *block) {
+    large_run_t *run = run_of(block);
+    if (!end_life(run))
+        return false;
     slot_t first = (slot_t)map_slot(block);
     size_t count = run->slot_count;
     if (run->fresh)

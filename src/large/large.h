@@ -59,6 +59,10 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
 /* Frees the block at `block`, the start of a run. False when it is free already. */
 bool large_free(large_cache_t *cache, void *block);
 
+/* For hardened heaps: the same in two steps, past the cache. A held run is free, but its slots serve nobody until it is let go. */
+bool large_hold(large_cache_t *cache, void *block);
+void large_let_go(void *block);
+
 /* Marks the run as one that heap `owner` keeps in the magazine of large class `cls`, or as an ordinary one (owner 0). */
 void large_tag(void *block, uint32_t owner, unsigned cls);
 

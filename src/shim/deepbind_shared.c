@@ -8,15 +8,12 @@
  * finds by its return address whose search path applies, which is why this is a jump and never a call.
  */
 #include "base/base.h"
+#include "sys/jump.h"
 #include "sys/libc_doors.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdint.h>
-
-typedef void *(*dlopen_fn)(const char *, int);
-
-HK_EXPORT void *dlopen(const char *file, int mode);
 
 /* Relaxed: everybody finds the same. */
 static _Atomic(uintptr_t) next_dlopen;
@@ -27,9 +24,12 @@ static HK_NOINLINE uintptr_t find_next(void) {
     return next;
 }
 
-void *dlopen(const char *file, int mode) {
+HK_HIDDEN jump_t hk_dlopen_next(const char *file, int mode);
+
+__attribute__((used)) jump_t hk_dlopen_next(const char *file, int mode) {
+    (void)file;
     uintptr_t next = atomic_load_explicit(&next_dlopen, memory_order_relaxed);
-    if (next == 0)
-        next = find_next();
-    return ((dlopen_fn)next)(file, mode & ~LIBC_DEEPBIND);
+    return (jump_t){next != 0 ? next : find_next(), (unsigned)(mode & ~LIBC_DEEPBIND)};
 }
+
+SYS_DEFINE_JUMP("dlopen", "hk_dlopen_next");

@@ -4,9 +4,11 @@
  * calls that a process must be alone for, or after which it may make few others: here, because a static program that takes malloc
  * from the archive must take them too.
  */
+#include "api/start.h"
 #include "front/front.h"
 #include "front/calls.h"
 #include "heap/heap_api.h"
+#include "shim/stay.h"
 #include "sys/raw_call.h"
 #include "sys/sys.h"
 
@@ -16,6 +18,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+
+/* A program takes from the archive only files that it names something of: with malloc it gets what happens at load and at exit. */
+static __attribute__((used)) void (*const also_needed)(void) = hk_library_loaded;
+
+static __attribute__((constructor)) void names_loaded(void) { stay_loaded(); }
 
 HK_EXPORT void *malloc(size_t size) { return front_malloc(size); }
 HK_EXPORT void free(void *block) { front_free(block); }

@@ -2,6 +2,7 @@
 #include "slab/slab.h"
 
 #include "base/bits.h"
+#include "base/relaxed.h"
 #include "core/print.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
@@ -24,33 +25,46 @@ typedef struct closed_places {
 
 static closed_places_t closed[HK_CLASS_COUNT - HK_TINY_CLASSES];
 
-/* Both bitmaps of a slab, in two halves so that the owner's and everybody's words share no line. */
-static size_t bitmap_bytes(unsigned block_count) {
-    return 2 * hk_align_up((block_count + 63u) / 64u * sizeof(uint64_t), HK_CACHE_LINE);
+static size_t bitmap_bytes(unsigned words) { return hk_align_up(words * sizeof(uint64_t), HK_CACHE_LINE); }
+
+/* Makes the slot's words of remote bits enough for the slab, and empties them. An array that is too short is left where it is, as a
+ * late post may still write into it: the arrays of a slot are at most twice as long as the longest together. */
+static bool cover_remote(slab_t *slab) {
+    unsigned words = slab_word_count(slab);
+    size_t bytes = meta_good_size(bitmap_bytes(words));
+    if (words > 1 && words > slab->remote_capacity) {
+        remote_words_t *bits = meta_alloc(bytes);
+        if (bits == NULL)
+            return false;
+        memset((void *)bits, 0, bytes);
+        slab->remote_capacity = (uint16_t)(bytes / sizeof *bits);
+        /* Release: pairs with the acquire in slab_remote_word. */
+        atomic_store_explicit(&slab->remote_bits, bits, memory_order_release);
+    }
+    for (unsigned w = 0; w < words; w++)
+        atomic_store_explicit(slab_remote_word(slab, w), 0, memory_order_relaxed);
+    return true;
 }
 
 static bool place_bits(slab_t *slab) {
     slab->free_bits = &slab->inline_free;
-    slab->remote_bits = &slab->inline_remote;
+    if (!cover_remote(slab))
+        return false;
     if (slab->block_count <= SLAB_INLINE_BLOCKS)
         return true;
-    size_t bytes = bitmap_bytes(slab->block_count);
-    char *bits = meta_alloc(bytes);
+    uint64_t *bits = meta_alloc(bitmap_bytes(slab_word_count(slab)));
     if (bits == NULL)
         return false;
-    memset(bits, 0, bytes);
-    slab->free_bits = (uint64_t *)bits;
-    slab->remote_bits = (_Atomic uint64_t *)(bits + bytes / 2);
+    slab->free_bits = bits;
     return true;
 }
 
 static void drop_bits(slab_t *slab) {
-    /* Later readers of the record (reports) find words that stay. */
+    /* Later readers of the record (reports) find a word that stays. */
     uint64_t *bits = slab->free_bits;
     slab->free_bits = &slab->inline_free;
-    slab->remote_bits = &slab->inline_remote;
     if (bits != &slab->inline_free)
-        meta_free(bits, bitmap_bytes(slab->block_count));
+        meta_free(bits, bitmap_bytes(slab_word_count(slab)));
 }
 
 static void fill_bits(slab_t *slab) {
@@ -127,8 +141,9 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     }
     fill_bits(slab);
     map_reset_live(got.first, info->slab_slots);
-    atomic_store_explicit(&slab->remote_words, slab_word_count(slab), memory_order_relaxed);
-    hk_assert(atomic_load_explicit(&slab->summary, memory_order_relaxed) == 0);
+    /* Release: pairs with the acquire in slab_post, which then finds an array of so many words. The summary is left as it is: a late post
+     * may have announced itself, and then the slot is, or is about to be, on a list that somebody drains. */
+    atomic_store_explicit(&slab->remote_words, slab_word_count(slab), memory_order_release);
     atomic_store_explicit(&slab->owner, owner, memory_order_relaxed);
     atomic_store_explicit(&slab->state, SLAB_OPEN, memory_order_relaxed);
     map_set(got.first, info->slab_slots, map_tag(owner) | cls);
@@ -255,21 +270,25 @@ HK_SNAPSHOT bool slab_block_is_free(const slab_t *slab, unsigned index) {
     /* The slab may have become another one, of fewer blocks. */
     if (index >= slab->block_count)
         return false;
-    const uint64_t *local = slab->free_bits;
-    const _Atomic uint64_t *remote = slab->remote_bits;
-    if (local == NULL || remote == NULL)
+    unsigned word = index / 64;
+    /* Acquire: pairs with the release in slab_open; 0 when there is none any more. */
+    if (word >= atomic_load_explicit(&slab->remote_words, memory_order_acquire))
         return false;
-    uint64_t bits = local[index / 64] | atomic_load_explicit(&remote[index / 64], memory_order_relaxed);
+    const uint64_t *local = hk_read(slab->free_bits);
+    if (local == &slab->inline_free && word > 0)
+        return false;
+    uint64_t bits = hk_read(local[word]) | atomic_load_explicit(slab_remote_word(slab, word), memory_order_relaxed);
     return (bits >> (index % 64) & 1) != 0;
 }
 
 uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push) {
     *push = false;
-    if (hk_unlikely(word >= atomic_load_explicit(&slab->remote_words, memory_order_relaxed)))
+    /* Acquire: pairs with the release in slab_open. Of a slab that is closed after this look, the slot's words are still there. */
+    if (hk_unlikely(word >= atomic_load_explicit(&slab->remote_words, memory_order_acquire)))
         return bits;
     /* Release: what the freeing threads did with the blocks happens before their next use; pairs with the acquire in
      * slab_drain. */
-    uint64_t old = atomic_fetch_or_explicit(&slab->remote_bits[word], bits, memory_order_release);
+    uint64_t old = atomic_fetch_or_explicit(slab_remote_word(slab, word), bits, memory_order_release);
     if (old == 0) {
         /* Release: pairs with the acquire exchange of the summary in slab_drain, which then finds the word's bits. */
         uint64_t announced = atomic_fetch_or_explicit(&slab->summary, UINT64_C(1) << word, memory_order_release);
@@ -278,13 +297,23 @@ uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push) {
     return old & bits;
 }
 
+/* The slab's blocks among those of word `word`. */
+static uint64_t blocks_of_word(const slab_t *slab, unsigned word) {
+    unsigned first = word * 64;
+    return first < slab->block_count ? hk_low_mask64(slab->block_count - first) : 0;
+}
+
 unsigned slab_drain(slab_t *slab, unsigned *doubled) {
     unsigned count = 0;
     /* Acquire: pairs with the release in slab_post. From here on a poster may push the slab again. */
     uint64_t words = atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
     for (; words != 0; words &= words - 1) {
         unsigned w = hk_ctz64(words);
-        uint64_t bits = atomic_exchange_explicit(&slab->remote_bits[w], 0, memory_order_acquire);
+        uint64_t posted = atomic_exchange_explicit(slab_remote_word(slab, w), 0, memory_order_acquire);
+        uint64_t bits = posted & blocks_of_word(slab, w);
+        *doubled += hk_popcount64(posted & ~bits);
+        if (hk_unlikely(bits == 0))
+            continue;
         *doubled += hk_popcount64(slab_give(slab, w, bits));
         count += hk_popcount64(bits);
     }
@@ -292,8 +321,9 @@ unsigned slab_drain(slab_t *slab, unsigned *doubled) {
 }
 
 void slab_discard_remote(slab_t *slab) {
-    (void)atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
-    atomic_store_explicit(&slab->inline_remote, 0, memory_order_relaxed);
+    uint64_t words = atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
+    for (; words != 0; words &= words - 1)
+        atomic_store_explicit(slab_remote_word(slab, hk_ctz64(words)), 0, memory_order_relaxed);
 }
 
 uint64_t slab_run_bits(unsigned word, unsigned first, unsigned end) {
@@ -337,7 +367,7 @@ static size_t check_bits(const slab_t *slab, unsigned *free_seen) {
     size_t bad = 0;
     for (unsigned w = 0; w < slab_word_count(slab); w++) {
         uint64_t bits = slab->free_bits[w];
-        uint64_t remote = atomic_load_explicit(&slab->remote_bits[w], memory_order_relaxed);
+        uint64_t remote = atomic_load_explicit(slab_remote_word(slab, w), memory_order_relaxed);
         unsigned here = slab->block_count - w * 64 < 64 ? slab->block_count - w * 64 : 64;
         *free_seen += hk_popcount64(bits);
         bad += (bits & ~hk_low_mask64(here)) != 0;

@@ -19,6 +19,11 @@
  * A word that was posted but not announced stays as it is, so the slab cannot become empty, be closed and be reused while
  * a poster is between two steps. A post never touches the owner's line.
  *
+ * A double free may post to a slab that is being closed, and find its slot in another use a moment later. So the words of remote bits
+ * belong to the slot and not to the slab: word 0 lies in the record, the others in an array that the slot keeps for good and that
+ * only grows. Whatever a late post writes, it writes into remote bits of that slot, never into other metadata; the drain refuses bits
+ * that the slab has no block for.
+ *
  * SLAB-1  free_count is the number of bits set in free_bits; none is set at or above block_count.
  * SLAB-2  no block is free in both bitmaps.
  * SLAB-3  of a slab of at most 64 blocks, those not in `handed_out` were never handed out since it was opened; if `zeroed`
@@ -43,9 +48,11 @@ enum { SLAB_LIST_NONE = 0, SLAB_LIST_PARTIAL, SLAB_LIST_FULL };
 enum { SLAB_INLINE_BLOCKS = 64 };
 enum { SLAB_AGE_PURGED = 0, SLAB_AGE_NEW };
 
+typedef _Atomic uint64_t remote_words_t;
+
 typedef struct slab {
     /* Owner's line. */
-    uint64_t *free_bits; /* &inline_free when block_count <= 64, else in metadata memory, before remote_bits */
+    uint64_t *free_bits; /* &inline_free when block_count <= 64, else in metadata memory */
     uint64_t inline_free;
     uint64_t handed_out;   /* blocks ever handed out, when block_count <= 64 */
     slot_t next, previous; /* the list it is in: heap/ */
@@ -66,13 +73,15 @@ typedef struct slab {
     uint8_t run_fields[12]; /* a large_run_t in place of the record keeps its fields here: large/large.h */
 
     /* Everybody's line. */
-    _Atomic uint64_t summary; /* posters: fetch_or; owner: exchange */
-    _Atomic uint64_t inline_remote;
-    _Atomic uint64_t *remote_bits; /* constant while the slab is open */
-    _Atomic slot_t remote_next;    /* written by who pushes the slab, read by who took the list */
-    _Atomic uint32_t owner;        /* written under the lock of the heap that gives the slab away or opens it */
-    _Atomic uint32_t remote_words; /* words of remote_bits; 0 while the slab is closed */
-    uint8_t remote_padding[28];
+    _Atomic uint64_t summary;      /* posters: fetch_or; owner: exchange */
+    _Atomic uint64_t first_remote; /* word 0 of the remote bits */
+    remote_words_t
+        *_Atomic remote_bits;   /* the slot's: the others, from [1] on; written by who opens a slab, read by posters */
+    _Atomic slot_t remote_next; /* written by who pushes the slab, read by who took the list */
+    _Atomic uint32_t owner;     /* written under the lock of the heap that gives the slab away or opens it */
+    _Atomic uint32_t remote_words; /* words that posts may use; 0 while the slab is closed */
+    uint16_t remote_capacity;      /* words of the array at remote_bits; of who opens a slab */
+    uint8_t remote_padding[26];
 } slab_t;
 
 _Static_assert(sizeof(slab_t) == 128, "two lines a slot, as region.c lays it out");
@@ -90,6 +99,14 @@ HK_INLINE slab_t *slab_of(const void *address, unsigned cls) {
 }
 
 HK_INLINE char *slab_base(const slab_t *slab) { return map_slot_address(slab_slot(slab)); }
+
+/* Word `word` of the remote bits, below the slot's remote_capacity. Any thread. */
+HK_INLINE _Atomic uint64_t *slab_remote_word(const slab_t *slab, unsigned word) {
+    if (word == 0)
+        return (_Atomic uint64_t *)(uintptr_t)&slab->first_remote;
+    /* Acquire: pairs with the release in cover_remote. */
+    return atomic_load_explicit(&slab->remote_bits, memory_order_acquire) + word;
+}
 
 HK_INLINE unsigned slab_word_count(const slab_t *slab) { return (slab->block_count + 63u) / 64u; }
 
@@ -144,7 +161,7 @@ bool slab_block_is_free(const slab_t *slab, unsigned index);
 uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push);
 
 /* Moves announced remote frees to free_bits. Caller owns the slab, took it from its remote list and read remote_next.
- * Returns the number of blocks; `*doubled` counts those that were free already. */
+ * Returns the number of blocks; `*doubled` counts those that were free already, or that the slab does not have. */
 unsigned slab_drain(slab_t *slab, unsigned *doubled);
 
 /* Forgets what was posted to a closed slab. */

@@ -51,4 +51,7 @@ int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*chi
 int libc_fork_child_hook_init(void (*child)(void)); /* of any number; the last one runs last */
 int libc_exit_hook_init(void (*on_exit)(void));
 
+/* The library that this code is linked into stays when it is closed. Nothing in a program, and where libc unloads nothing. */
+void libc_refuse_unload(void);
+
 #endif

@@ -320,11 +320,12 @@ static void sized_aligned_wrong(void) {
 
 /* Takes every free block of the class, so that the damaged one is handed out, and then gives all of them back. */
 static void reuse_blocks(size_t size) {
-    enum { BLOCKS = 50000 };
+    enum { BLOCKS = 50000, LARGE_BLOCKS = 600 };
     static void *blocks[BLOCKS];
-    for (size_t i = 0; i < BLOCKS; i++)
+    size_t count = size < 64 * TEST_KIB ? BLOCKS : LARGE_BLOCKS;
+    for (size_t i = 0; i < count; i++)
         blocks[i] = malloc(size);
-    for (size_t i = 0; i < BLOCKS; i++)
+    for (size_t i = 0; i < count; i++)
         free(blocks[i]);
 }
 
@@ -341,6 +342,10 @@ static void write_after_free_8(void) { write_after_free(64, 8); }
 static void write_after_free_first(void) { write_after_free(64, 0); }
 static void write_after_free_last(void) { write_after_free(64, 63); }
 static void write_after_free_1000(void) { write_after_free(1000, 500); }
+
+static void write_after_free_border(void) { write_after_free(256 * TEST_KIB, 100); }
+static void write_after_free_border_3(void) { write_after_free(256 * TEST_KIB, 100); }
+static void write_after_free_large(void) { write_after_free(5 * TEST_MIB, 4 * TEST_MIB); }
 
 static void overflow(size_t size, size_t offset) {
     unsigned char *p = block_announced(size, 0);
@@ -361,6 +366,9 @@ static void overflow_aligned(void) {
 
 static void overflow_full_class(void) { overflow(64, 64); }
 static void overflow_mid(void) { overflow(5000, 5000); }
+static void overflow_border(void) { overflow(256 * TEST_KIB, 256 * TEST_KIB); }
+static void overflow_large(void) { overflow(5000000, 5000000); }
+static void overflow_huge(void) { overflow(2 * TEST_GIB, 2 * TEST_GIB + 7); }
 
 static void overflow_at_realloc(void) {
     unsigned char *p = block_announced(24, 0);
@@ -442,6 +450,12 @@ static const bug_t bugs[] = {
     BUG(write_after_free_first),
     BUG(write_after_free_last),
     BUG(write_after_free_1000),
+    BUG(write_after_free_border),
+    BUG(write_after_free_border_3),
+    BUG(write_after_free_large),
+    BUG(overflow_border),
+    BUG(overflow_large),
+    BUG(overflow_huge),
     BUG(overflow_by_one),
     BUG(overflow_by_four),
     BUG(overflow_full_class),

@@ -46,6 +46,10 @@ def written(offset, size=r"{size}"):
     return ("write after free of", rf"{size}-byte block, offset {offset}", {"HAKMEM_SAFE": "2"})
 
 
+def written_3(offset):
+    return ("write after free of", rf"\d+-byte block, offset {offset}", {"HAKMEM_SAFE": "3"})
+
+
 def overflow(asked, offset):
     return ("overflow of", rf"\d+-byte block, {asked} bytes asked for, offset {offset} overwritten", {"HAKMEM_SAFE": "3"})
 
@@ -122,6 +126,12 @@ EXPECTED = {
     "write_after_free_first": written(0),
     "write_after_free_last": written(63),
     "write_after_free_1000": written(500),
+    "write_after_free_border": written(100),
+    "write_after_free_border_3": written_3(100),
+    "write_after_free_large": written(4 * MIB),
+    "overflow_border": overflow(256 * KIB, 256 * KIB),
+    "overflow_large": overflow(5000000, 5000000),
+    "overflow_huge": overflow(2 * GIB, 2 * GIB + 7),
     "overflow_by_one": overflow(24, 24),
     "overflow_by_four": overflow(100, 103),
     "overflow_full_class": overflow(64, 64),

@@ -80,7 +80,7 @@ static void on_free(void) {
         release(blocks[i]);
     CHECK(adopted() - before <= 1 + BLOCKS * hk_class_info[CLS].block_size / HK_SLOT_SIZE + 1);
     CHECK_EQ(live_blocks(CLS), 0);
-    CHECK(!heap_adopt_freed_slab(h, slab_of(blocks[0], CLS))); /* it is the pool's no longer */
+    CHECK(!heap_adopt_freed_slab(h, slab_of(blocks[0], CLS), CLS)); /* it is the pool's no longer */
     all_is_well();
 }
 
@@ -122,6 +122,66 @@ static void from_a_sleeper(void) {
     all_is_well();
 }
 
+/* The pool's slab whose last live block is `last`, and which nobody but the pool has blocks of. */
+static slab_t *almost_empty_slab(void **last) {
+    slab_t *slab = slab_of(blocks[0], CLS);
+    *last = blocks[0];
+    for (unsigned i = 1; i < BLOCKS; i++)
+        if (slab_of(blocks[i], CLS) == slab)
+            CHECK(map_clear_live_shared(map_granule(blocks[i])) &&
+                  heap_remote_post_one(slab, class_block_index(&hk_classes[CLS], blocks[i])));
+    heap_lock(heap_pool());
+    heap_drain_locked(heap_pool());
+    heap_unlock(heap_pool());
+    CHECK_EQ(slab->free_count, slab->block_count - 1);
+    return slab;
+}
+
+/* Frees of the slab's last block wait at the pool, and a second one of it comes to adopt the slab: it is gone after the drain. */
+static void not_what_the_drain_closes(bool by_message) {
+    void *last;
+    heap_t *h = start_heap();
+    run_and_end();
+    slab_t *slab = almost_empty_slab(&last);
+    size_t before = adopted(), slots = atomic_load(&heap_pool()->slot_count);
+    unsigned index = class_block_index(&hk_classes[CLS], last);
+    CHECK(map_clear_live_shared(map_granule(last)));
+    if (by_message) {
+        CHECK(heap_remote_note(h, slab_base(slab), CLS, index));
+        heap_remote_post_all(h);
+        CHECK(atomic_load(&heap_pool()->inbox) != NULL);
+    } else {
+        CHECK(heap_remote_post_one(slab, index));
+        CHECK(atomic_load(&heap_pool()->remote_head) != 0);
+    }
+    CHECK(!heap_adopt_freed_slab(h, slab, CLS));
+    CHECK_EQ(adopted(), before);
+    CHECK_EQ(atomic_load(&slab->state), SLAB_CLOSED);
+    CHECK_EQ(atomic_load(&heap_pool()->slot_count), slots - hk_class_info[CLS].slab_slots);
+    CHECK_EQ(atomic_load(&h->slot_count), 0);
+    all_is_well();
+    /* Another heap's slab is there now. */
+    heap_lock(h);
+    bool reused;
+    slab_t *other = slab_open(CLS, h->front.id, &reused);
+    CHECK(other != NULL);
+    heap_insert_locked(h, other);
+    heap_unlock(h);
+    CHECK(!heap_adopt_freed_slab(h, other, CLS));
+    all_is_well();
+}
+
+static void not_closed_by_a_message(void) { not_what_the_drain_closes(true); }
+static void not_closed_by_a_post(void) { not_what_the_drain_closes(false); }
+
+static void not_of_another_class(void) {
+    heap_t *h = start_heap();
+    run_and_end();
+    CHECK(!heap_adopt_freed_slab(h, slab_of(blocks[0], CLS), CLS + 1));
+    CHECK_EQ(owner_of(blocks[0]), HK_OWNER_POOL);
+    all_is_well();
+}
+
 /* A heap that went behind its magazines just now is left alone. */
 static void not_from_the_busy(void) {
     pthread_t thread;
@@ -149,5 +209,8 @@ int main(void) {
     in_child(not_on_every_free);
     in_child(from_a_sleeper);
     in_child(not_from_the_busy);
+    in_child(not_closed_by_a_message);
+    in_child(not_closed_by_a_post);
+    in_child(not_of_another_class);
     return CHECK_PASS;
 }

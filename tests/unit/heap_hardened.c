@@ -6,6 +6,7 @@
 #include "core/panic.h"
 #include "heap/hardened.h"
 #include "heap_places.h"
+#include "superslab/superslab.h"
 
 enum { QUEUE_BLOCKS = 512, ASKED = 100, BLOCK2 = 112, BLOCK3 = 128 };
 
@@ -74,6 +75,106 @@ static void overflow_far(void) {
     CHECK_EQ(hk_misuse_count(), 1);
 }
 
+/* Blocks of their own run: at level 3 from 256 KiB less the seal on. */
+static void large_written_at(const char *level, size_t size, size_t offset) {
+    start_safe(level);
+    char *block = heap_malloc_slow(size);
+    memset(block, 1, size);
+    release(block);
+    CHECK_EQ(hk_misuse_count(), 0);
+    block[offset] = 1;
+    hardened_drain(h);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+static void large_write_after_free(void) { large_written_at("2", 3 * HK_MIB, 2 * HK_MIB + 12345); }
+static void border_write_after_free(void) { large_written_at("3", HK_MID_MAX, 0); }
+static void border_2_write_after_free(void) { large_written_at("2", HK_MID_MAX, 0); }
+static void large_3_write_after_free(void) { large_written_at("3", HK_MIB, HK_MIB - 1); }
+
+/* Only reads, and not one of the pages is back but as zeros. */
+static void large_only_read(void) {
+    start_safe("3");
+    char *block = heap_malloc_slow(HK_MIB), sum = 0;
+    memset(block, 1, HK_MIB);
+    release(block);
+    for (size_t at = 0; at < HK_MIB; at += 4096)
+        sum = (char)(sum | ((volatile char *)block)[at]);
+    CHECK_EQ(sum, 0);
+    hardened_drain(h);
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
+/* The place that a realloc left is watched too. */
+static void write_behind_realloc(void) {
+    start_safe("2");
+    char *block = heap_malloc_slow(4 * HK_MIB);
+    memset(block, 7, 4 * HK_MIB);
+    char *moved = heap_realloc(block, 9 * HK_MIB, NULL);
+    CHECK(moved != NULL && moved != block && moved[4 * HK_MIB - 1] == 7);
+    block[100] = 1;
+    hardened_drain(h);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+static void large_overflow_at(size_t size) {
+    start_safe("3");
+    char *block = heap_malloc_slow(size);
+    CHECK_EQ(heap_usable_size(block, NULL), size);
+    memset(block + size - 1, 1, 1);
+    block[size] = 1;
+    release(block);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+static void large_overflow(void) { large_overflow_at(300000); }
+static void border_overflow(void) { large_overflow_at(HK_MID_MAX); }
+static void huge_overflow(void) { large_overflow_at(2 * HK_GIB); }
+
+static void huge_overflow_at_realloc(void) {
+    start_safe("3");
+    char *block = heap_malloc_slow(2 * HK_GIB - 100);
+    char *moved = heap_realloc(block, 2 * HK_GIB, NULL);
+    CHECK(moved != NULL);
+    CHECK_EQ(heap_usable_size(moved, NULL), 2 * HK_GIB);
+    moved[2 * HK_GIB] = 1;
+    CHECK(heap_realloc(moved, 1000, NULL) != NULL);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+/* It may not be handed out while it waits, is found when it is freed again, and leaves the queue for others. */
+static void large_twice(void) {
+    start_safe("2");
+    void *block = heap_malloc_slow(HK_MIB);
+    release(block);
+    CHECK(heap_malloc_slow(HK_MIB) != block);
+    heap_free_other(block, map_lookup(block) ^ hk_front->tag, hk_front, map_granule(block));
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+static size_t held_bytes(void) { return superslab_taken_bytes() - superslab_dirty_bytes(); }
+
+/* What waits has no pages, and is bounded by its size: 64 MiB, or one block. */
+static void large_queue_is_bounded(void) {
+    start_safe("2");
+    size_t before = held_bytes();
+    for (unsigned i = 0; i < 500; i++) {
+        char *block = heap_malloc_slow((i % 7 + 1) * HK_MIB);
+        memset(block, 1, (i % 7 + 1) * HK_MIB);
+        release(block);
+        CHECK(held_bytes() <= before + 80 * HK_MIB);
+    }
+    void *giant = heap_malloc_slow(700 * HK_MIB);
+    release(giant);
+    CHECK(held_bytes() >= before + 700 * HK_MIB);
+    release(heap_malloc_slow(HK_MIB));
+    CHECK(held_bytes() <= before + 10 * HK_MIB);
+    (void)heap_trim_all();
+    CHECK_EQ(held_bytes(), before);
+    CHECK_EQ(hk_misuse_count(), 0);
+    all_is_well();
+}
+
 static void twice(void) {
     start_safe("2");
     void *block = heap_malloc_slow(ASKED);
@@ -124,7 +225,7 @@ static void innocent(void) {
     uint64_t random = 5;
     for (unsigned turn = 0; turn < TURNS; turn++) {
         unsigned k = (unsigned)(next_random(&random) % HELD);
-        size_t size = (size_t)(next_random(&random) % (turn % 100 == 0 ? 400000 : 600));
+        size_t size = (size_t)(next_random(&random) % (turn % 100 == 0 ? 900000 : 600));
         if (held[k].block != NULL && turn % 3 == 0 && size > 0) {
             held[k].block = heap_realloc(held[k].block, size, NULL);
         } else if (held[k].block != NULL) {
@@ -177,6 +278,21 @@ int main(void) {
     says(overflow, "hakmem: overflow of 0x", "(128-byte block, 100 bytes asked for, offset 100 overwritten)");
     says(overflow_far, "hakmem: overflow of 0x", "(128-byte block, its last bytes are overwritten)");
     says(twice, "hakmem: double free of 0x", "(112-byte block, free)");
+    says(large_write_after_free, "hakmem: write after free of 0x", "(3145728-byte block, offset 2109497)");
+    says(border_write_after_free, "hakmem: write after free of 0x", "(327680-byte block, offset 0)");
+    says(border_2_write_after_free, "hakmem: write after free of 0x", "(262144-byte block, offset 0)");
+    says(large_3_write_after_free, "hakmem: write after free of 0x", "(1114112-byte block, offset 1048575)");
+    says(write_behind_realloc, "hakmem: write after free of 0x", "(4194304-byte block, offset 100)");
+    says(large_overflow, "hakmem: overflow of 0x",
+         "(327680-byte block, 300000 bytes asked for, offset 300000 overwritten)");
+    says(border_overflow, "hakmem: overflow of 0x",
+         "(327680-byte block, 262144 bytes asked for, offset 262144 overwritten)");
+    says(huge_overflow, "hakmem: overflow of 0x", "2147483648 bytes asked for, offset 2147483648 overwritten)");
+    says(huge_overflow_at_realloc, "hakmem: overflow of 0x",
+         "2147483648 bytes asked for, offset 2147483648 overwritten)");
+    says(large_twice, "hakmem: double free of 0x", "(1048576-byte block, free)");
+    in_child(large_only_read);
+    in_child(large_queue_is_bounded);
     in_child(queue_holds);
     in_child(innocent_2);
     in_child(innocent_3);

@@ -65,7 +65,7 @@ static inline void add_list(places_t *sum, slot_t at, unsigned cls) {
         sum->total += slab->block_count;
         sum->in_free_bits += slab->free_count;
         for (unsigned w = 0; w < slab_word_count(slab); w++)
-            sum->in_remote_bits += hk_popcount64(atomic_load(&slab->remote_bits[w]));
+            sum->in_remote_bits += hk_popcount64(atomic_load(slab_remote_word(slab, w)));
     }
 }
 

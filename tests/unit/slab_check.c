@@ -33,7 +33,7 @@ static void bit_behind_the_last(void) {
 }
 
 static void free_on_both_sides(void) {
-    atomic_fetch_or(&slab->remote_bits[1], slab->free_bits[1] & (~slab->free_bits[1] + 1));
+    atomic_fetch_or(slab_remote_word(slab, 1), slab->free_bits[1] & (~slab->free_bits[1] + 1));
     is_found();
 }
 
