@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 /* Key destructors run in rounds; ours waits for the last one, so that the destructors of other keys still find the
  * thread's heap. The value carries the round in `rounds_left`, thread-local. */
@@ -146,12 +147,31 @@ extern __typeof__(dlsym) dlsym __attribute__((weak));
 extern __typeof__(dlclose) dlclose __attribute__((weak));
 typedef void *(*dlopen_fn)(const char *, int);
 
-void *libc_loaded_library(const char *file) {
+static void *open_loaded(const char *file, int mode) {
     if (dlsym == NULL || dlclose == NULL)
         return NULL;
     dlopen_fn loader = (dlopen_fn)dlsym(RTLD_DEFAULT, "dlopen");
-    return loader != NULL ? loader(file, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return loader != NULL ? loader(file, RTLD_LAZY | RTLD_NOLOAD | mode) : NULL;
 }
+
+void *libc_loaded_library(const char *file) { return open_loaded(file, 0); }
+
+/* musl never unloads anything. */
+#if defined(__GLIBC__)
+extern __typeof__(dladdr) dladdr __attribute__((weak));
+
+void libc_refuse_unload(void) {
+    Dl_info own, program;
+    if (dladdr == NULL || dladdr((const void *)(uintptr_t)&libc_refuse_unload, &own) == 0)
+        return;
+    if (dladdr((const void *)(uintptr_t)getauxval(AT_PHDR), &program) != 0 && program.dli_fbase == own.dli_fbase)
+        return;
+    /* The mark stays when the handle is closed; it is not, for a loader that knows no marks. */
+    (void)open_loaded(own.dli_fname, RTLD_NODELETE);
+}
+#else
+void libc_refuse_unload(void) {}
+#endif
 
 #if defined(__GLIBC__)
 typedef struct mallinfo2 (*mallinfo2_fn)(void);
