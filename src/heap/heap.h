@@ -111,6 +111,7 @@ typedef struct heap {
     HK_ALIGNED(HK_CACHE_LINE) hk_lock_t lock;
     _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
     uint32_t next_unused;  /* list of unused or of resting ids, under the heap-list lock; of who retires several */
+    _Atomic uint64_t thread; /* whose end nobody tells, by its kernel id; 0: libc does. unnoticed.h says who writes it */
     slot_t full;
     doubled_t doubled;           /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
