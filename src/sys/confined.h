@@ -8,7 +8,7 @@
  * rt_sigprocmask and exit_group. What would need another does without: no thread of ours, nothing read from files, residency and
  * processors unknown. (The handlers of HAKMEM_CRASH_REPORT, which run when the program dies, make calls of their own.)
  *
- * The state is for good, and children inherit it with the memory that holds it. A filter that the process was started under
+ * The calls of other threads that are under way are waited for: see the passages below. The state is for good, and children inherit it with the memory that holds it. A filter that the process was started under
  * does not confine it: such a one (a container's) allows what programs commonly need.
  */
 #ifndef HK_CONFINED_H
@@ -47,9 +47,7 @@ HK_INLINE void sys_confine(void) { atomic_store_explicit(&hk_confined, true, mem
 void sys_wait_for_passages(void);
 
 /* In the child of a fork: those of threads that do not exist there do not end. */
-HK_INLINE void sys_passages_after_fork(uint32_t own) {
-    atomic_store_explicit(&hk_passages, own, memory_order_relaxed);
-}
+HK_INLINE void sys_passages_after_fork(uint32_t own) { atomic_store_explicit(&hk_passages, own, memory_order_relaxed); }
 
 /* True when the calling thread is under a filter of system calls: mostly one that the process was started under, as services are.
  * Lists of what services need (systemd's @system-service) leave out mincore, commonly all that changes ids, capabilities and

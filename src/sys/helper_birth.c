@@ -14,7 +14,7 @@
 
 enum {
     STATUS_MAX = 4096,
-    MAP_TEXT_MAX = 4096, /* of uid_map: some 120 ranges */
+    MAP_TEXT_MAX = 4096,  /* of uid_map: some 120 ranges */
     CPU_MASK_BYTES = 512, /* 4,096 processors */
     NICE_OFFSET = 20,     /* the system call answers 20 - nice value */
     NO_DUMP = 0,

@@ -5,7 +5,8 @@
  * pthread_create would allocate from inside the allocator, would switch libc to its multi-threaded (slower) locks and
  * would keep a process alive whose main thread has left. A raw clone(2) does none of it. The price: the thread must not
  * rely on thread-local storage; the library is built without stack protectors for that reason. Its thread pointer is set to
- * a piece of its own stack, so that a read that a compiler moves forward finds memory.
+ * a piece of its own stack, so that a read that a compiler moves forward finds memory. And libc does not take it along when the
+ * program gives up rights: it gives them up before it runs (sys/helper_birth.h).
  */
 #include "sys/sys.h"
 #include "sys/confined.h"
@@ -40,7 +41,8 @@ enum {
 enum {
     HELPER_FLAGS =
         /* CLONE_FS: chdir(2) and chroot(2) of the program concern the thread too, and it keeps no file system busy. */
-    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID | CLONE_SETTLS
+    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID |
+    CLONE_SETTLS
 };
 
 typedef struct helper_start {

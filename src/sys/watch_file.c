@@ -87,7 +87,8 @@ sys_watch_seen_t sys_watch_wait(const sys_watch_t *watch, uint32_t timeout_ms) {
     struct timespec rest = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     long got;
     do /* which leaves in `rest` what is left of it */
-        got = sys_call6(SYS_ppoll, (long)entries, 2, timeout_ms == UINT32_MAX ? 0 : (long)&rest, 0, sizeof(uint64_t), 0);
+        got =
+            sys_call6(SYS_ppoll, (long)entries, 2, timeout_ms == UINT32_MAX ? 0 : (long)&rest, 0, sizeof(uint64_t), 0);
     while (got == -EINTR);
     if (got == 0)
         return SYS_WATCH_QUIET;

@@ -11,7 +11,15 @@
 
 #include <stdatomic.h>
 
-enum { THREADS = 600, AT_ONCE = 3, BLOCKS = 3000, BURST = 20000, WAIT_MS = 5000, HEAPS_MAX = 40, GROWTH_MAX_KIB = 16 * 1024 };
+enum {
+    THREADS = 600,
+    AT_ONCE = 3,
+    BLOCKS = 3000,
+    BURST = 20000,
+    WAIT_MS = 5000,
+    HEAPS_MAX = 40,
+    GROWTH_MAX_KIB = 16 * 1024
+};
 
 static const char *library_path;
 static void *(*allocate)(size_t) = malloc;
