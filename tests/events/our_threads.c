@@ -5,6 +5,7 @@
  *
  *   our_threads libc|raw     the program gives up its rights by libc's calls, or by system calls in each of its threads (root)
  *   our_threads filtered     the same in a process that was started under a filter: within seconds (root)
+ *   our_threads choice       the program may still choose among its ids, but not give up one for good: there are none (root)
  *   our_threads one          in a user namespace of one user
  *   our_threads ordinary     a process without rights: its user may trace it, as before
  *   our_threads places       chdir and chroot concern them, and what was the working directory can be unmounted
@@ -266,6 +267,17 @@ static void ordinary(void) {
     CHECK(WEXITSTATUS(status) == TEST_PASS || WEXITSTATUS(status) == TEST_SKIP);
 }
 
+/* One that is born just now leaves at once. */
+static void choice(void) {
+    long tasks[TASKS_MAX];
+    CHECK(setgroups(0, NULL) == 0 && setresgid(USER, USER, USER) == 0 && setresuid(USER, USER + 1, USER + 1) == 0);
+    for (unsigned i = 0; i < 5; i++) {
+        free_much();
+        test_sleep_us(300000);
+        CHECK(tasks_now(tasks, true) == 0);
+    }
+}
+
 static void write_to(const char *path, const char *text) {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
@@ -419,6 +431,8 @@ static void run(const char *kind) {
         rights(strcmp(kind, "raw") == 0);
     else if (strcmp(kind, "filtered") == 0)
         filtered();
+    else if (strcmp(kind, "choice") == 0)
+        choice();
     else if (strcmp(kind, "ordinary") == 0)
         ordinary();
     else if (strcmp(kind, "one") == 0)
@@ -432,7 +446,7 @@ static void run(const char *kind) {
 int main(int argc, char **argv) {
     CHECK(argc >= 2);
     test_require_hakmem();
-    bool needs_root = strstr("libc raw filtered", argv[1]) != NULL;
+    bool needs_root = strstr("libc raw filtered choice", argv[1]) != NULL;
     if (needs_root && (geteuid() != 0 || setgroups(1, (const gid_t[]){5}) != 0))
         test_skip("the test needs root");
     if (argc == 2)
