@@ -80,6 +80,6 @@ bool hk_mappings_read(hk_mapping_visit_t *visit, void *argument) {
     long got;
     while ((got = sys_read(maps, text, sizeof text)) > 0 && hk_mappings_reader_feed(&reader, text, (size_t)got)) {
     }
-    sys_close(maps);
+    sys_close_read(maps);
     return got >= 0;
 }

@@ -6,6 +6,7 @@
 #include "heap/heap.h"
 #include "heap/life.h"
 #include "heap/record.h"
+#include "heap/unnoticed.h"
 #include "large/huge.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
@@ -79,12 +80,11 @@ static void release_all(void) {
 
 /* --- The mark --------------------------------------------------------------------------------------------------------- */
 
-/* False in a child of vfork: threads of its parent use the memory too. */
-static bool is_at_home(void) { return atomic_load_explicit(&home_process, memory_order_relaxed) == sys_process_id(); }
+bool fork_is_home(void) { return atomic_load_explicit(&home_process, memory_order_relaxed) == sys_process_id(); }
 
 /* A process of one thread, threads of ours that are not at work left out. */
 static bool waits_for_itself(void) {
-    return !heap_maintain_is_at_work() && sys_thread_count() == 1 + heap_maintain_threads() && is_at_home();
+    return !heap_maintain_is_at_work() && sys_thread_count() == 1 + heap_maintain_threads() && fork_is_home();
 }
 
 static void settle(void) {
@@ -105,6 +105,7 @@ static void strand(void) {
 /* In a child that was made without the handlers: by its first thread that gets here. */
 static void attend_new(void) {
     settle();
+    unnoticed_after_fork();
     if (!all_are_free()) {
         strand();
         return;
@@ -153,7 +154,7 @@ HK_COLD bool fork_attend_slow(void) {
 /* --- The handlers ------------------------------------------------------------------------------------------------------- */
 
 /* No thread of the program can hold a lock but this one. libc does not know that threads have ended, or does not tell. */
-static bool is_alone(void) { return libc_is_single_threaded() || (sys_thread_count() == 1 && is_at_home()); }
+static bool is_alone(void) { return libc_is_single_threaded() || (sys_thread_count() == 1 && fork_is_home()); }
 
 /* Nobody else can hold a lock in a process of one thread. One that is held is so by a malloc or free that the signal handler which
  * forks has interrupted: it goes on where it was, in the parent and in the child. */
@@ -175,6 +176,7 @@ void fork_in_parent(void) {
 void fork_in_child(void) {
     settle();
     fork_return();
+    unnoticed_after_fork();
     if (!forks_alone) {
         heap_orphan_others(true);
         release_all();

@@ -14,7 +14,7 @@
  *   of a program of one thread  too: the child is stranded until the frame goes on there.
  *   _Fork, clone                No handlers. The child finds out at its first slow path, by a word that the kernel wipes in children
  *                               (sys_process_mark). Our threads do not exist there. If one of them held a lock, the child is stranded.
- *   vfork                       The memory is the parent's. Nothing is done.
+ *   vfork                       The memory is the parent's. The child starts no thread of ours.
  *
  * A stranded process is cut off from its heap: it allocates from an emergency pool (heap/emergency.h), and what it frees of the heap is lost. It never
  * waits for a lock that nobody gives back. Once all locks are free, it returns to its heap.
@@ -38,6 +38,9 @@ void fork_init(void);
 void fork_prepare(void);
 void fork_in_parent(void);
 void fork_in_child(void);
+
+/* False in a child of vfork, which shares its parent's memory, and threads of ours with it. For who has attended. */
+bool fork_is_home(void);
 
 /* Gives a thread that was stranded its heap again. */
 void fork_return(void);

@@ -9,6 +9,7 @@
  *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the pool heap)
  *                 LIVE --thread exit, small--> RESTING --heap_start--> LIVE
  *                 RESTING, UNUSED --helper, trim--> RETIRING --> UNUSED
+ *                 LIVE --its thread is gone, and nobody told (unnoticed.h)--> RETIRING --> UNUSED
  *                 LIVE, RETIRING --fork, in the child--> ORPHAN --first refill that adopts--> RETIRING --> UNUSED
  *
  * Who may touch what:
@@ -109,8 +110,9 @@ typedef struct message {
 
 typedef struct heap {
     HK_ALIGNED(HK_CACHE_LINE) hk_lock_t lock;
-    _Atomic uint32_t life; /* HEAP_*; written under the heap-list lock */
-    uint32_t next_unused;  /* list of unused or of resting ids, under the heap-list lock; of who retires several */
+    _Atomic uint32_t life;   /* HEAP_*; written under the heap-list lock */
+    uint32_t next_unused;    /* list of unused or of resting ids, under the heap-list lock; of who retires several */
+    _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: unnoticed.h */
     slot_t full;
     doubled_t doubled;           /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */

@@ -11,6 +11,7 @@
 #include "heap/heap.h"
 #include "heap/limit.h"
 #include "heap/record.h"
+#include "heap/unnoticed.h"
 #include "large/huge.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
@@ -229,10 +230,26 @@ void heap_adopt_orphan(void) {
     heap_t *orphan = claim_orphan();
     if (orphan == NULL)
         return;
-    magazine_mend(orphan);
-    heap_retire(orphan);
-    atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
+    heap_retire_gone(orphan);
     heap_memory_freed(NULL);
+}
+
+/* The thread may have ended between two steps: by exit(2) in a signal handler. */
+void heap_retire_gone(heap_t *h) {
+    magazine_mend(h);
+    heap_retire(h);
+    atomic_fetch_sub_explicit(&thread_heap_count, 1, memory_order_relaxed);
+}
+
+bool heap_claim_gone(heap_t *h, bool (*is_gone)(const heap_t *)) {
+    hk_lock(&hk_heap_list_lock);
+    bool claimed = atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_LIVE && is_gone(h);
+    if (claimed) {
+        atomic_store_explicit(&h->life, HEAP_RETIRING, memory_order_relaxed);
+        unnoticed_forget(h);
+    }
+    hk_unlock(&hk_heap_list_lock);
+    return claimed;
 }
 
 /* --- Rest ------------------------------------------------------------------------------------------------------------ */
@@ -355,6 +372,7 @@ static HK_COLD heap_t *heap_start(void) {
     if (hk_front != &hk_no_heap)
         return heap_of_front(hk_front);
     heap_ensure_hooks();
+    unnoticed_end_some();
     hk_lock(&hk_heap_list_lock);
     heap_t *h = take_locked();
     hk_unlock(&hk_heap_list_lock);
@@ -364,7 +382,8 @@ static HK_COLD heap_t *heap_start(void) {
         look_at_cpus();
     hk_front = &h->front;
     hk_count(heaps_total);
-    (void)libc_thread_register(h);
+    if (libc_thread_register(h) != 0)
+        unnoticed_note(h);
     return h;
 }
 

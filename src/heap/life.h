@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "core/lock.h"
+#include "heap/heap.h"
 
 /* Birth and death of heaps; for fork. */
 extern hk_lock_t hk_heap_list_lock;
@@ -23,6 +24,11 @@ bool heap_system_is_starting(void);
 /* Registers for fork and for the end of threads with libc, at the first allocation: handlers for fork that others register come
  * later, so theirs run before ours have taken a lock, and after ours have given it back. Holds no lock of an allocation. */
 void heap_ensure_hooks(void);
+
+/* For unnoticed.c. Takes a live heap upon the caller when its thread is gone, which is asked for under the heap-list lock; then empties
+ * it, without a lock. */
+bool heap_claim_gone(heap_t *h, bool (*is_gone)(const heap_t *));
+void heap_retire_gone(heap_t *h);
 
 /* In the child of a fork, by its only thread or under the list lock: heaps whose threads do not exist here wait for adoption. Those that
  * are threads' are left alone if that is not known of them. */

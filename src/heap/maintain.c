@@ -16,6 +16,7 @@
 #include "heap/low_water.h"
 #include "heap/pressure.h"
 #include "heap/sparse.h"
+#include "heap/unnoticed.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
 #include "sys/confined.h"
@@ -130,6 +131,7 @@ static bool helper_round(void) {
     if (age == UINT64_MAX || !hk_try_lock(&round_lock))
         return false;
     uint64_t until = now - hk_min(now, age / REST_SHARE);
+    unnoticed_end_gone();
     heap_retire_resting(until);
     heap_strip_unused(until);
     size_t cached = tidy_all(now, age, false);
@@ -216,11 +218,14 @@ static HK_COLD bool helper_start(void) {
     uint64_t refused = atomic_load_explicit(&helper_refused_ms, memory_order_relaxed);
     if (hk_unlikely(refused != 0) && sys_now_ms() - refused < HELPER_RETRY_MS)
         return false;
+    /* A child of vfork. A thread that it started would be one of its own, gone with its exec or its end, whatever lock it holds. Nor
+     * does it go through the memory itself, where it may be killed. What it frees the parent gives back. */
+    if (!fork_is_home())
+        return true;
     heap_ensure_hooks();
     if (!helper_enter(false))
         return true;
-    /* The last helper's stack may be in use for some microseconds yet. One that was started in a child of vfork is gone without
-     * having said so. */
+    /* The last helper's stack may be in use for some microseconds yet. */
     if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0)
         sys_helper_wait_a_moment(&helper);
     if (!sys_helper_is_alive(&helper))
@@ -231,7 +236,7 @@ static HK_COLD bool helper_start(void) {
 
 /* The watcher of memory pressure is started under the same lock, so that whoever wants to be alone stops both. */
 static void start_watcher(void) {
-    if (hk_likely(!pressure_is_wanted()) || hk_locks_are_open())
+    if (hk_likely(!pressure_is_wanted()) || hk_locks_are_open() || sys_is_confined() || !fork_is_home())
         return;
     heap_ensure_hooks();
     if (!helper_enter(false))
@@ -297,6 +302,9 @@ void hk_confine(void) {
     hk_threads_pause();
     sys_confine();
     hk_threads_resume();
+    /* The thread that forks is in a passage until after the fork: a fork handler of the program would wait for its own. */
+    if (!hk_locks_are_open())
+        sys_wait_for_passages();
 }
 
 bool heap_maintain_before_fork(void) {
@@ -329,11 +337,14 @@ void heap_maintain_after_unseen_fork(void) {
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
     helper_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
     forget_threads();
+    sys_passages_after_fork(0);
 }
 
 void heap_maintain_after_fork(bool in_child, bool alone) {
-    if (in_child)
+    if (in_child) {
         forget_threads();
+        sys_passages_after_fork(signals_held);
+    }
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed); /* for one that was too busy to leave */
     bool wanted = comes_back;
     helper_leave();
@@ -426,6 +437,7 @@ void heap_tick(heap_t *h) {
 }
 
 size_t heap_relieve(void) {
+    unnoticed_end_gone();
     heap_retire_resting(UINT64_MAX);
     heap_strip_unused(UINT64_MAX);
     (void)tidy_all(sys_now_ms(), 0, true);

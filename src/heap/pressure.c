@@ -13,6 +13,7 @@ enum {
     STACK_BYTES = 64 * 1024,
     WRITE_MAX = 256,
     PAUSE_MS = 1000, /* between two notices that are followed */
+    LOOK_MS = 1000,  /* between two looks at the process's rights, where the watcher has some */
 };
 
 enum { WATCH_OFF = 0, WATCH_WANTED, WATCH_RUNNING, WATCH_DISMISSED, WATCH_NEVER };
@@ -61,18 +62,36 @@ size_t base64_decode(const char *text, unsigned char *out, size_t size) {
     return count;
 }
 
-/* Runs without libc: see sys/helper_thread.c. */
-static void watcher_run(void *unused) {
-    (void)unused;
-    while (atomic_load_explicit(&leave, memory_order_relaxed) == 0 && sys_watch_wait(&watch)) {
+/* Until it is dismissed, no event will come, or it has outlived the credentials: true then. */
+static bool watch_on(void) {
+    uint32_t look_ms = sys_helper_has_rights() ? LOOK_MS : UINT32_MAX;
+    while (atomic_load_explicit(&leave, memory_order_relaxed) == 0) {
+        sys_watch_seen_t seen = sys_watch_wait(&watch, look_ms);
+        if (seen == SYS_WATCH_OVER)
+            break;
+        if (sys_helper_outlived_credentials())
+            return true;
+        if (seen == SYS_WATCH_QUIET)
+            continue;
         hk_count(pressure_events);
         heap_maintain_work(1);
         heap_relieve();
         heap_maintain_work(-1);
         sys_futex_wait(&leave, 0, PAUSE_MS);
     }
-    /* Dismissed: the file is closed by who waits, since it may be cancelling it right now. */
+    return false;
+}
+
+/* Runs without libc: see sys/helper_thread.c. */
+static void watcher_run(void *unused) {
+    (void)unused;
     uint32_t running = WATCH_RUNNING;
+    if (watch_on()) { /* the next one opens the file with the program's rights of that time, once this one is gone */
+        (void)atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_WANTED, memory_order_relaxed,
+                                                      memory_order_relaxed);
+        return;
+    }
+    /* Dismissed: the file is closed by who waits, since it may be cancelling it right now. */
     if (atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_NEVER, memory_order_relaxed,
                                                 memory_order_relaxed))
         sys_watch_close(&watch);

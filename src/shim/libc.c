@@ -71,10 +71,11 @@ static HK_COLD int answer(long got) {
     return -1;
 }
 
-/* What wants a process of one thread, by the program's count; a type of 0 may be any. Threads that only change their network
- * or file table, as servers do again and again, send nobody away. Source: unshare(2), setns(2). */
+/* What wants a process of one thread, by the program's count; a type of 0 may be any. And what leaves our threads behind in a mount
+ * namespace, a root or a working directory, which they share with the thread that started them. Threads that only change their network or
+ * file table, as servers do again and again, send nobody away. Source: unshare(2), setns(2). */
 enum {
-    UNSHARE_ALONE = CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM,
+    UNSHARE_ALONE = CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM | CLONE_NEWNS | CLONE_FS,
     SETNS_ALONE = CLONE_NEWUSER | CLONE_NEWNS | 0x80 /* CLONE_NEWTIME */
 };
 
@@ -96,7 +97,8 @@ HK_EXPORT HK_COLD int setns(int fd, int type) {
     return answer(got);
 }
 
-/* Who gives up new privileges is about to install a filter by another call. */
+/* Who gives up new privileges is about to install a filter by another call. A thread of ours that is being born puts back what
+ * PR_SET_DUMPABLE was before (sys/helper_birth.h): none is while it is set. */
 HK_EXPORT HK_COLD int prctl(int option, ...) {
     unsigned long arguments[4];
     va_list list;
@@ -106,5 +108,10 @@ HK_EXPORT HK_COLD int prctl(int option, ...) {
     va_end(list);
     if (option == PR_SET_SECCOMP || (option == PR_SET_NO_NEW_PRIVS && arguments[0] == 1))
         hk_confine();
-    return answer(sys_prctl(option, arguments));
+    if (option != PR_SET_DUMPABLE)
+        return answer(sys_prctl(option, arguments));
+    hk_threads_pause();
+    long got = sys_prctl(option, arguments);
+    hk_threads_resume();
+    return answer(got);
 }

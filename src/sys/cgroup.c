@@ -7,8 +7,10 @@
  * host's, of which only the root is there.
  */
 #include "base/bits.h"
+#include "sys/confined.h"
 #include "sys/raw_call.h"
 #include "sys/sys.h"
+#include "sys/text.h"
 
 #include <string.h>
 
@@ -29,17 +31,6 @@ typedef struct group {
 } group_t;
 
 /* --- Text --------------------------------------------------------------------------------------------------------- */
-
-/* The number at `*text`, behind which it moves; UINT64_MAX when there is none ("max", "-1"). */
-static uint64_t parse_number(const char **text, const char *end) {
-    while (*text < end && **text == ' ')
-        (*text)++;
-    const char *first = *text;
-    uint64_t value = 0;
-    for (; *text < end && **text >= '0' && **text <= '9'; (*text)++)
-        value = value * 10 + (uint64_t)(**text - '0');
-    return *text == first ? UINT64_MAX : value;
-}
 
 static bool has_word(const char *list, size_t length, const char *word) {
     size_t size = strlen(word);
@@ -73,7 +64,7 @@ static size_t read_file(const char *path, char *text, size_t size) {
     if (fd < 0)
         return 0;
     long got = sys_read(fd, text, size);
-    sys_close(fd);
+    sys_close_read(fd);
     return got > 0 ? (size_t)got : 0;
 }
 
@@ -120,7 +111,7 @@ static uint64_t number_of(group_t *group, const char *name, bool *known) {
     char text[TEXT_MAX];
     const char *at = text, *end = text + read_of(group, name, text);
     *known |= end > text;
-    return parse_number(&at, end);
+    return sys_parse_number(&at, end);
 }
 
 /* --- Memory --------------------------------------------------------------------------------------------------------- */
@@ -142,8 +133,8 @@ sys_memory_limits_t sys_cgroup_limits(const char *membership, const char *root) 
 size_t sys_anonymous_bytes(void) {
     char text[TEXT_MAX];
     const char *at = text, *end = text + read_file("/proc/self/statm", text, sizeof text);
-    (void)parse_number(&at, end);
-    uint64_t resident = parse_number(&at, end), shared = parse_number(&at, end);
+    (void)sys_parse_number(&at, end);
+    uint64_t resident = sys_parse_number(&at, end), shared = sys_parse_number(&at, end);
     return shared == UINT64_MAX || shared > resident ? 0 : (size_t)(resident - shared) * sys_page_size();
 }
 
@@ -153,7 +144,7 @@ size_t sys_address_space_room(void) {
     const size_t limit = sys_address_space_limit();
     if (limit == SIZE_MAX)
         return SIZE_MAX;
-    uint64_t pages = parse_number(&at, end), used = pages == UINT64_MAX ? 0 : pages * sys_page_size();
+    uint64_t pages = sys_parse_number(&at, end), used = pages == UINT64_MAX ? 0 : pages * sys_page_size();
     return used < limit ? limit - (size_t)used : 0;
 }
 
@@ -165,7 +156,7 @@ size_t sys_available_bytes(void) {
     if (at == NULL)
         return SIZE_MAX;
     at += strlen(NAME);
-    uint64_t kib = parse_number(&at, end);
+    uint64_t kib = sys_parse_number(&at, end);
     return kib > SIZE_MAX / HK_KIB ? SIZE_MAX : (size_t)kib * HK_KIB;
 }
 
@@ -179,8 +170,8 @@ static uint64_t cpus_of(uint64_t quota, uint64_t period) {
 static uint64_t quota_v2(group_t *group) {
     char text[TEXT_MAX];
     const char *at = text, *end = text + read_of(group, "/cpu.max", text);
-    uint64_t quota = parse_number(&at, end);
-    return cpus_of(quota, parse_number(&at, end));
+    uint64_t quota = sys_parse_number(&at, end);
+    return cpus_of(quota, sys_parse_number(&at, end));
 }
 
 uint64_t sys_cgroup_cpus(const char *membership, const char *root) {
@@ -198,7 +189,10 @@ uint64_t sys_cgroup_cpus(const char *membership, const char *root) {
 
 uint64_t sys_affinity_cpus(void) {
     uint64_t mask[CPU_WORDS] = {0};
+    if (!sys_passage_begin())
+        return UINT64_MAX;
     long got = sys_call3(SYS_sched_getaffinity, (long)sys_process_id(), sizeof mask, (long)mask);
+    sys_passage_end();
     uint64_t count = 0;
     for (unsigned word = 0; !sys_failed(got) && word < CPU_WORDS; word++)
         count += hk_popcount64(mask[word]);

@@ -14,8 +14,11 @@ static const sys_file_t NO_FILE = {.fd = -1};
 /* statx(2) is the same on every architecture. */
 sys_file_t sys_file(long fd) {
     struct statx what;
-    if (sys_is_confined() || sys_failed(sys_call6(SYS_statx, fd, (long)"", AT_EMPTY_PATH,
-                                                  STATX_TYPE | STATX_INO | STATX_BTIME, (long)&what, 0)))
+    if (!sys_passage_begin())
+        return NO_FILE;
+    long got = sys_call6(SYS_statx, fd, (long)"", AT_EMPTY_PATH, STATX_TYPE | STATX_INO | STATX_BTIME, (long)&what, 0);
+    sys_passage_end();
+    if (sys_failed(got))
         return NO_FILE;
     const uint64_t device = (uint64_t)what.stx_dev_major << 32 | what.stx_dev_minor;
     const uint64_t born = (uint64_t)what.stx_btime.tv_sec * UINT64_C(1000000000) + what.stx_btime.tv_nsec;

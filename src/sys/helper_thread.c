@@ -5,10 +5,12 @@
  * pthread_create would allocate from inside the allocator, would switch libc to its multi-threaded (slower) locks and
  * would keep a process alive whose main thread has left. A raw clone(2) does none of it. The price: the thread must not
  * rely on thread-local storage; the library is built without stack protectors for that reason. Its thread pointer is set to
- * a piece of its own stack, so that a read that a compiler moves forward finds memory.
+ * a piece of its own stack, so that a read that a compiler moves forward finds memory. And libc does not take it along when the
+ * program gives up rights: it gives them up before it runs (sys/helper_birth.h).
  */
 #include "sys/sys.h"
 #include "sys/confined.h"
+#include "sys/helper_birth.h"
 #include "sys/raw_call.h"
 
 #include <errno.h>
@@ -38,30 +40,34 @@ enum {
 
 enum {
     HELPER_FLAGS =
-        /* Not CLONE_FS: the program may want namespaces of its own. */
-    CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID | CLONE_SETTLS
+        /* CLONE_FS: chdir(2) and chroot(2) of the program concern the thread too, and it keeps no file system busy. */
+    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID |
+    CLONE_SETTLS
 };
 
 typedef struct helper_start {
     void (*run)(void *);
     void *argument;
+    _Atomic uint32_t birth; /* BIRTH_*: written by the thread that is born, a futex for who starts it */
 } helper_start_t;
 
-/* A number for the lines of a status file (proc(5)) that tell what a thread may do; 0 when it cannot be read. */
+/* A number for the lines of a status file (proc(5)) that tell what a thread may do; 0 when it cannot be read. A thread that has given
+ * up its rights at birth has left nothing to compare but the filter. */
 static uint64_t credentials_of(const char *path) {
-    static const char *const wanted[] = {"Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Seccomp:"};
+    static const char *const lines[] = {"Seccomp:", "Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:"};
+    const size_t wanted = sys_is_filtered() ? sizeof lines / sizeof lines[0] : 1;
     char text[STATUS_MAX];
     long fd = sys_open_read(path);
     if (fd < 0)
         return 0;
     long length = sys_read(fd, text, sizeof text - 1);
-    sys_close(fd);
+    sys_close_read(fd);
     uint64_t sum = 0;
     text[length > 0 ? length : 0] = 0;
     for (const char *line = text; *line != 0; line += *line == '\n') {
         bool counts = false;
-        for (size_t i = 0; i < sizeof wanted / sizeof wanted[0] && !counts; i++)
-            counts = strncmp(line, wanted[i], strlen(wanted[i])) == 0;
+        for (size_t i = 0; i < wanted && !counts; i++)
+            counts = strncmp(line, lines[i], strlen(lines[i])) == 0;
         for (; *line != 0 && *line != '\n'; line++)
             sum = counts ? (sum ^ (unsigned char)*line) * UINT64_C(0x100000001b3) : sum;
     }
@@ -74,9 +80,12 @@ bool sys_helper_outlived_credentials(void) {
 
 void sys_helper_own_files(void) { (void)sys_call3(SYS_close_range, 0, UINT32_MAX, CLOSE_RANGE_UNSHARE); }
 
+bool sys_helper_has_rights(void) { return sys_is_filtered() && helper_keeps_rights(); }
+
 static __attribute__((used)) void helper_main(helper_start_t *start) {
     (void)sys_call2(SYS_prctl, PR_SET_NAME, (long)"hakmem");
-    start->run(start->argument);
+    if (helper_birth(&start->birth))
+        start->run(start->argument);
 }
 
 /* Valgrind ends a program that makes a thread it does not know. It answers a sequence of instructions that does nothing on
@@ -151,6 +160,15 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
 }
 #endif
 
+/* True unless the thread must not live. */
+static bool wait_for_birth(const helper_start_t *start) {
+    uint32_t state;
+    /* Acquire: pairs with the release in tell. */
+    while ((state = atomic_load_explicit(&start->birth, memory_order_acquire)) == BIRTH_UNDER_WAY)
+        sys_futex_wait(&start->birth, BIRTH_UNDER_WAY, UINT32_MAX);
+    return state == BIRTH_DONE;
+}
+
 int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper) {
     if (sys_is_confined())
         return EPERM;
@@ -161,18 +179,19 @@ int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t st
     helper_start_t *start = (helper_start_t *)((char *)stack + stack_size - TLS_BYTES - 64);
     start->run = run;
     start->argument = argument;
+    atomic_store_explicit(&start->birth, BIRTH_UNDER_WAY, memory_order_relaxed);
     uint64_t before = 0;
-    bool held = sys_signals_hold(SYS_SIGNALS_ALL, &before);
+    bool held = sys_signals_hold(SYS_SIGNALS_ALL, &before), takes_long = helper_birth_takes_long();
     atomic_store_explicit(&helper->alive, 1, memory_order_relaxed);
     long got = clone_onto(start, HELPER_FLAGS, &helper->alive, start, tls);
+    if (!sys_failed(got))
+        helper->id = (uint32_t)got;
+    else
+        atomic_store_explicit(&helper->alive, 0, memory_order_relaxed);
+    bool lives = sys_failed(got) || !takes_long || wait_for_birth(start);
     if (held)
         sys_signals_release(before);
-    if (!sys_failed(got)) {
-        helper->id = (uint32_t)got;
-        return 0;
-    }
-    atomic_store_explicit(&helper->alive, 0, memory_order_relaxed);
-    return (int)-got;
+    return sys_failed(got) ? (int)-got : lives ? 0 : EPERM;
 }
 
 /* Signal 0 is not sent: only the answer counts. */
@@ -184,6 +203,40 @@ bool sys_helper_is_here(sys_helper_t *helper) {
     if (!sys_helper_is_alive(helper))
         helper->id = 0;
     return false;
+}
+
+/* The state in a line of proc_pid_stat(5), behind the name, which may hold anything; 0 when it cannot be read. */
+static char state_of_main(uint32_t process) {
+    static const char start[] = "/proc/self/task/", end[] = "/stat";
+    enum { DIGITS_MAX = 10, NAME_END_MAX = 64 };
+    char path[sizeof start + DIGITS_MAX + sizeof end], text[NAME_END_MAX], digits[DIGITS_MAX], *at = path;
+    size_t count = 0;
+    for (; process > 0; process /= 10)
+        digits[count++] = (char)('0' + process % 10);
+    memcpy(at, start, sizeof start - 1);
+    for (at += sizeof start - 1; count > 0;)
+        *at++ = digits[--count];
+    memcpy(at, end, sizeof end);
+    long fd = sys_open_read(path);
+    if (fd < 0)
+        return 0;
+    long length = sys_read(fd, text, sizeof text);
+    sys_close_read(fd);
+    const char *behind = length > 0 ? memrchr(text, ')', (size_t)length) : NULL;
+    return behind != NULL && behind + 2 < text + length ? behind[2] : 0;
+}
+
+bool sys_thread_is_gone(uint32_t thread) {
+    uint32_t process = sys_process_id();
+    if (!sys_passage_begin())
+        return false;
+    bool gone = sys_call3(SYS_tgkill, (long)process, thread, 0) == -ESRCH;
+    sys_passage_end();
+    if (!gone && thread == process)
+        gone = state_of_main(process) == 'Z';
+    /* Acquire: the kernel takes a thread out of its lists after its last store, with full barriers between. */
+    atomic_thread_fence(memory_order_acquire);
+    return gone;
 }
 
 void sys_helper_wait_a_moment(sys_helper_t *helper) {

@@ -105,7 +105,10 @@ static bool purge_together(const sys_range_t *ranges, size_t count) {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += ranges[i].size;
+    if (!sys_passage_begin())
+        return false;
     long got = sys_call6(__NR_process_madvise, PIDFD_OF_SELF, (long)ranges, (long)count, MADV_DONTNEED, 0, 0);
+    sys_passage_end();
     return !sys_failed(got) && (size_t)got == bytes;
 }
 
@@ -136,19 +139,6 @@ bool sys_is_mapped(void *address, size_t size) { return advise(address, size, MA
 
 /* --- What is resident --------------------------------------------------------------------------------------------------- */
 
-/* True when the process was started under a filter of system calls, as services are: lists of what services need (systemd's
- * @system-service) have no mincore, and a filter may kill. Asked once: filters are for good. */
-static bool is_filtered(void) {
-    enum { UNKNOWN = 0, FREE, FILTERED };
-    static _Atomic int answer;
-    int known = atomic_load_explicit(&answer, memory_order_relaxed);
-    if (known == UNKNOWN) {
-        known = sys_call2(SYS_prctl, PR_GET_SECCOMP, 0) > 0 ? FILTERED : FREE;
-        atomic_store_explicit(&answer, known, memory_order_relaxed);
-    }
-    return known == FILTERED;
-}
-
 /* Source: proc_pid_pagemap(5). */
 static int resident_by_pagemap(uintptr_t address, size_t size, unsigned char *pages) {
     enum { PRESENT_BIT = 63, BATCH = 128 };
@@ -164,17 +154,17 @@ static int resident_by_pagemap(uintptr_t address, size_t size, unsigned char *pa
             pages[done++] = (unsigned char)(entries[i] >> PRESENT_BIT);
     }
     if (!sys_failed(fd))
-        sys_close(fd);
+        sys_close_read(fd);
     return sys_failed(got) ? (int)-got : 0;
 }
 
 int sys_resident(const void *address, size_t size, unsigned char *pages) {
-    if (sys_is_confined())
+    if (!sys_passage_begin())
         return EPERM;
-    if (is_filtered())
-        return resident_by_pagemap((uintptr_t)address, size, pages);
-    long got = sys_call3(SYS_mincore, (long)address, (long)size, (long)pages);
-    return sys_failed(got) ? (int)-got : 0;
+    int error = sys_is_filtered() ? resident_by_pagemap((uintptr_t)address, size, pages)
+                                  : (int)-sys_call3(SYS_mincore, (long)address, (long)size, (long)pages);
+    sys_passage_end();
+    return error;
 }
 
 bool sys_huge_pages_unasked(void) {
@@ -183,6 +173,6 @@ bool sys_huge_pages_unasked(void) {
     if (fd < 0)
         return false;
     long length = sys_read(fd, text, sizeof text);
-    sys_close(fd);
+    sys_close_read(fd);
     return length > 8 && text[0] == '[';
 }

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/prctl.h>
 #include <linux/stat.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,6 +29,29 @@ enum { RANDOM_NONBLOCK = 1 /* GRND_NONBLOCK */ };
 extern char **environ;
 
 _Atomic bool hk_confined;
+_Atomic uint32_t hk_passages;
+
+void sys_wait_for_passages(void) {
+    enum { WAIT_MS = 1, WAITS_MAX = 1000 };
+    for (int i = 0; i < WAITS_MAX; i++) {
+        /* Sequentially consistent: see sys_passage_begin. Acquire: pairs with the release in sys_passage_end. */
+        uint32_t left = atomic_load_explicit(&hk_passages, memory_order_seq_cst);
+        if (left == 0)
+            return;
+        sys_futex_wait(&hk_passages, left, WAIT_MS);
+    }
+}
+
+bool sys_is_filtered(void) {
+    enum { UNKNOWN = 0, FREE, FILTERED };
+    static _Atomic int answer;
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (known == UNKNOWN) {
+        known = sys_call2(SYS_prctl, PR_GET_SECCOMP, 0) > 0 ? FILTERED : FREE;
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
+    }
+    return known == FILTERED;
+}
 
 size_t sys_address_space_limit(void) {
     struct rlimit limit = {0};
@@ -46,8 +70,11 @@ unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
 /* The folder has a link for each thread, besides its own two. */
 unsigned sys_thread_count(void) {
     struct statx folder;
-    if (sys_is_confined() ||
-        sys_failed(sys_call6(SYS_statx, AT_FDCWD, (long)"/proc/self/task", 0, STATX_NLINK, (long)&folder, 0)))
+    if (!sys_passage_begin())
+        return 0;
+    long got = sys_call6(SYS_statx, AT_FDCWD, (long)"/proc/self/task", 0, STATX_NLINK, (long)&folder, 0);
+    sys_passage_end();
+    if (sys_failed(got))
         return 0;
     return folder.stx_nlink > 2 ? folder.stx_nlink - 2 : 0;
 }
@@ -127,17 +154,39 @@ static long signal_mask(int how, uint64_t mask, uint64_t *before) {
     return sys_call4(SYS_rt_sigprocmask, how, (long)&mask, (long)before, sizeof mask);
 }
 
+/* True in a passage, which sys_signals_release ends. */
+static bool hold_signals(uint64_t mask, uint64_t *before) {
+    if (!sys_passage_begin())
+        return false;
+    if (!sys_failed(signal_mask(SIG_BLOCK, mask, before)))
+        return true;
+    sys_passage_end();
+    return false;
+}
+
 bool sys_signals_hold(sys_signals_t which, uint64_t *before) {
     const uint64_t faults = SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGBUS) | SIGNAL_BIT(SIGFPE) | SIGNAL_BIT(SIGILL) |
                             SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSYS) | SIGNAL_BIT(SIGABRT);
-    return !sys_is_confined() &&
-           !sys_failed(signal_mask(SIG_BLOCK, which == SYS_SIGNALS_ALL ? ~UINT64_C(0) : ~faults, before));
+    return hold_signals(which == SYS_SIGNALS_ALL ? ~UINT64_C(0) : ~faults, before);
 }
 
-void sys_signals_release(uint64_t before) { (void)signal_mask(SIG_SETMASK, before, NULL); }
+void sys_signals_release(uint64_t before) {
+    (void)signal_mask(SIG_SETMASK, before, NULL);
+    sys_passage_end();
+}
 
 long sys_open_read(const char *path) {
-    return sys_is_confined() ? -EPERM : sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
+    if (!sys_passage_begin())
+        return -EPERM;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
+    if (sys_failed(fd))
+        sys_passage_end();
+    return fd;
+}
+
+void sys_close_read(long fd) {
+    sys_close(fd);
+    sys_passage_end();
 }
 
 long sys_read(long fd, void *buffer, size_t size) {
@@ -187,7 +236,7 @@ static uint64_t signal_of(long error) {
 static void write_quietly(int fd, const void *buffer, size_t size, uint64_t end_ms) {
     const uint64_t held = SIGNAL_BIT(SIGPIPE) | SIGNAL_BIT(SIGXFSZ);
     uint64_t before = 0, pending = 0;
-    if (sys_is_confined() || sys_failed(signal_mask(SIG_BLOCK, held, &before))) {
+    if (!hold_signals(held, &before)) {
         (void)write_all(fd, buffer, size, end_ms);
         return;
     }

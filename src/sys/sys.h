@@ -117,9 +117,9 @@ bool sys_file_is_kept(const sys_file_t *file);
 void sys_file_close(sys_file_t *file); /* when it is still that file; none afterwards */
 
 /* What reports events: a pressure file (PSI), a pipe, or a stream socket (AF_UNIX) to connect to. `data` is written to it
- * first. False when it is something else or cannot be opened. sys_watch_wait returns true when there was an event, false when
- * none will come any more. sys_watch_cancel, by another thread, makes it return false now and whenever it is called again.
- * sys_watch_close leaves a descriptor alone that the program has made another file of. */
+ * first. False when it is something else or cannot be opened. sys_watch_wait says whether there was an event, none in timeout_ms
+ * (UINT32_MAX: never), or that none will come any more. sys_watch_cancel, by another thread, makes it say the last now and whenever it is
+ * called again. sys_watch_close leaves a descriptor alone that the program has made another file of. */
 typedef struct sys_watch {
     sys_file_t file;
     sys_file_t bell; /* a socket that nothing comes from but its shutdown */
@@ -127,7 +127,8 @@ typedef struct sys_watch {
 } sys_watch_t;
 
 bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size_t size);
-bool sys_watch_wait(const sys_watch_t *watch);
+typedef enum sys_watch_seen { SYS_WATCH_OVER = 0, SYS_WATCH_EVENT, SYS_WATCH_QUIET } sys_watch_seen_t;
+sys_watch_seen_t sys_watch_wait(const sys_watch_t *watch, uint32_t timeout_ms);
 void sys_watch_cancel(const sys_watch_t *watch);
 void sys_watch_close(sys_watch_t *watch);
 
@@ -185,8 +186,9 @@ void sys_random(void *buffer, size_t size); /* getrandom, never blocks; falls ba
 _Noreturn void sys_abort(void);             /* SIGABRT with the default action in the end */
 
 /* Unbuffered files, for /proc and for messages. Return bytes, or a negative errno value. Nothing opens in a confined process. */
-long sys_open_read(const char *path);
+long sys_open_read(const char *path); /* sys_close_read closes it, soon: nobody confines the process so long */
 long sys_read(long fd, void *buffer, size_t size);
+void sys_close_read(long fd);
 void sys_close(long fd);
 /* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the program: neither SIGPIPE
  * nor SIGXFSZ comes of it. */
@@ -205,16 +207,20 @@ void sys_cpu_relax(void);
 
 /* --- The helper thread ------------------------------------------------------------------------------------------- */
 
-/* For the helper thread: true when the process has changed its credentials, which libc does for the threads that it knows
- * of. The helper must leave then. */
+/* For a thread of ours: true when it has a right that the process has given up since, or is not under a filter that the process is
+ * under. It must leave then. */
 bool sys_helper_outlived_credentials(void);
+
+/* For a thread of ours: whether it has kept rights that the process may give up. It has not, but in a process that was started under a
+ * filter (helper_birth.h). */
+bool sys_helper_has_rights(void);
 
 /* By a helper, at first: from here on it has a table of descriptors of its own, and what it opens never takes the number that the
  * program expects next. It holds none of the program's files either. Before Linux 5.9 the table stays common. Source:
  * close_range(2), CLOSE_RANGE_UNSHARE. */
 void sys_helper_own_files(void);
 
-/* A thread of ours. Whoever starts it and waits for it does so under one lock. */
+/* A thread of ours; helper_birth.h says what it gives up before it runs. Whoever starts it and waits for it does so under one lock. */
 typedef struct sys_helper {
     _Atomic uint32_t
         alive;   /* set before the start; cleared, with a futex wake, by the kernel: its stack is free then */
@@ -227,8 +233,14 @@ HK_INLINE bool sys_helper_is_alive(const sys_helper_t *helper) {
 }
 
 /* Starts `run(argument)` as a kernel thread without a libc descriptor, all signals blocked, on `stack`. `run` must use
- * nothing but this room's functions and memory: no libc, no thread-local storage. EPERM in a confined process. */
+ * nothing but this room's functions and memory: no libc, no thread-local storage. EPERM in a confined process, and where the thread would
+ * keep a choice among ids that the program may give up. */
 int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper);
+
+/* True when the calling process has no thread of that number which may still run, and what the one that had it did is visible. Of the
+ * main thread, which the kernel keeps until all others have ended, that cannot be told without /proc. False in a confined
+ * process. */
+bool sys_thread_is_gone(uint32_t thread);
 
 /* True while the thread is one of the calling process: not in a child, nor in one that shares the memory (vfork(2)). No system
  * call when there was none. */

@@ -2,6 +2,7 @@
 #include "sys/raw_call.h"
 #include "sys/sys.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
@@ -80,15 +81,19 @@ static bool drain(long fd) {
     return got == -EAGAIN;
 }
 
-bool sys_watch_wait(const sys_watch_t *watch) {
+sys_watch_seen_t sys_watch_wait(const sys_watch_t *watch, uint32_t timeout_ms) {
     struct pollfd entries[] = {{.fd = (int)watch->file.fd, .events = watch->is_stream ? POLLIN : POLLPRI},
                                {.fd = (int)watch->bell.fd, .events = POLLIN}};
+    struct timespec rest = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     long got;
-    do
-        got = sys_call6(SYS_ppoll, (long)entries, 2, 0, 0, sizeof(uint64_t), 0);
+    do /* which leaves in `rest` what is left of it */
+        got =
+            sys_call6(SYS_ppoll, (long)entries, 2, timeout_ms == UINT32_MAX ? 0 : (long)&rest, 0, sizeof(uint64_t), 0);
     while (got == -EINTR);
+    if (got == 0)
+        return SYS_WATCH_QUIET;
     short seen = entries[0].revents;
-    if (got <= 0 || entries[1].revents != 0 || (seen & (POLLIN | POLLPRI)) == 0 || !sys_file_is_still(&watch->file))
-        return false;
-    return !watch->is_stream || drain(watch->file.fd);
+    if (got < 0 || entries[1].revents != 0 || (seen & (POLLIN | POLLPRI)) == 0 || !sys_file_is_still(&watch->file))
+        return SYS_WATCH_OVER;
+    return !watch->is_stream || drain(watch->file.fd) ? SYS_WATCH_EVENT : SYS_WATCH_OVER;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A service that is started under a filter of system calls which kills at those that lists like systemd's @system-service leave out
- * (mincore). It is not confined: the helper runs, and memory comes back.
+ * (mincore), and at those of its groups @privileged and @resources, which services are commonly denied. It is not confined: the helper runs,
+ * and memory comes back.
  */
 #include "testing.h"
 
@@ -13,11 +14,23 @@
 
 enum { BLOCKS = 20000, SIZE = 3000, WAIT_MS = 5000 };
 
+#define KILL_AT(call)                                                                                                  \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+
 static void filter_and_start(char **argv) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mincore, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        KILL_AT(mincore),
+        KILL_AT(capget),
+        KILL_AT(capset),
+        KILL_AT(chroot),
+        KILL_AT(setgroups),
+        KILL_AT(setresgid),
+        KILL_AT(setresuid),
+        KILL_AT(setpriority),
+        KILL_AT(sched_setscheduler),
+        KILL_AT(sched_setaffinity),
+        KILL_AT(sched_setattr),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof code / sizeof code[0], code};

@@ -4,7 +4,7 @@
  *
  *   helper files   it has no descriptor in the program's table and none of the program's in its own
  *   helper fork    it comes back after a fork, to what was freed before
- *   helper vfork   one that a child of vfork started, and took with it, is not waited for
+ *   helper vfork   a child of vfork starts none, which would be one of the child's, and the parent gives back what it freed
  *   helper other   (also with HAKMEM_SAFE=2) it comes when a thread that only frees has freed another thread's blocks
  *
  * In each case the process makes no call after what it freed.
@@ -99,12 +99,16 @@ static void forks(long full_kib) {
 }
 
 static void vforks(long full_kib) {
+    static volatile long threads_of_child;
+    CHECK(test_status_kib("Threads:") == 1);
     pid_t child = vfork();
     if (child == 0) {
         drop(0, COUNT / 10);
+        threads_of_child = test_status_kib("Threads:");
         _exit(0);
     }
     CHECK(child > 0 && waitpid(child, NULL, 0) == child);
+    CHECK_SAY(threads_of_child == 1, "%ld threads in the child", threads_of_child);
     drop(COUNT / 10, COUNT);
     comes_back(full_kib);
 }

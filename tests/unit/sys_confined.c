@@ -1,14 +1,52 @@
 /* SPDX-License-Identifier: MIT
  *
- * A confined process opens nothing, does not ask what is resident, starts no thread, and gives pages back range by range.
+ * A confined process opens nothing, does not ask what is resident, starts no thread, and gives pages back range by range. Who confines it waits
+ * until no other thread has a file open; not for ever, when it is the thread itself that has.
  */
 #include "check.h"
 #include "sys/confined.h"
 #include "sys/sys.h"
 
-enum { STACK_BYTES = 64 * 1024, RANGES = 3 };
+#include <pthread.h>
+
+enum { STACK_BYTES = 64 * 1024, RANGES = 3, READING_MS = 50 };
+
+static _Atomic int reading;
 
 static void run_nothing(void *unused) { (void)unused; }
+
+static void *reads(void *unused) {
+    long fd = sys_open_read("/proc/self/statm");
+    CHECK(fd >= 0);
+    atomic_store(&reading, 1);
+    usleep(READING_MS * 1000);
+    atomic_store(&reading, 2);
+    sys_close_read(fd);
+    return unused;
+}
+
+static void confine_beside_a_reader(void) {
+    pthread_t reader;
+    CHECK(pthread_create(&reader, NULL, reads, NULL) == 0);
+    while (atomic_load(&reading) == 0)
+        usleep(100);
+    sys_confine();
+    CHECK(sys_is_confined());
+    sys_wait_for_passages();
+    CHECK_EQ(atomic_load(&reading), 2);
+    CHECK(pthread_join(reader, NULL) == 0);
+    CHECK_EQ(atomic_load(&hk_passages), 0);
+}
+
+static void confine_within_a_passage(void) {
+    alarm(20);
+    CHECK(sys_passage_begin());
+    sys_confine();
+    sys_wait_for_passages();
+    CHECK(!sys_passage_begin());
+    sys_passage_end();
+    CHECK_EQ(atomic_load(&hk_passages), 0);
+}
 
 int main(void) {
     size_t page = sys_page_size();
@@ -19,8 +57,9 @@ int main(void) {
     memset(at, 1, 2 * RANGES * page);
     CHECK_EQ(sys_resident(at, page, flags), 0);
 
-    sys_confine();
-    CHECK(sys_is_confined());
+    char text[256];
+    CHECK_EQ(check_child(confine_within_a_passage, 2, text, sizeof text), 0);
+    confine_beside_a_reader();
     CHECK_EQ(sys_open_read("/proc/self/maps"), -EPERM);
     CHECK_EQ(sys_anonymous_bytes(), 0);
     CHECK_EQ(sys_resident(at, page, flags), EPERM);

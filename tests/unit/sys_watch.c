@@ -24,10 +24,11 @@ static void a_pipe(void) {
     sys_watch_t watch;
     CHECK(mkfifo(named("pipe"), 0600) == 0);
     CHECK(sys_watch_open(&watch, path, "some", 4));
-    CHECK(sys_watch_wait(&watch)); /* what was written first */
+    CHECK(sys_watch_wait(&watch, UINT32_MAX)); /* what was written first */
+    CHECK_EQ(sys_watch_wait(&watch, 10), SYS_WATCH_QUIET);
     int end = open(path, O_WRONLY);
     CHECK(write(end, "!", 1) == 1);
-    CHECK(sys_watch_wait(&watch));
+    CHECK(sys_watch_wait(&watch, UINT32_MAX));
     close(end);
     sys_watch_close(&watch);
     CHECK(unlink(path) == 0);
@@ -50,10 +51,10 @@ static void a_socket(void) {
     CHECK(peer >= 0 && read(peer, text, sizeof text) == 4 && memcmp(text, "some", 4) == 0);
     for (unsigned i = 0; i < 3; i++) {
         CHECK(write(peer, "0123456789", 10) == 10);
-        CHECK(sys_watch_wait(&watch));
+        CHECK(sys_watch_wait(&watch, UINT32_MAX));
     }
     close(peer); /* the last event is the end */
-    CHECK(!sys_watch_wait(&watch));
+    CHECK(!sys_watch_wait(&watch, UINT32_MAX));
     long fd = watch.file.fd;
     sys_watch_close(&watch);
     CHECK(fcntl((int)fd, F_GETFD) < 0);
@@ -71,14 +72,14 @@ static void taken_away(void) {
     CHECK(sys_watch_open(&watch, path, NULL, 0));
     int other = open("/dev/zero", O_RDONLY);
     CHECK(dup2(other, (int)watch.file.fd) >= 0);
-    CHECK(!sys_watch_wait(&watch));
+    CHECK(!sys_watch_wait(&watch, UINT32_MAX));
     long fd = watch.file.fd;
     sys_watch_close(&watch);
     CHECK(fcntl((int)fd, F_GETFD) >= 0);
     close(listens);
 }
 
-static void *wait_in_thread(void *watch) { return sys_watch_wait(watch) ? watch : NULL; }
+static void *wait_in_thread(void *watch) { return sys_watch_wait(watch, UINT32_MAX) != SYS_WATCH_OVER ? watch : NULL; }
 
 static void cancelled(void) {
     sys_watch_t watch;
@@ -89,7 +90,7 @@ static void cancelled(void) {
     usleep(20000);
     sys_watch_cancel(&watch);
     CHECK(pthread_join(thread, &event) == 0 && event == NULL);
-    CHECK(!sys_watch_wait(&watch));
+    CHECK(!sys_watch_wait(&watch, UINT32_MAX));
     long bell = watch.bell.fd;
     sys_watch_close(&watch);
     CHECK(fcntl((int)bell, F_GETFD) < 0);
