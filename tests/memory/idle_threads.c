@@ -49,14 +49,11 @@ int main(int count, char **arguments) {
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_create(&ids[i], &attributes, use_and_sleep, (void *)(uintptr_t)(i + 1)) == 0);
     pthread_barrier_wait(&filled);
-    long enough = THREADS * LIMIT_KIB + OTHER_KIB, kib = 0;
-    for (unsigned i = 0; i < 30; i++) {
-        test_sleep_us(100000);
-        kib = test_rss_kib() - base;
-        if (kib <= enough)
-            break;
-    }
-    test_say("%ld KiB a thread\n", kib / THREADS);
+    long enough = THREADS * LIMIT_KIB + OTHER_KIB, kib;
+    test_wait_t wait = test_wait_for(3000);
+    while ((kib = test_rss_kib() - base) > enough && test_wait_more(&wait))
+        ;
+    test_say("%ld KiB a thread after %u ms\n", kib / THREADS, test_waited_ms(&wait));
     CHECK_SAY(kib <= enough, "%ld KiB for %d threads", kib, THREADS);
     pthread_mutex_unlock(&gate);
     for (unsigned i = 0; i < THREADS; i++)
