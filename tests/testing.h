@@ -240,7 +240,7 @@ static inline long test_anonymous_kib(void) { return test_figure_of("/proc/self/
 
 /* --- Waiting for what comes by itself ------------------------------------------------------------------------------ */
 
-/* How long the thread of that number was ready and had no processor, by the second figure of its schedstat; -1: not known. */
+/* How long the thread of that number was ready and had no processor, by the second figure of its schedstat; 0 when it has ended. */
 static inline int64_t test_withheld_of(int tasks, const char *number) {
     char path[64], text[96];
     snprintf(path, sizeof path, "%s/schedstat", number);
@@ -248,31 +248,30 @@ static inline int64_t test_withheld_of(int tasks, const char *number) {
     ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
-    if (size <= 0)
-        return -1;
-    text[size] = 0;
+    text[size > 0 ? size : 0] = 0;
     char *second = strchr(text, ' ');
-    return second == NULL ? -1 : strtoll(second, NULL, 10);
+    return second == NULL ? 0 : strtoll(second, NULL, 10);
 }
 
-/* The same for all threads together; -1 where the kernel does not count it. */
+/* The same for all threads but the caller, who only looks; -1 where the kernel does not count it. */
 static inline int64_t test_withheld_ns(void) {
     char buffer[8192] __attribute__((aligned(8)));
     int tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int64_t sum = 0, known = -1;
+    char self[24];
+    snprintf(self, sizeof self, "%ld", (long)syscall(SYS_gettid));
+    int64_t sum = 0;
     for (long size; tasks >= 0 && (size = syscall(SYS_getdents64, tasks, buffer, sizeof buffer)) > 0;)
         for (long at = 0; at < size;) {
             const char *entry = buffer + at; /* a number, an offset, a length of two bytes, a kind, and the name */
             uint16_t length;
             memcpy(&length, entry + 16, sizeof length);
-            int64_t withheld = entry[19] == '.' ? -1 : test_withheld_of(tasks, entry + 19);
-            if (withheld >= 0)
-                known = sum += withheld;
+            if (entry[19] != '.' && strcmp(entry + 19, self) != 0)
+                sum += test_withheld_of(tasks, entry + 19);
             at += length;
         }
     if (tasks >= 0)
         close(tasks);
-    return known;
+    return access("/proc/self/schedstat", R_OK) == 0 ? sum : -1;
 }
 
 /* What is promised within a time does not count the time in which the process's threads waited for a processor: that is not
