@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -109,10 +110,15 @@ static void test_on_alarm(int signal_number) {
     _exit(TEST_FAIL);
 }
 
-/* The process fails after `seconds`. A forked child must call it anew: alarms are not inherited. */
+/* How much longer anything may take on a machine with other work: with eight busy threads beside it, on two processors, a test
+ * has a tenth of what it has alone. Bounds that only end what hangs are so many times what is needed. */
+enum { TEST_PATIENCE = 10 };
+
+/* The process fails after `seconds`, on a busy machine TEST_PATIENCE times as many. A forked child must call it anew: alarms are
+ * not inherited. */
 static inline void test_alarm(unsigned seconds) {
     signal(SIGALRM, test_on_alarm);
-    alarm(seconds);
+    alarm(seconds * TEST_PATIENCE);
 }
 
 /* --- Memory that is not the allocator's -------------------------------------------------------------------------- */
@@ -221,10 +227,84 @@ static inline void test_require_huge_pages(void) {
 /* A figure of /proc/self/status in KiB ("VmRSS:", "VmSize:", "VmHWM:"), -1 when it has none. */
 static inline long test_status_kib(const char *name) { return test_figure_of("/proc/self/status", name); }
 
-/* Resident memory now, exact: the counters of /proc/self/status lag behind by up to 64 pages per thread. */
+/* Resident memory now, exact, as all that tests say about memory is: the counters of /proc/self/status and statm lag behind by up
+ * to 64 pages for each processor or thread. */
 static inline long test_rss_kib(void) {
     long kib = test_figure_of("/proc/self/smaps_rollup", "Rss:");
     return kib >= 0 ? kib : test_status_kib("VmRSS:");
+}
+
+/* The part of it that is the process's alone. The rest are pages of files: how many of those are mapped with the one that is
+ * touched depends on what others have read. */
+static inline long test_anonymous_kib(void) { return test_figure_of("/proc/self/smaps_rollup", "Anonymous:"); }
+
+/* --- Waiting for what comes by itself ------------------------------------------------------------------------------ */
+
+/* How long the thread of that number was ready and had no processor, by the second figure of its schedstat; 0 when it has ended. */
+static inline int64_t test_withheld_of(int tasks, const char *number) {
+    char path[64], text[96];
+    snprintf(path, sizeof path, "%s/schedstat", number);
+    int fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[size > 0 ? size : 0] = 0;
+    char *second = strchr(text, ' ');
+    return second == NULL ? 0 : strtoll(second, NULL, 10);
+}
+
+/* The same for all threads but the caller, who only looks; -1 where the kernel does not count it. */
+static inline int64_t test_withheld_ns(void) {
+    char buffer[8192] __attribute__((aligned(8)));
+    int tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char self[24];
+    snprintf(self, sizeof self, "%ld", (long)syscall(SYS_gettid));
+    int64_t sum = 0;
+    for (long size; tasks >= 0 && (size = syscall(SYS_getdents64, tasks, buffer, sizeof buffer)) > 0;)
+        for (long at = 0; at < size;) {
+            const char *entry = buffer + at; /* a number, an offset, a length of two bytes, a kind, and the name */
+            uint16_t length;
+            memcpy(&length, entry + 16, sizeof length);
+            if (entry[19] != '.' && strcmp(entry + 19, self) != 0)
+                sum += test_withheld_of(tasks, entry + 19);
+            at += length;
+        }
+    if (tasks >= 0)
+        close(tasks);
+    return access("/proc/self/schedstat", R_OK) == 0 ? sum : -1;
+}
+
+/* What is promised within a time does not count the time in which the process's threads waited for a processor: that is not
+ * hakmem's. It is stretched by TEST_PATIENCE at most, and by that where the kernel does not count.
+ *
+ *   for (test_wait_t wait = test_wait_for(3000); !it_is_so() && test_wait_more(&wait);)
+ *       ;
+ */
+typedef struct test_wait {
+    uint64_t begin_ns, limit_ns;
+    int64_t withheld_ns;
+} test_wait_t;
+
+static inline test_wait_t test_wait_for(unsigned milliseconds) {
+    test_wait_t wait = {test_now_ns(), (uint64_t)milliseconds * 1000000u, test_withheld_ns()};
+    return wait;
+}
+
+/* Sleeps for a moment; false when the time is over. */
+static inline bool test_wait_more(const test_wait_t *wait) {
+    uint64_t passed = test_now_ns() - wait->begin_ns;
+    if (passed >= wait->limit_ns) {
+        int64_t now = wait->withheld_ns < 0 ? -1 : test_withheld_ns(), withheld = now - wait->withheld_ns;
+        bool counted = now >= 0 && (withheld < 0 || passed - wait->limit_ns >= (uint64_t)withheld);
+        if (counted || passed >= wait->limit_ns * TEST_PATIENCE)
+            return false;
+    }
+    test_sleep_us(50000);
+    return true;
+}
+
+static inline unsigned test_waited_ms(const test_wait_t *wait) {
+    return (unsigned)((test_now_ns() - wait->begin_ns) / 1000000u);
 }
 
 /* --- Threads ------------------------------------------------------------------------------------------------------ */

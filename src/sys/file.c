@@ -5,9 +5,8 @@
 
 #include <fcntl.h>
 #include <errno.h>
-#include <linux/stat.h>
+#include <linux/stat.h> /* alone: musl's <sys/stat.h> has, since 1.2.5, a struct statx as well */
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 static const sys_file_t NO_FILE = {.fd = -1};
 
@@ -39,7 +38,7 @@ bool sys_file_is_still(const sys_file_t *file) {
 }
 
 bool sys_file_is_log(const sys_file_t *file) {
-    long flags = S_ISREG(file->mode) ? sys_call3(SYS_fcntl, file->fd, F_GETFL, 0) : -EBADF;
+    long flags = (file->mode & S_IFMT) == S_IFREG ? sys_call3(SYS_fcntl, file->fd, F_GETFL, 0) : -EBADF;
     return !sys_failed(flags) && (flags & (O_ACCMODE | O_APPEND)) == (O_WRONLY | O_APPEND);
 }
 

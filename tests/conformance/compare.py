@@ -17,7 +17,7 @@ def answers(program, library):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_") and k != "LD_PRELOAD"}
     if library:
         environment["LD_PRELOAD"] = library
-    done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=1200)
     where = "hakmem" if library else "the C library's malloc"
     if done.returncode == 77:
         print(done.stdout, end="")

@@ -21,14 +21,12 @@ int main(void) {
         CHECK(blocks[i] != NULL);
         memset(blocks[i], 1, TEST_MIB);
     }
-    long full = test_figure_of("/proc/self/status", "VmRSS:");
+    long full = test_rss_kib();
     for (unsigned i = 0; i < BLOCKS; i++)
         free(blocks[i]);
     long now = full;
-    for (unsigned ms = 0; ms < WAIT_MS && full - now < (BLOCKS - 16) * 1024; ms += 50) {
-        test_sleep_us(50000);
-        now = test_figure_of("/proc/self/status", "VmRSS:");
-    }
+    for (test_wait_t wait = test_wait_for(WAIT_MS); full - now < (BLOCKS - 16) * 1024 && test_wait_more(&wait);)
+        now = test_rss_kib();
     test_say("%ld KiB with the blocks, %ld after\n", full, now);
     CHECK(full - now >= (BLOCKS - 16) * 1024);
     CHECK_HEAP();

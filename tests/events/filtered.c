@@ -68,10 +68,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < BLOCKS; i++)
         free(blocks[i]);
     long most = test_rss_kib(), now = most;
-    for (int waited = 0; waited < WAIT_MS && now > base + (most - base) / 4; waited += 50) {
-        test_sleep_us(50000);
+    for (test_wait_t wait = test_wait_for(WAIT_MS); now > base + (most - base) / 4 && test_wait_more(&wait);)
         now = test_rss_kib();
-    }
     CHECK_SAY(now <= base + (most - base) / 4, "%ld KiB, before %ld, %ld at first", now, most, base);
     hak_stats_t *stats = (hak_stats_t *)test_pages(sizeof *stats);
     if (test_stats(stats) == 0)

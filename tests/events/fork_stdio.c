@@ -48,7 +48,7 @@ static void *open_and_close(void *unused) {
 
 /* No flush of all streams here: it would move the files' positions, which parent and child share. */
 static void in_child(void) {
-    alarm(20);
+    test_alarm(20);
     FILE *file = fopen("/dev/null", "w");
     bool good = file != NULL && fprintf(file, "%p", malloc(1000)) > 0 && fclose(file) == 0;
     _exit(good ? 0 : 1);

@@ -15,7 +15,7 @@
 #include <limits.h>
 #include <sys/wait.h>
 
-enum { COUNT = 200000, SIZE = 1000, KEPT_SHARE = 16, WAITS_MAX = 40 };
+enum { COUNT = 200000, SIZE = 1000, KEPT_SHARE = 16, WAIT_MS = 4000 };
 
 static void *blocks[COUNT];
 
@@ -36,9 +36,10 @@ static void drop(unsigned first, unsigned end) {
 
 static void comes_back(long full_kib) {
     long least = full_kib / 2;
-    for (unsigned i = 0; i < WAITS_MAX && test_rss_kib() > least; i++)
-        test_sleep_us(100000);
-    CHECK_SAY(test_rss_kib() <= least, "%ld of %ld KiB after %u ms", test_rss_kib(), full_kib, WAITS_MAX * 100);
+    test_wait_t wait = test_wait_for(WAIT_MS);
+    while (test_rss_kib() > least && test_wait_more(&wait))
+        ;
+    CHECK_SAY(test_rss_kib() <= least, "%ld of %ld KiB after %u ms", test_rss_kib(), full_kib, test_waited_ms(&wait));
 }
 
 /* Entries of a directory but for "." and ".."; -1 when there is none. */
@@ -71,21 +72,27 @@ static long helper_id(void) {
     return id;
 }
 
-/* It may have a file of its own open at one moment or another. */
-static void files(void) {
-    drop(0, COUNT);
+/* The fewest descriptors that the helper had while it was there, INT_MAX when it left before anybody looked: it may have a file
+ * of its own open at one moment or another. */
+static int fewest_files(void) {
     long id = 0;
-    for (unsigned i = 0; i < WAITS_MAX && id == 0; i++, test_sleep_us(1000))
-        id = helper_id();
+    drop(0, COUNT);
+    for (test_wait_t wait = test_wait_for(WAIT_MS); (id = helper_id()) == 0 && test_wait_more(&wait);)
+        ;
     if (id == 0)
         test_skip("no helper, as under a sanitizer");
     char path[64];
     snprintf(path, sizeof path, "/proc/self/task/%ld/fd", id);
     int least = INT_MAX;
-    for (unsigned i = 0; i < WAITS_MAX && least != 0; i++, test_sleep_us(1000)) {
-        int now = entries(path);
-        least = now >= 0 && now < least ? now : least;
-    }
+    for (int now; least != 0 && (now = entries(path)) >= 0; test_sleep_us(1000))
+        least = now < least ? now : least;
+    return least;
+}
+
+static void files(void) {
+    int least;
+    while ((least = fewest_files()) == INT_MAX)
+        fill(NULL);
     CHECK_SAY(least == 0, "the helper shares %d descriptors", least);
 }
 

@@ -48,7 +48,7 @@ def main():
     test = source / "tests/events/static_program.c"
     link = ["-static", "-pthread", "-Wl,--undefined=malloc"]
     subprocess.run([compiler, *FLAGS, *includes, *link, str(test), str(archive), "-o", str(program)], check=True)
-    return subprocess.run([str(program)], timeout=120).returncode
+    return subprocess.run([str(program)], timeout=1200).returncode
 
 
 if __name__ == "__main__":

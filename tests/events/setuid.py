@@ -20,7 +20,7 @@ NOBODY = 65534
 
 def run(program):
     environment = {"HAKMEM_SAFE": "3", "HAKMEM_VERBOSE": "1", "HAKMEM_STATS": "1", "HAKMEM_NONSENSE": "1"}
-    return subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=30)
+    return subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=300)
 
 
 def main():

@@ -7,7 +7,7 @@
 
 #include <sys/time.h>
 
-enum { THREADS = 3, SECONDS = 3 };
+enum { THREADS = 3, SECONDS = 3, ENOUGH = 1000 };
 
 static _Atomic unsigned long arrived;
 
@@ -35,7 +35,7 @@ int main(void) {
     pthread_t threads[THREADS];
     busy_start(threads, THREADS);
     uint64_t end = test_now_ns() + SECONDS * UINT64_C(1000000000);
-    while (test_now_ns() < end) {
+    while (test_now_ns() < end || atomic_load(&arrived) <= ENOUGH) {
         for (unsigned t = 0; t < THREADS; t++)
             pthread_kill(threads[t], SIGUSR1);
         test_sleep_us(20);
@@ -44,7 +44,6 @@ int main(void) {
     struct itimerval never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_PROF, &never, NULL);
     test_say("%lu signals\n", atomic_load(&arrived));
-    CHECK(arrived > 1000);
     CHECK_HEAP();
     return TEST_PASS;
 }

@@ -61,7 +61,7 @@ def traced_paths(library, trace):
     """(function, size) -> the path that most of its calls took, as offsets."""
     name = library.rsplit("/", 1)[-1].split(".so")[0]
     done = subprocess.run(
-        [trace, name], env={"LD_PRELOAD": library}, capture_output=True, text=True, timeout=100, check=False
+        [trace, name], env={"LD_PRELOAD": library}, capture_output=True, text=True, timeout=1200, check=False
     )
     if done.returncode == 77:
         return None

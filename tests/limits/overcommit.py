@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 SETTING = "/proc/sys/vm/overcommit_memory"
 
@@ -44,6 +45,12 @@ def charged_kib(pid):
     return total
 
 
+def sleeps_on(library, pid):
+    """It has started, and waits."""
+    state = read(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
+    return state == "S" and os.path.realpath(library) in read(f"/proc/{pid}/maps")
+
+
 def main():
     library, oom, model = sys.argv[1:4]
     before = read(SETTING)
@@ -60,13 +67,14 @@ def main():
     failed = False
     try:
         for command in ([oom, "none", "150000"], [model, "--seconds", "1", "--max-live", "50000000"]):
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
             if done.returncode != 0:
                 failed = True
                 print(f"{command}: status {done.returncode}: {done.stdout}{done.stderr}")
         # A process that only starts must not be charged for what it reserves.
-        idle = subprocess.Popen(["sleep", "5"], env=environment)
-        subprocess.run(["sleep", "0.2"], check=True)
+        idle = subprocess.Popen(["sleep", "3600"], env=environment)
+        while not sleeps_on(library, idle.pid):
+            time.sleep(0.05)
         charged = charged_kib(idle.pid)
         idle.kill()
         idle.wait()

@@ -35,10 +35,8 @@ static void burst(size_t mib) {
     long peak = test_rss_kib() - base, left = peak;
     for (size_t i = 0; i < count; i++)
         free(blocks[i]);
-    for (unsigned waited = 0; left * 100 > peak * LEFT_PERCENT && waited < WAIT_MS; waited += 100) {
-        test_sleep_us(100000);
+    for (test_wait_t wait = test_wait_for(WAIT_MS); left * 100 > peak * LEFT_PERCENT && test_wait_more(&wait);)
         left = test_rss_kib() - base;
-    }
     CHECK_SAY(left * 100 <= peak * LEFT_PERCENT, "of %zu MiB %ld KiB are left", mib, left);
 }
 

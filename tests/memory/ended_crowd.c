@@ -39,10 +39,11 @@ int main(void) {
     long first = test_rss_kib();
     for (int round = 0; round < 3; round++) {
         run_crowd();
-        unsigned waited = 0;
-        for (; left_kib(first) > LEFT_KIB && waited < WAIT_MS; waited += 100)
-            test_sleep_us(100000);
-        CHECK_SAY(left_kib(first) <= LEFT_KIB, "after %u ms %ld KiB a thread are left", waited, left_kib(first));
+        test_wait_t wait = test_wait_for(WAIT_MS);
+        while (left_kib(first) > LEFT_KIB && test_wait_more(&wait))
+            ;
+        CHECK_SAY(left_kib(first) <= LEFT_KIB, "after %u ms %ld KiB a thread are left", test_waited_ms(&wait),
+                  left_kib(first));
     }
     CHECK(test_stats(&stats) == 0 && stats.heaps_total >= 3 * THREADS && stats.errors == 0);
     CHECK(test_heap_violations() == 0);

@@ -56,11 +56,11 @@ static void round_of(void) {
     uint64_t cached = cached_blocks(&stats);
     CHECK_SAY(cached > most + THREADS * SIZES / 2, "no heap rests: %llu blocks cached", (unsigned long long)cached);
     CHECK(stats.live < live);
-    unsigned waited = 0;
-    for (; cached_blocks(&stats) > most && waited < WAIT_MS; waited += 50)
-        test_sleep_us(50000);
+    test_wait_t wait = test_wait_for(WAIT_MS);
+    while (cached_blocks(&stats) > most && test_wait_more(&wait))
+        ;
     cached = cached_blocks(&stats);
-    CHECK_SAY(cached <= most, "after %u ms %llu blocks are cached", waited, (unsigned long long)cached);
+    CHECK_SAY(cached <= most, "after %u ms %llu blocks are cached", test_waited_ms(&wait), (unsigned long long)cached);
     CHECK(stats.errors == 0);
     CHECK(test_heap_violations() == 0);
 }

@@ -56,8 +56,8 @@ static void soft(void) {
     unsigned count = fill(1000, 98 * TEST_MIB);
     CHECK(test_stats(&stats) == 0 && stats.limit_nears == 1 && stats.limit_soft == 100 * TEST_MIB);
     drop(count);
-    for (unsigned i = 0; i < 10 && test_rss_kib() > 80 * 1024; i++)
-        test_sleep_us(100000);
+    for (test_wait_t wait = test_wait_for(1000); test_rss_kib() > 80 * 1024 && test_wait_more(&wait);)
+        ;
     CHECK_SAY(test_rss_kib() <= 80 * 1024, "%ld KiB a second after everything was freed", test_rss_kib());
 }
 

@@ -31,8 +31,8 @@ static void run(int end) {
     CHECK_SAY(before > 80 * 1024, "only %ld KiB left to give back", before);
     if (end >= 0)
         CHECK(write(end, "!", 1) == 1);
-    for (unsigned i = 0; i < (end >= 0 ? 30 : 5) && test_rss_kib() > before / 4; i++)
-        test_sleep_us(100000);
+    for (test_wait_t wait = test_wait_for(end >= 0 ? 3000 : 500); test_rss_kib() > before / 4 && test_wait_more(&wait);)
+        ;
     CHECK(test_stats(&stats) == 0);
     if (end < 0) {
         CHECK_SAY(test_rss_kib() > before * 3 / 4, "%ld KiB of %ld without a notice", test_rss_kib(), before);

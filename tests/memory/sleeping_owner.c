@@ -61,10 +61,8 @@ int main(void) {
     pthread_t other = test_thread(free_all, NULL);
     pthread_barrier_wait(&freed);
     long kib = peak;
-    for (unsigned i = 0; i < 30 && kib > peak / 10; i++) {
-        test_sleep_us(100000);
+    for (test_wait_t wait = test_wait_for(3000); kib > peak / 10 && test_wait_more(&wait);)
         kib = test_rss_kib() - base;
-    }
     test_say("peak %ld KiB, at rest %ld\n", peak, kib);
     CHECK_SAY(kib <= peak / 10, "%ld KiB of %ld stay", kib, peak);
     pthread_barrier_wait(&freed);

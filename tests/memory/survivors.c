@@ -15,7 +15,6 @@ enum {
     BLOCKS = SET_BYTES / ((SMALLEST + LARGEST) / 2),
     KEEP_ONE_IN = 32,
     REST_MS = 3000,
-    LOOK_MS = 100,
 };
 
 /* In hundredths. */
@@ -61,10 +60,8 @@ int main(void) {
     for (unsigned i = 0; i < BLOCKS; i++)
         free(blocks[i]);
     long freed = ratio(base, kept_bytes), rested = freed;
-    for (unsigned slept = 0; slept < REST_MS && rested > RESTED_MAX; slept += LOOK_MS) {
-        test_sleep_us(LOOK_MS * 1000);
+    for (test_wait_t wait = test_wait_for(REST_MS); rested > RESTED_MAX && test_wait_more(&wait);)
         rested = ratio(base, kept_bytes);
-    }
     test_say("resident / live %ld %% running; resident / survivors %ld %% at once, %ld %% rested\n", running, freed,
              rested);
     CHECK_SAY(running <= RUNNING_MAX, "%ld hundredths", running);

@@ -50,7 +50,7 @@ int main(void) {
     pthread_cond_signal(&changed[0]);
     while (turn < THREADS)
         pthread_cond_wait(&changed[THREADS], &lock);
-    long resident = test_figure_of("/proc/self/status", "VmRSS:") / 1024;
+    long resident = test_rss_kib() / 1024;
     turn = THREADS + 1;
     for (unsigned i = 0; i < THREADS; i++)
         pthread_cond_signal(&changed[i]);

@@ -22,7 +22,7 @@ ALONE = re.compile(REPORT + r"\n")
 def report(library, program, where, **settings):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
     environment.update(settings, LD_PRELOAD=library)
-    done = subprocess.run([program, where], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program, where], env=environment, capture_output=True, text=True, timeout=600)
     return done.stderr
 
 

@@ -155,7 +155,7 @@ def run(library, program, name, extra):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_") and k != "LD_PRELOAD"}
     environment.update(extra)
     environment["LD_PRELOAD"] = library
-    done = subprocess.run([program, name], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, name], env=environment, capture_output=True, text=True, timeout=1200)
     return done.returncode, done.stdout, done.stderr
 
 

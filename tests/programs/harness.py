@@ -31,7 +31,12 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
 TIMEOUT_SECONDS = 300
+PATIENCE = 10  # so many times as long may anything take on a machine with other work
 NOISE = re.compile(rb"^(hakmem: |ERROR: ld\.so: ).*", re.MULTILINE)
+
+
+class Unfit(Exception):
+    """The program is there, and cannot run on any malloc but its own."""
 
 
 class Skip(Exception):
@@ -177,9 +182,9 @@ class Job:
         if how is not None and process.poll() is None:
             process.send_signal(how)
         try:
-            code = process.wait(seconds)
+            code = process.wait(seconds * PATIENCE)
         except subprocess.TimeoutExpired:
-            raise Failure("%s did not end within %d s\n%s" % (process.name, seconds, self.log_tail(process)))
+            raise Failure("%s did not end within %d s\n%s" % (process.name, seconds * PATIENCE, self.log_tail(process)))
         self.processes.remove(process)
         log = self.log(process)
         if code not in (0, -signal.SIGTERM):
@@ -199,7 +204,7 @@ class Job:
 
     def wait_until(self, process, ready, seconds=60):
         """Polls `ready()` until it is true; fails at once when the server has died."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * PATIENCE
         while time.monotonic() < end:
             if process.poll() is not None:
                 raise Failure(
@@ -208,7 +213,7 @@ class Job:
             if ready():
                 return
             time.sleep(0.05)
-        raise Failure("%s was not ready within %d s\n%s" % (process.name, seconds, self.log_tail(process)))
+        raise Failure("%s was not ready within %d s\n%s" % (process.name, seconds * PATIENCE, self.log_tail(process)))
 
     @staticmethod
     def free_port():
@@ -253,7 +258,7 @@ class Job:
 
     def all_active(self, pid, minimum, seconds=20):
         """So have its children: `minimum` processes at least within `seconds`, not counting those that end meanwhile."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * PATIENCE
         while True:
             found = 0
             for process in self.descendants(pid):
@@ -356,11 +361,11 @@ def program(work, timeout=TIMEOUT_SECONDS):
         sys.exit("usage: %s LIBRARY [--brief] [HAKMEM_NAME=VALUE ...]" % sys.argv[0])
 
     def stop(number, frame):
-        raise Failure("no end within %d s" % timeout if number == signal.SIGALRM else "stopped by a signal")
+        raise Failure("no end within %d s" % (timeout * PATIENCE) if number == signal.SIGALRM else "stopped by a signal")
 
     for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    signal.alarm(timeout)
+    signal.alarm(timeout * PATIENCE)
 
     brief, options = "--brief" in sys.argv[2:], [a for a in sys.argv[2:] if a != "--brief"]
     job = Job(sys.argv[1], dict(option.split("=", 1) for option in options), brief)
@@ -370,6 +375,9 @@ def program(work, timeout=TIMEOUT_SECONDS):
         code = 0
     except Skip as reason:
         print("skipped: %s" % reason)
+        code = SKIPPED
+    except Unfit as reason:
+        print("unfit: %s" % reason)
         code = SKIPPED
     except Failure as reason:
         print("FAILED: %s" % reason)

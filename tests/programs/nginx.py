@@ -45,7 +45,7 @@ def work(job):
     argv = [nginx, "-p", job.dir, "-e", "stderr", "-c", config]
 
     def fetch_all(prefix, client):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         for i in range(client, 300, 4):
             connection.request("GET", "%s/%d.txt" % (prefix, i), headers={"Accept-Encoding": "gzip"} if i % 2 else {})
             response = connection.getresponse()
@@ -83,7 +83,7 @@ def work(job):
     requests = drive(2)
     before = job.descendants(process.pid)
     process.send_signal(signal.SIGHUP)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 200
     while set(before[1:]) & set(job.descendants(process.pid)) and time.monotonic() < end:
         time.sleep(0.1)
     job.check(not set(before[1:]) & set(job.descendants(process.pid)), "old workers did not end after a reload")

@@ -26,7 +26,7 @@ def work(job):
     python = job.path("venv/bin/python3")
     answer = job.same([python, job.copy("job.py")], MALLOC)
     job.check(len(answer.splitlines()) == 4, "answers " + answer)
-    suite = job.run([python, "-m", "test", "--timeout", "240"] + modules, MALLOC)
+    suite = job.run([python, "-m", "test", "--timeout", "2400"] + modules, MALLOC)
     job.check(
         b"All %d tests OK." % len(modules) in suite.stdout, "the test suite says\n" + suite.stdout.decode()[-2000:]
     )

@@ -88,14 +88,15 @@ int main(void) {
     busy_start(load, LOAD);
     for (unsigned i = 0; i < 5; i++)
         lookers[i] = test_thread(run[i], NULL);
-    test_sleep_us(MILLISECONDS * 1000);
+    do
+        test_sleep_us(MILLISECONDS * 1000);
+    while (checks == 0 || snapshots <= 10 || trims <= 10);
     atomic_store(&stop, true);
     for (unsigned i = 0; i < 5; i++)
         test_join(lookers[i]);
     busy_end(load, LOAD);
     test_say("%u checks, %u snapshots, %u trims under load\n", atomic_load(&checks), atomic_load(&snapshots),
              atomic_load(&trims));
-    CHECK(checks > 0 && snapshots > 10 && trims > 10);
     CHECK_HEAP();
     return TEST_PASS;
 }

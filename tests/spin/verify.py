@@ -32,7 +32,7 @@ def verify(model, work, definitions):
     options = ["-O2", "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=512", "-DMEMLIM=4000"]
     subprocess.run([compiler, *options, "-o", "pan", "pan.c"], cwd=directory, check=True)
     text = subprocess.run(
-        ["./pan", "-m1000000", "-w22"], cwd=directory, capture_output=True, text=True, check=False, timeout=400
+        ["./pan", "-m1000000", "-w22"], cwd=directory, capture_output=True, text=True, check=False, timeout=4000
     ).stdout
     errors = re.search(r"errors: (\d+)", text)
     states = re.search(r"(\d+) states, stored", text)

@@ -49,7 +49,7 @@ static void cycle(uint64_t *random) {
     }
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(60);
+        test_alarm(60);
         grow_and_shrink((void *)(uintptr_t)test_random(random));
         _exit(0);
     }
