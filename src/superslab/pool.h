@@ -94,6 +94,17 @@ bool pool_set_huge_locked(superslab_t *s, bool huge);
  * filled decides for others. */
 void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count);
 
+/* A superslab of small pages that was opened for `slot_count` slots when `opened` sparse ones had been. */
+typedef struct pool_sample {
+    uint32_t index; /* 0: none */
+    unsigned opened;
+    size_t slot_count;
+} pool_sample_t;
+
+/* The one that is to be looked at, for who will do so without the lock. */
+pool_sample_t pool_due_sample_locked(void);
+void pool_look_at(const pool_sample_t *sample);
+
 /* The superslab whose dirty slots wait longest for a purge, or 0; `dirty_next` leads on. */
 uint32_t pool_dirty_head_locked(void);
 

@@ -241,7 +241,10 @@ slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     size_t before = resident_slots();
     slots_t got = alloc_locked(count, align, use);
     size_t grown = resident_slots() - before;
+    pool_sample_t sample = pool_due_sample_locked();
     hk_unlock(&hk_superslab_lock);
+    if (sample.index != 0)
+        pool_look_at(&sample);
     if (got.first != 0)
         pool_purge_for_growth(grown);
     return got;
