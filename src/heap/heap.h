@@ -205,6 +205,9 @@ heap_t *heap_current(void);
 /* One past the highest id in use. */
 uint32_t heap_limit(void);
 
+/* Threads that have one, about. */
+uint32_t heap_thread_count(void);
+
 /* True when so many threads have a heap that what each keeps in its magazines adds up, or when a limit is near. */
 bool heap_is_crowded(void);
 
@@ -264,6 +267,11 @@ bool magazine_wants_large(heap_t *h, unsigned cls);
 
 /* Puts a block into its magazine, making room if need be. */
 void magazine_free(heap_t *h, unsigned cls, void *block);
+
+/* Bytes that the magazines of a heap may be able to hold, in which `owned` bytes of slots are, of `in_use` in all heaps of so many threads:
+ * every block in one keeps a slab from emptying, and what each thread keeps adds up. The more threads, the smaller is the part. */
+typedef enum heap_press { HEAP_ROOM, HEAP_CROWD, HEAP_THRONG } heap_press_t;
+size_t magazine_budget(size_t owned, size_t in_use, size_t threads, heap_press_t press);
 
 /* Gives one block straight back to its slab, whosever it is. */
 void magazine_give_one(heap_t *h, unsigned cls, void *block);

@@ -8,7 +8,7 @@
 
 enum {
     IDLE_MS = 20,          /* a heap without slow paths for so long sleeps */
-    SCAN_HEAPS = 8,        /* heaps looked at before a new slab is opened, which costs more than the looks */
+    SCAN_HEAPS = 64,       /* heaps looked at before a new slab is opened, whose pages cost more than the looks */
     PASSED_SHARE = 8,      /* a heap passes blocks on when it freed one of another's for so many that it allocated */
     SURPLUS_SLABS_MAX = 8, /* slabs that one of them gives at a time while it is awake */
 };
