@@ -21,7 +21,7 @@
  * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in a message, in remote bits,
  *         in free_bits.
  * HEAP-2  an OPEN slab that the heap owns is in exactly one list: partial[class][bin] by its free_count, or full; it is
- *         moved by the free that reaches its settle_at.
+ *         moved by the free that reaches its settle_at. Empty ones come first in the last bin, and `spares` has the class's bit.
  * HEAP-3  a thread that holds one heap's lock takes no other heap's but the pool heap's.
  */
 #ifndef HK_HEAP_H
@@ -38,7 +38,8 @@
 #include <stdatomic.h>
 
 enum {
-    HEAP_BINS = 4, /* partial slabs by quarters of free blocks; the fullest are used first */
+    HEAP_BINS = 4,              /* partial slabs by quarters of free blocks; the fullest are used first */
+    HEAP_BIN_EMPTY = HEAP_BINS, /* what an empty slab has for a bin: it is in the last one's list, at its head */
     HEAP_REMOTE_ENTRIES = 256,
     HEAP_OUTBOX = 8,                        /* owners that a thread has a message for */
     HEAP_INBOX_MAX = 256,                   /* messages that wait at a heap, about */
@@ -114,13 +115,14 @@ typedef struct heap {
     uint32_t next_unused;    /* list of unused or of resting ids, under the heap-list lock; of who retires several */
     _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: unnoticed.h */
     slot_t full;
-    doubled_t doubled;           /* double frees that a drain came upon, to be reported without the lock */
-    _Atomic uint32_t slot_count; /* slots of its slabs; written under the lock, read without */
-    size_t magazine_bytes;       /* what the magazines can hold; the heap's thread */
-    uint64_t bins_in_use[3];     /* a bit for each magazine that has a capacity; the heap's thread */
-    size_t run_bytes;            /* flushed since the thread last allocated; the heap's thread */
-    size_t run_total;            /* the same, and what left the other magazines then; the heap's thread */
-    int64_t run_countdown;       /* the countdown when run_bytes was last written; the heap's thread */
+    uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
+    doubled_t doubled;                    /* double frees that a drain came upon, to be reported without the lock */
+    _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
+    size_t magazine_bytes;                /* what the magazines can hold; the heap's thread */
+    uint64_t bins_in_use[3];              /* a bit for each magazine that has a capacity; the heap's thread */
+    size_t run_bytes;                     /* flushed since the thread last allocated; the heap's thread */
+    size_t run_total;                     /* the same, and what left the other magazines then; the heap's thread */
+    int64_t run_countdown;                /* the countdown when run_bytes was last written; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
@@ -205,6 +207,9 @@ heap_t *heap_current(void);
 /* One past the highest id in use. */
 uint32_t heap_limit(void);
 
+/* Threads that have one, about. */
+uint32_t heap_thread_count(void);
+
 /* True when so many threads have a heap that what each keeps in its magazines adds up, or when a limit is near. */
 bool heap_is_crowded(void);
 
@@ -264,6 +269,11 @@ bool magazine_wants_large(heap_t *h, unsigned cls);
 
 /* Puts a block into its magazine, making room if need be. `h` is NULL in a stranded process (heap/fork.h). */
 void magazine_free(heap_t *h, unsigned cls, void *block);
+
+/* Bytes that the magazines of a heap may be able to hold, in which `owned` bytes of slots are, of `in_use` in all heaps of so many threads:
+ * every block in one keeps a slab from emptying, and what each thread keeps adds up. The more threads, the smaller is the part. */
+typedef enum heap_press { HEAP_ROOM, HEAP_CROWD, HEAP_THRONG } heap_press_t;
+size_t magazine_budget(size_t owned, size_t in_use, size_t threads, heap_press_t press);
 
 /* Gives one block straight back to its slab, whosever it is. */
 void magazine_give_one(heap_t *h, unsigned cls, void *block);

@@ -151,6 +151,12 @@ size_t hk_trim_all(void) { return heap_system_ready() ? heap_trim_all() : 0; }
 
 /* --- Verification -------------------------------------------------------------------------------------------------------- */
 
+/* Where an empty slab is looked for. */
+static bool is_spare_locked(const heap_t *h, const slab_t *slab) {
+    bool first = slab->previous == 0 || slab_at(slab->previous)->bin == HEAP_BIN_EMPTY;
+    return slab->bin == HEAP_BIN_EMPTY && first && (h->spares[slab->cls / 64] >> slab->cls % 64 & 1) != 0;
+}
+
 static size_t check_list_locked(const heap_t *h, slot_t at, uint8_t list, unsigned cls, unsigned bin) {
     size_t bad = 0;
     slot_t previous = 0;
@@ -158,7 +164,8 @@ static size_t check_list_locked(const heap_t *h, slot_t at, uint8_t list, unsign
         const slab_t *slab = slab_at(at);
         bool wrong = slab->list != list || slab->previous != previous ||
                      (list == SLAB_LIST_FULL) != (slab->free_count == 0) ||
-                     (list == SLAB_LIST_PARTIAL && (slab->cls != cls || slab->bin != bin)) ||
+                     (list == SLAB_LIST_PARTIAL && (slab->cls != cls || hk_min(slab->bin, HEAP_BINS - 1) != bin)) ||
+                     (list == SLAB_LIST_PARTIAL && slab_is_empty(slab) && !is_spare_locked(h, slab)) ||
                      (slab->free_count >= slab->settle_at && !slab_is_empty(slab)) ||
                      atomic_load_explicit(&slab->owner, memory_order_relaxed) != h->front.id;
         if (wrong)

@@ -19,8 +19,8 @@
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
 
-enum { CROWD_A_CPU = 8, CROWD_MIN = 8, CROWD_MAX = 32, THRONG_CROWDS = 5, CPUS_LOOK_MS = 1000 };
-enum { REST_SLOTS_MAX = 128 }; /* a heap of more does not rest */
+enum { CROWD_A_CPU = 8, CROWD_MIN = 8, THRONG_CROWDS = 5, CPUS_LOOK_MS = 1000 };
+enum { REST_SLOTS_MAX = 128, REST_HEAPS_MAX = 32 }; /* a heap of more does not rest; nor do more heaps */
 
 enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
 enum { HOOKS_NONE = 0, HOOKS_DONE = 2, HOOKS_WAIT_MS = 1 };
@@ -52,8 +52,10 @@ static _Atomic uint32_t crowd = CROWD_MIN; /* written by who looks at the proces
 static _Atomic uint64_t cpus_look_at_ms;
 
 uint32_t heap_crowd_of(uint64_t cpus) {
-    return cpus >= CROWD_MAX / CROWD_A_CPU ? CROWD_MAX : (uint32_t)hk_max(CROWD_MIN, (size_t)cpus * CROWD_A_CPU);
+    return (uint32_t)hk_max(CROWD_MIN, hk_min(cpus, HK_OWNER_LIMIT) * CROWD_A_CPU);
 }
+
+uint32_t heap_thread_count(void) { return atomic_load_explicit(&thread_heap_count, memory_order_relaxed); }
 
 bool heap_is_crowded(void) {
     return atomic_load_explicit(&thread_heap_count, memory_order_relaxed) >
@@ -263,11 +265,11 @@ static bool may_rest(const heap_t *h) {
            !heap_is_crowded() && !sys_purge_refused();
 }
 
-/* False when as many rest as threads may be without a crowd. */
+/* False when as many rest as threads may be without a crowd, or more than a few. */
 static bool lie_down(heap_t *h) {
     h->ended_since_ms = sys_now_ms();
     hk_lock(&hk_heap_list_lock);
-    bool fits = resting_count < atomic_load_explicit(&crowd, memory_order_relaxed);
+    bool fits = resting_count < hk_min(REST_HEAPS_MAX, atomic_load_explicit(&crowd, memory_order_relaxed));
     if (fits) {
         resting_count++;
         push_locked(&resting_ids, h, HEAP_RESTING, slots_of(h) * HK_SLOT_SIZE + h->magazine_bytes);

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/heap.h"
 
+#include "base/bits.h"
 #include "core/counters.h"
 #include "heap/limit.h"
 #include "sys/sys.h"
 
 enum {
     IDLE_MS = 20,          /* a heap without slow paths for so long sleeps */
-    SCAN_HEAPS = 8,        /* heaps looked at before a new slab is opened, which costs more than the looks */
+    SCAN_HEAPS = 64,       /* heaps looked at before a new slab is opened, whose pages cost more than the looks */
     PASSED_SHARE = 8,      /* a heap passes blocks on when it freed one of another's for so many that it allocated */
     SURPLUS_SLABS_MAX = 8, /* slabs that one of them gives at a time while it is awake */
 };
 
 _Static_assert(HEAP_BINS == 4, "bin_for compares with three borders");
 
-/* (free_count * 4 - 1) / block_count, for partial slabs. */
+/* (free_count * 4 - 1) / block_count for partial slabs, HEAP_BIN_EMPTY for empty ones. */
 static unsigned bin_for(const slab_t *slab) {
     unsigned count = slab->block_count, quarters = slab->free_count * 4u - 1;
-    return (quarters >= count ? 1u : 0u) + (quarters >= 2 * count ? 1u : 0u) + (quarters >= 3 * count ? 1u : 0u);
+    return (quarters >= count ? 1u : 0u) + (quarters >= 2 * count ? 1u : 0u) + (quarters >= 3 * count ? 1u : 0u) +
+           (slab_is_empty(slab) ? 1u : 0u);
 }
 
 /* The least free_count above the bin's: slabs of the last one settle when they are empty. */
@@ -27,8 +29,22 @@ static uint16_t end_of_bin(const slab_t *slab, unsigned bin) {
 }
 
 static slot_t *list_head(heap_t *h, const slab_t *slab) {
-    return slab->list == SLAB_LIST_FULL ? &h->full : &h->class_stats[slab->cls].partial[slab->bin];
+    if (slab->list == SLAB_LIST_FULL)
+        return &h->full;
+    return &h->class_stats[slab->cls].partial[hk_min(slab->bin, HEAP_BINS - 1)];
 }
+
+static bool is_spare(slot_t slot) { return slot != 0 && slab_at(slot)->bin == HEAP_BIN_EMPTY; }
+
+/* The last of the empty slabs that begin the list of the class's emptiest, or 0: there are few. */
+static slot_t last_spare(const heap_t *h, unsigned cls) {
+    slot_t last = 0;
+    for (slot_t at = h->class_stats[cls].partial[HEAP_BINS - 1]; is_spare(at); at = slab_at(at)->next)
+        last = at;
+    return last;
+}
+
+static void note_spare_locked(heap_t *h, unsigned cls) { h->spares[cls / 64] |= UINT64_C(1) << (cls % 64); }
 
 static void link_locked(heap_t *h, slab_t *slab) {
     slab->list = slab->free_count == 0 ? SLAB_LIST_FULL : SLAB_LIST_PARTIAL;
@@ -37,12 +53,16 @@ static void link_locked(heap_t *h, slab_t *slab) {
         slab->bin = (uint8_t)bin_for(slab);
         slab->settle_at = end_of_bin(slab, slab->bin);
     }
-    slot_t *head = list_head(h, slab);
     slab->previous = 0;
-    slab->next = *head;
-    if (*head != 0)
-        slab_at(*head)->previous = slab_slot(slab);
-    *head = slab_slot(slab);
+    if (slab->list == SLAB_LIST_PARTIAL && slab->bin == HEAP_BIN_EMPTY)
+        note_spare_locked(h, slab->cls);
+    else if (slab->list == SLAB_LIST_PARTIAL && slab->bin == HEAP_BINS - 1)
+        slab->previous = last_spare(h, slab->cls);
+    slot_t *place = slab->previous != 0 ? &slab_at(slab->previous)->next : list_head(h, slab);
+    slab->next = *place;
+    if (*place != 0)
+        slab_at(*place)->previous = slab_slot(slab);
+    *place = slab_slot(slab);
 }
 
 static void unlink_locked(heap_t *h, slab_t *slab) {
@@ -69,7 +89,7 @@ void heap_remove_locked(heap_t *h, slab_t *slab) {
 
 /* An empty slab is kept when it is the only one of its class with room: closing it would be undone at the next refill. Not in
  * a crowd, where a slab of each class in every thread adds up. */
-static bool is_spare_locked(const heap_t *h, const slab_t *slab) {
+static bool may_be_spare_locked(const heap_t *h, const slab_t *slab) {
     if (heap_is_crowded())
         return false;
     slot_t self = slab_slot(slab);
@@ -88,7 +108,7 @@ static void retire_locked(heap_t *h, slab_t *slab) {
 }
 
 void heap_settle_locked(heap_t *h, slab_t *slab) {
-    if (slab_is_empty(slab) && (h->front.id == HK_OWNER_POOL || !is_spare_locked(h, slab))) {
+    if (slab_is_empty(slab) && (h->front.id == HK_OWNER_POOL || !may_be_spare_locked(h, slab))) {
         retire_locked(h, slab);
         return;
     }
@@ -100,23 +120,25 @@ void heap_settle_locked(heap_t *h, slab_t *slab) {
 }
 
 void heap_retire_spares_locked(heap_t *h) {
-    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
-        slot_t at = h->class_stats[cls].partial[HEAP_BINS - 1];
-        while (at != 0) {
-            slab_t *slab = slab_at(at);
-            at = slab->next;
-            if (slab_is_empty(slab))
-                retire_locked(h, slab);
+    for (unsigned word = 0; word < HK_CLASS_COUNT / 64; word++) {
+        uint64_t classes = h->spares[word];
+        h->spares[word] = 0;
+        for (; classes != 0; classes &= classes - 1) {
+            const slot_t *head = &h->class_stats[word * 64 + hk_ctz64(classes)].partial[HEAP_BINS - 1];
+            while (is_spare(*head))
+                retire_locked(h, slab_at(*head));
         }
     }
 }
 
-/* The fullest partial slab of the class. */
+/* The fullest partial slab of the class, or an empty one. */
 static slab_t *pick_locked(const heap_t *h, unsigned cls) {
-    for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+    for (unsigned bin = 0; bin < HEAP_BINS - 1; bin++)
         if (h->class_stats[cls].partial[bin] != 0)
             return slab_at(h->class_stats[cls].partial[bin]);
-    return NULL;
+    slot_t spare = last_spare(h, cls);
+    slot_t first = spare != 0 ? slab_at(spare)->next : h->class_stats[cls].partial[HEAP_BINS - 1];
+    return first != 0 ? slab_at(first) : spare != 0 ? slab_at(spare) : NULL;
 }
 
 /* Moves a slab from heap `from` to `h`; the caller holds both locks. */

@@ -15,17 +15,21 @@
 #include "heap/hardened.h"
 #include "heap/life.h"
 #include "map/meta.h"
+#include "superslab/superslab.h"
 
 #include <string.h>
 
 enum {
-    BUDGET_BYTES_MIN = 4 << 20,
-    BUDGET_BYTES_CROWDED = 64 << 10,
+    BUDGET_BYTES_MAX = 4 << 20,       /* what a small heap's magazines may be able to hold: */
+    BUDGET_BYTES_MIN = 64 << 10,      /* ... so much in any case, in a crowd no more; */
+    BUDGET_BYTES_TOGETHER = 16 << 20, /* ... its part of what those of all such heaps may hold, */
+    TOGETHER_SHARE = 8,               /* ... or of this part of the memory in use */
     SWEEP_BYTES = 256 << 10,  /* a thread that only frees empties all magazines each time it has flushed so much */
     LONG_RUN_BYTES = 8 << 20, /* ... and when it has flushed so much makes them small, */
     LONG_RUN_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
-    BUDGET_SHARE = 4,         /* magazines may be able to hold this part of what the heap owns */
-    BUDGET_SHARE_THRONG = 32, /* slabs of which a block is used count whole */
+    BUDGET_SHARE_MIN = 4,     /* magazines of a large heap may be able to hold this part of what it owns, */
+    BUDGET_SHARE_MAX = 8,     /* ... or with more threads this, */
+    BUDGET_SHARE_THRONG = 32, /* ... as slabs of which a block is used count whole */
     GROW_EVENTS = 2,
     LARGE_EVENTS = 4,
     LARGE_BUDGET_BYTES = 4 << 20,
@@ -92,12 +96,20 @@ static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
     return true;
 }
 
-/* The magazines of a heap hold at most a small part of its memory: every block in one keeps a slab from emptying. */
+size_t magazine_budget(size_t owned, size_t in_use, size_t threads, heap_press_t press) {
+    size_t together = hk_max(BUDGET_BYTES_TOGETHER, in_use / TOGETHER_SHARE);
+    size_t part = hk_max(BUDGET_BYTES_MIN, hk_min(together / threads, BUDGET_BYTES_MAX));
+    size_t share = hk_max(BUDGET_SHARE_MIN, hk_min(threads, BUDGET_SHARE_MAX));
+    return hk_max(press == HEAP_ROOM ? part : BUDGET_BYTES_MIN,
+                  owned / (press == HEAP_THRONG ? BUDGET_SHARE_THRONG : share));
+}
+
+static heap_press_t press(void) { return heap_is_throng() ? HEAP_THRONG : heap_is_crowded() ? HEAP_CROWD : HEAP_ROOM; }
+
 static bool budget_allows(const heap_t *h, size_t more_bytes) {
     size_t owned = (size_t)atomic_load_explicit(&h->slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
-    size_t least = heap_is_crowded() ? BUDGET_BYTES_CROWDED : BUDGET_BYTES_MIN;
-    size_t share = heap_is_throng() ? BUDGET_SHARE_THRONG : BUDGET_SHARE;
-    return h->magazine_bytes + more_bytes <= hk_max(least, owned / share);
+    size_t budget = magazine_budget(owned, superslab_taken_bytes(), hk_max(heap_thread_count(), 1), press());
+    return h->magazine_bytes + more_bytes <= budget;
 }
 
 /* The first capacity of a class needs no room in the budget, but in a throng for blocks above the tiny ones: a thread that used some of

@@ -8,15 +8,18 @@
 #include "superslab/superslab.h"
 
 enum {
-    LOOK_MAX = 16,    /* superslabs of a run that are looked at */
-    EXPECT_AFRESH = 8 /* of the runs expected to be filled, one in so many is taken without */
+    LOOK_MAX = 16,     /* superslabs of a run that are looked at */
+    LOOK_GAP_MAX = 7,  /* runs that pass unseen between two looks, where runs of such sizes are not filled */
+    EXPECT_AFRESH = 8, /* of the runs expected to be filled, one in so many is taken without */
 };
 #define SMALLEST (2 * HK_SUPERSLAB_SIZE)
 
 /* Size of the largest run that is known to be filled; hints, so no order between them matters. */
 static _Atomic size_t filled_bytes;
 static _Atomic unsigned expected_count;
-static _Atomic uint64_t newest; /* run of small pages that nobody has looked at, as newest_of makes it; 0: none */
+static _Atomic unsigned passed_count; /* runs that were not looked at, since one was, */
+static _Atomic unsigned look_gap;     /* ... and how many are to pass */
+static _Atomic uint64_t newest;       /* run of small pages that nobody has looked at, as newest_of makes it; 0: none */
 
 static uint64_t newest_of(const char *start, size_t size) {
     return (uint64_t)map_slot(start) << 32 | size >> HK_SLOT_SHIFT;
@@ -32,14 +35,40 @@ static void forget(const char *start, size_t size) {
     (void)atomic_compare_exchange_strong_explicit(&newest, &it, 0, memory_order_relaxed, memory_order_relaxed);
 }
 
+static bool is_known(size_t size) { return size / 2 <= atomic_load_explicit(&filled_bytes, memory_order_relaxed); }
+
+/* Where runs are not filled, each look that finds it so doubles the number of runs until the next, to one in eight. */
+static bool is_due(size_t size) {
+    if (is_known(size))
+        return true;
+    unsigned passed = atomic_fetch_add_explicit(&passed_count, 1, memory_order_relaxed);
+    return passed >= atomic_load_explicit(&look_gap, memory_order_relaxed);
+}
+
+static void look_rarer(bool rarer) {
+    unsigned gap = atomic_load_explicit(&look_gap, memory_order_relaxed);
+    atomic_store_explicit(&look_gap, rarer ? (unsigned)hk_min(2 * gap + 1, LOOK_GAP_MAX) : 0, memory_order_relaxed);
+    atomic_store_explicit(&passed_count, 0, memory_order_relaxed);
+}
+
+static void learn(size_t size, size_t full, size_t some) {
+    size_t known = atomic_load_explicit(&filled_bytes, memory_order_relaxed);
+    bool filled = full > 0 && some <= 1; /* one is where the filling ended */
+    if (filled && size > known)
+        atomic_store_explicit(&filled_bytes, size, memory_order_relaxed);
+    else if (some > 1 && size / 2 < known)
+        atomic_store_explicit(&filled_bytes, size / 4, memory_order_relaxed);
+    look_rarer(!filled);
+}
+
 void filling_observe(const char *start, size_t size) {
     forget(start, size);
-    if (size < SMALLEST || hk_option(HK_OPT_HUGE) != HK_HUGE_AUTO)
+    if (size < SMALLEST || hk_option(HK_OPT_HUGE) != HK_HUGE_AUTO || !is_due(size))
         return;
     const char *from = (const char *)hk_align_up((uintptr_t)start, HK_SUPERSLAB_SIZE);
     size_t count = (size_t)(start + size - from) >> HK_SUPERSLAB_SHIFT;
     size_t step = count > LOOK_MAX ? count / LOOK_MAX : 1, full = 0, some = 0;
-    for (size_t i = 0; i < count; i += step) {
+    for (size_t i = 0; i < count && some <= 1; i += step) {
         const char *at = from + (i << HK_SUPERSLAB_SHIFT);
         if (superslab_view(map_slot(at) / HK_SLOTS_PER_SUPERSLAB).huge)
             continue; /* resident as a whole, which proves nothing */
@@ -47,15 +76,8 @@ void filling_observe(const char *start, size_t size) {
         full += share == RESIDENCY_FULL;
         some += share == RESIDENCY_SOME;
     }
-    /* One is where the filling ended. */
-    size_t known = atomic_load_explicit(&filled_bytes, memory_order_relaxed);
-    if (full > 0 && some <= 1 && size > known)
-        atomic_store_explicit(&filled_bytes, size, memory_order_relaxed);
-    else if (some > 1 && size / 2 < known)
-        atomic_store_explicit(&filled_bytes, size / 4, memory_order_relaxed);
+    learn(size, full, some);
 }
-
-static bool is_known(size_t size) { return size / 2 <= atomic_load_explicit(&filled_bytes, memory_order_relaxed); }
 
 /* A program that frees nothing can be seen filling, too. The run may be gone by now: then it is a hint that says little. */
 static void look_at_newest(size_t size) {

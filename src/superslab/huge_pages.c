@@ -8,6 +8,11 @@
  * in a row were full, those opened for as many slots as they were, or up to twice as many, ask for huge pages; one that is not full
  * ends that for a quarter of its slots and more. A huge page is resident as a whole and proves nothing, so one superslab in nine
  * (in a large heap, one for each eighth of it) keeps small pages, to be looked at.
+ *
+ * A look costs as much as all else that an allocation of 2 MiB does, so looks that change nothing get rarer: eight in a row double the
+ * number of superslabs that are opened from one to the next, up to an eighth of the heap. One that finds a full superslab is followed by the
+ * next at once. Who opens a superslab looks, when it has let go of the lock; what it saw is learned under the lock again, unless the
+ * superslab was given back meanwhile.
  */
 #include "core/counters.h"
 #include "core/options.h"
@@ -21,6 +26,7 @@ enum {
     RECORDS_SHARE = 48, /* a huge page of records likewise: such pages fill slowly */
     SAMPLES = 16,       /* superslabs of small pages that wait to be looked at */
     SAMPLE_AGE = 8,     /* ... until so many more were opened */
+    LOOKS_A_GAP = 8,    /* looks in vain, until the next ones are twice as far apart */
     HUGE_IN_A_ROW =
         8, /* sparse superslabs of huge pages, until one has small ones; or an eighth of all, if that is more */
     DENSE_FREE_SHARE =
@@ -30,16 +36,15 @@ enum {
 
 /* Guarded by hk_superslab_lock. */
 static int huge_borders; /* neighbours of which one is advised to use huge pages */
-static struct sample {
-    uint32_t index; /* of a superslab; 0: none */
-    unsigned opened;
-    size_t slot_count; /* that it was opened for */
-} samples[SAMPLES];
+static pool_sample_t samples[SAMPLES];
+static pool_sample_t due; /* to be looked at by who holds the lock, when it has let go of it */
 static unsigned sample_next;
-static unsigned opened_count; /* sparse superslabs */
-static unsigned opened_small; /* ... when the last of small pages was */
-static size_t full_last;      /* slots that the sample looked at last was opened for, if it was full */
-static size_t full_slots;     /* the most that two in a row were */
+static unsigned opened_count;  /* sparse superslabs */
+static unsigned opened_small;  /* ... when the last of small pages was */
+static size_t full_last;       /* slots that the sample looked at last was opened for, if it was full */
+static size_t full_slots;      /* the most that two in a row were */
+static unsigned looked_at;     /* opened_count at the last look */
+static unsigned looks_in_vain; /* looks since the last that changed anything */
 
 /* The kernel splits a mapping where advice changes: how many more such places there are when superslab `index` changes. */
 static int borders_by_change(size_t index) {
@@ -67,14 +72,15 @@ static bool is_small_part(size_t used_slots, size_t share) {
 bool pool_records_earn_huge(void) { return is_small_part(pool_count(&hk_pool.used), RECORDS_SHARE); }
 
 /* All of its slots are or were in use, and none has gone back. */
-static bool is_ripe(const struct sample *sample) {
+static bool is_ripe(const pool_sample_t *sample) {
     const superslab_t *s = pool_record(sample->index);
     return sample->index != 0 && opened_count - sample->opened >= SAMPLE_AGE && s->free_mask == s->dirty_mask &&
            s->purging_mask == 0;
 }
 
 /* What was never touched would cost nothing in huge pages either. */
-static void learn(size_t slot_count, residency_t share) {
+static void learn_locked(size_t slot_count, residency_t share) {
+    size_t before = full_slots;
     if (share == RESIDENCY_FULL) {
         full_slots = hk_max(full_slots, hk_min(slot_count, full_last));
         full_last = slot_count;
@@ -82,15 +88,14 @@ static void learn(size_t slot_count, residency_t share) {
         full_slots = hk_min(full_slots, slot_count / 4);
         full_last = 0;
     }
+    looks_in_vain = full_slots != before ? 0 : looks_in_vain + 1;
 }
 
-static void look_at(struct sample *sample) {
-    const superslab_t *s = pool_record(sample->index);
-    /* It may have become something else since. */
-    if (s->in_use && !s->huge && !s->dense)
-        learn(sample->slot_count, residency_of(region_superslab_address(sample->index), HK_SUPERSLAB_SIZE));
-    sample->index = 0;
-}
+/* So many may be opened while what is known of them may be out of date. */
+static size_t most_unseen(void) { return hk_max(HUGE_IN_A_ROW, pool_count(&hk_pool.superslabs) / HUGE_SHARE); }
+
+/* So many superslabs are opened from one look to the next. */
+static size_t look_gap(void) { return hk_min((size_t)1 << hk_min(looks_in_vain / LOOKS_A_GAP, 31), most_unseen()); }
 
 void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count) {
     if (slot_count >= PAIR * SLOTS)
@@ -102,15 +107,38 @@ void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count) {
     for (unsigned i = 0; i < SAMPLES; i++)
         if (samples[i].index == first)
             samples[i].index = 0;
-    samples[sample_next++ % SAMPLES] = (struct sample){(uint32_t)first, opened_count, slot_count};
+    samples[sample_next++ % SAMPLES] = (pool_sample_t){(uint32_t)first, opened_count, slot_count};
 }
 
-static void look_at_one(void) {
-    for (unsigned i = 0; i < SAMPLES; i++)
-        if (is_ripe(&samples[i])) {
-            look_at(&samples[i]);
-            return;
-        }
+/* The newest that is ripe. One that is full proves something together with the next. */
+static void find_due_locked(void) {
+    if (full_last == 0 && opened_count - looked_at < look_gap())
+        return;
+    for (unsigned i = 1; i <= SAMPLES; i++) {
+        pool_sample_t *sample = &samples[(sample_next - i) % SAMPLES];
+        if (!is_ripe(sample))
+            continue;
+        due = *sample;
+        sample->index = 0;
+        looked_at = opened_count;
+        return;
+    }
+}
+
+pool_sample_t pool_due_sample_locked(void) {
+    pool_sample_t sample = due;
+    due.index = 0;
+    return sample;
+}
+
+/* The superslab may have become something else since it was opened, or while it was looked at. */
+void pool_look_at(const pool_sample_t *sample) {
+    residency_t share = residency_of(region_superslab_address(sample->index), HK_SUPERSLAB_SIZE);
+    hk_lock(&hk_superslab_lock);
+    const superslab_t *s = pool_record(sample->index);
+    if (is_ripe(sample) && s->in_use && !s->huge && !s->dense)
+        learn_locked(sample->slot_count, share);
+    hk_unlock(&hk_superslab_lock);
 }
 
 /* Whether such superslabs were filled before, and the next is not one to be looked at. */
@@ -118,8 +146,8 @@ static bool sparse_earns_locked(size_t slot_count) {
     size_t superslabs = pool_count(&hk_pool.superslabs);
     if (!is_small_part(superslabs * SLOTS - pool_count(&hk_pool.free), HUGE_SHARE))
         return false;
-    look_at_one();
-    return slot_count <= 2 * full_slots && opened_count - opened_small < hk_max(HUGE_IN_A_ROW, superslabs / HUGE_SHARE);
+    find_due_locked();
+    return slot_count <= 2 * full_slots && opened_count - opened_small < most_unseen();
 }
 
 /* Of a dense run, a huge page too many, at its end, is then a small part of what is in use. */

@@ -94,11 +94,35 @@ bool pool_set_huge_locked(superslab_t *s, bool huge);
  * filled decides for others. */
 void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count);
 
+/* A superslab of small pages that was opened for `slot_count` slots when `opened` sparse ones had been. */
+typedef struct pool_sample {
+    uint32_t index; /* 0: none */
+    unsigned opened;
+    size_t slot_count;
+} pool_sample_t;
+
+/* The one that is to be looked at, for who will do so without the lock. */
+pool_sample_t pool_due_sample_locked(void);
+void pool_look_at(const pool_sample_t *sample);
+
+/* These slots of the superslab are dirty (superslab/dirty.c). */
+void pool_set_dirty_locked(superslab_t *s, uint32_t mask);
+
 /* The superslab whose dirty slots wait longest for a purge, or 0; `dirty_next` leads on. */
 uint32_t pool_dirty_head_locked(void);
 
-/* Counts the superslab's dirty slots anew: all that are free. */
-void pool_all_dirty_locked(superslab_t *s);
+/* The first superslab whose longest run of dirty slots has this length, or 0; `length_next` leads on. */
+uint32_t pool_of_length_locked(unsigned length);
+
+/* The shortest such length from `least` on, and the longest below `end`; 0: there is none. */
+unsigned pool_length_from_locked(unsigned least);
+unsigned pool_length_below_locked(unsigned end);
+
+/* Violations of SUPERSLAB-3 among the `queued` superslabs flagged, of at most `limit`. */
+size_t pool_check_dirty_locked(size_t queued, size_t limit);
+
+/* A superslab with `count` dirty slots from a multiple of `align` on, whatever its use, out of the short runs first; or NULL. */
+superslab_t *pool_find_warm_locked(unsigned count, unsigned align);
 
 /* Memory has grown by `slot_count` slots that nothing resident could serve (superslab/purge.c). Without the lock. */
 void pool_purge_for_growth(size_t slot_count);

@@ -46,7 +46,7 @@ typedef struct purge_round {
 static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
     /* With a huge page, slots came along that nobody has used yet. */
     if (s->huge && s->dirty_mask != 0)
-        pool_all_dirty_locked(s);
+        pool_set_dirty_locked(s, s->free_mask);
     if (s->huge && s->dirty_mask != 0 && s->free_mask != ALL_SLOTS && pool_set_huge_locked(s, false))
         round->broken[round->broken_count++] = pool_index(s);
     while (s->dirty_mask != 0 && round->count < PURGE_RANGES_MAX) {

@@ -5,9 +5,11 @@
 #include "sys/sys.h"
 
 enum {
-    LOOKS_MAX = 256,    /* superslabs with dirty slots, and free runs there, that are looked at for a place */
-    LENGTH_MAX = 16384, /* slots of a free run that are followed: 1 GiB */
-    SNUG_SHARE = 16,    /* a free run that is longer by this part at most is not worth looking further */
+    FIT_LOOKS_MAX = 8,    /* superslabs with a place for a short run that are looked at for the best, */
+    LOOKS_MAX = 16,       /* ... and without one, for what goes on in the next; */
+    LONG_LOOKS_MAX = 256, /* ... and for a long run */
+    LENGTH_MAX = 16384,   /* slots of a free run that are followed: 1 GiB */
+    SNUG_SHARE = 16,      /* a free run that is longer by this part at most is not worth looking further */
 };
 
 /* How the superslabs are opened that a run takes from the region. */
@@ -152,19 +154,49 @@ static void consider_around(place_t *best, size_t at) {
         consider(best, hk_max(from, hk_align_down(hk_min(at, last), best->align)), end - from);
 }
 
-/* Looks at the free runs around dirty slots, those that wait longest for a purge first. */
+/* Looks at the free runs around the superslab's dirty runs of `least` slots or more. */
+static void look_into(place_t *best, const superslab_t *s, unsigned least) {
+    for (uint32_t begins = pool_runs(s->dirty_mask, least, 1); begins != 0 && !is_snug(best);) {
+        unsigned at = hk_ctz64(begins), length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
+        consider_around(best, (size_t)pool_first_slot(s) + at);
+        begins &= ~(uint32_t)hk_low_mask64(at + length);
+    }
+}
+
+/* In the superslabs whose longest dirty run has `length` slots. Returns the looks that are left. */
+static unsigned look_at_length(place_t *best, unsigned length, unsigned least, unsigned looks) {
+    uint32_t index = pool_of_length_locked(length);
+    for (; index != 0 && looks > 0 && !is_snug(best); index = pool_record(index)->length_next, looks--)
+        look_into(best, pool_record(index), least);
+    return looks;
+}
+
+/* For a run that fits into a superslab: among the shortest dirty runs that serve, or else the longest, as these may go on in the
+ * next superslab. */
+static void find_short_locked(place_t *best) {
+    unsigned count = (unsigned)best->count, looks = FIT_LOOKS_MAX;
+    for (unsigned length = count; looks > 0 && (length = pool_length_from_locked(length)) != 0; length++)
+        looks = look_at_length(best, length, count, looks);
+    looks = best->dirty == count ? 0 : LOOKS_MAX;
+    for (unsigned length = count; looks > 0 && (length = pool_length_below_locked(length)) != 0;)
+        looks = look_at_length(best, length, length, looks);
+}
+
+/* For a longer one: in those that wait longest for a purge. */
+static void find_long_locked(place_t *best) {
+    uint32_t index = pool_dirty_head_locked();
+    for (unsigned looks = LONG_LOOKS_MAX; index != 0 && looks > 0 && !is_snug(best); looks--) {
+        look_into(best, pool_record(index), 1);
+        index = pool_record(index)->dirty_next;
+    }
+}
+
 static place_t find_place_locked(size_t count, size_t align, bool any) {
     place_t best = {.count = count, .align = align, .room = SIZE_MAX, .any = any};
-    uint32_t index = pool_dirty_head_locked();
-    for (unsigned looks = 0; index != 0 && looks < LOOKS_MAX && !is_snug(&best);
-         index = pool_record(index)->dirty_next) {
-        const superslab_t *s = pool_record(index);
-        for (uint32_t dirty = s->dirty_mask; dirty != 0 && !is_snug(&best); looks++) {
-            unsigned at = hk_ctz64(dirty), length = hk_ctz64(~((uint64_t)dirty >> at));
-            consider_around(&best, (size_t)index * SLOTS + at);
-            dirty &= ~(uint32_t)hk_low_mask64(at + length);
-        }
-    }
+    if (count <= SLOTS)
+        find_short_locked(&best);
+    else
+        find_long_locked(&best);
     return best;
 }
 
@@ -241,7 +273,10 @@ slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     size_t before = resident_slots();
     slots_t got = alloc_locked(count, align, use);
     size_t grown = resident_slots() - before;
+    pool_sample_t sample = pool_due_sample_locked();
     hk_unlock(&hk_superslab_lock);
+    if (sample.index != 0)
+        pool_look_at(&sample);
     if (got.first != 0)
         pool_purge_for_growth(grown);
     return got;
@@ -274,20 +309,11 @@ bool slots_alike(slot_t first, size_t count) {
     return alike;
 }
 
-/* Within one superslab. */
-static bool aligned_resident_locked(unsigned count, unsigned align) {
-    uint32_t index = pool_dirty_head_locked();
-    for (unsigned looks = 0; index != 0 && looks < LOOKS_MAX; looks++, index = pool_record(index)->dirty_next)
-        if (pool_runs(pool_record(index)->dirty_mask, count, align) != 0)
-            return true;
-    return false;
-}
-
 bool slots_resident(size_t count, size_t align) {
     if (pool_count(&hk_pool.dirty) < count)
         return false;
     hk_lock(&hk_superslab_lock);
-    bool found = align >= count && align <= SLOTS ? aligned_resident_locked((unsigned)count, (unsigned)align)
+    bool found = align >= count && align <= SLOTS ? pool_find_warm_locked((unsigned)count, (unsigned)align) != NULL
                                                   : find_place_locked(count, align, true).dirty == count;
     hk_unlock(&hk_superslab_lock);
     return found;

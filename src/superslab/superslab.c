@@ -13,7 +13,7 @@ enum {
     BIN_LIMIT,
     EMPTY_KEEP_MIN = 2,    /* clean empty superslabs kept for reuse */
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
-    WARM_SCAN_MAX = 32,    /* superslabs looked at for a resident run */
+    WARM_SCAN_MAX = 32,    /* superslabs looked at for a resident run that may not be aligned */
     BETWEEN_SCAN_MAX = 32, /* ... for one that lies across the borders of aligned runs */
     PREFAULT_SHARE = 256,  /* slots populated ahead are at most this part of those in use */
 };
@@ -25,9 +25,7 @@ pool_counts_t hk_pool;
  * bin_masks[use][order] says that the bin is not empty. */
 static uint32_t bins[SLOTS_USES][ORDER_COUNT][BIN_LIMIT];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
-static uint32_t dirty_head, dirty_tail;
 static size_t empty_count;
-static size_t dirty_low; /* the least number of dirty slots since it was last asked for */
 
 static size_t in_use(void) { return pool_count(&hk_pool.superslabs); }
 
@@ -99,48 +97,12 @@ static void rebin_locked(superslab_t *s) {
     s->binned = true;
 }
 
-/* In the queue are the superslabs with dirty slots, the oldest first. */
-static void queue_dirty_locked(superslab_t *s) {
-    if (s->queued)
-        return;
-    s->queued = true;
-    s->dirty_next = 0;
-    s->dirty_previous = dirty_tail;
-    if (dirty_tail != 0)
-        pool_record(dirty_tail)->dirty_next = pool_index(s);
-    else
-        dirty_head = pool_index(s);
-    dirty_tail = pool_index(s);
-}
-
-static void unqueue_locked(superslab_t *s) {
-    if (s->dirty_previous != 0)
-        pool_record(s->dirty_previous)->dirty_next = s->dirty_next;
-    else
-        dirty_head = s->dirty_next;
-    if (s->dirty_next != 0)
-        pool_record(s->dirty_next)->dirty_previous = s->dirty_previous;
-    else
-        dirty_tail = s->dirty_previous;
-    s->queued = false;
-}
-
-static void count_dirty(uint32_t before, uint32_t after) {
-    size_t change = hk_popcount64(after) - (size_t)hk_popcount64(before);
-    pool_change(&hk_pool.dirty, (ptrdiff_t)change);
-}
-
 bool pool_take_locked(superslab_t *s, uint32_t mask) {
     hk_assert((s->free_mask & mask) == mask);
     bool zeroed = (s->dirty_mask & ~s->zeros_mask & mask) == 0;
-    uint32_t dirty_before = s->dirty_mask;
     s->free_mask &= ~mask;
-    s->dirty_mask &= ~mask;
     s->zeros_mask &= ~mask;
-    count_dirty(dirty_before, s->dirty_mask);
-    if (s->queued && s->dirty_mask == 0)
-        unqueue_locked(s);
-    dirty_low = hk_min(dirty_low, pool_count(&hk_pool.dirty));
+    pool_set_dirty_locked(s, s->dirty_mask & ~mask);
     pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount64(mask));
     rebin_locked(s);
     return zeroed;
@@ -150,21 +112,15 @@ void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty) {
     hk_assert((s->free_mask & mask) == 0);
     s->free_mask |= mask;
     pool_change(&hk_pool.free, (ptrdiff_t)hk_popcount64(mask));
-    if (dirty) {
-        uint32_t dirty_before = s->dirty_mask;
-        s->dirty_mask |= mask;
-        count_dirty(dirty_before, s->dirty_mask);
-        queue_dirty_locked(s);
-    }
+    if (dirty)
+        pool_set_dirty_locked(s, s->dirty_mask | mask);
     rebin_locked(s);
 }
 
 /* All of its free slots, of which none was dirty. */
 static void bring_along_locked(superslab_t *s) {
-    pool_all_dirty_locked(s);
+    pool_set_dirty_locked(s, s->free_mask);
     s->zeros_mask = s->free_mask;
-    if (s->dirty_mask != 0)
-        queue_dirty_locked(s);
     rebin_locked(s);
 }
 
@@ -172,13 +128,6 @@ void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along) {
     pool_give_locked(s, mask, false);
     if (brought_along)
         bring_along_locked(s);
-}
-
-uint32_t pool_dirty_head_locked(void) { return dirty_head; }
-
-void pool_all_dirty_locked(superslab_t *s) {
-    count_dirty(s->dirty_mask, s->free_mask);
-    s->dirty_mask = s->free_mask;
 }
 
 static int cover_locked(size_t superslab_limit) {
@@ -293,20 +242,19 @@ static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
     return find_empty_locked(use == SLOTS_DENSE ? SLOTS_SPARSE : SLOTS_DENSE);
 }
 
-/* Of those that wait longest for a purge, a superslab with a resident run, whatever its use: the one whose largest run is
- * the smallest. */
-static superslab_t *find_warm_locked(unsigned count, unsigned align) {
-    superslab_t *best = NULL;
-    unsigned best_order = ORDER_COUNT;
-    uint32_t index = dirty_head;
-    for (unsigned i = 0; index != 0 && i < WARM_SCAN_MAX; i++, index = pool_record(index)->dirty_next) {
-        superslab_t *s = pool_record(index);
-        if (pool_runs(s->dirty_mask, count, align) != 0 && largest_order(s->dirty_mask) < best_order) {
-            best = s;
-            best_order = largest_order(s->dirty_mask);
+/* A run of twice as many slots, less one, has an aligned one in it. */
+superslab_t *pool_find_warm_locked(unsigned count, unsigned align) {
+    unsigned looks = WARM_SCAN_MAX, enough = (unsigned)hk_min(count + align - 1, SLOTS);
+    for (unsigned length = count; (length = pool_length_from_locked(length)) != 0; length++) {
+        length = looks > 0 ? length : (unsigned)hk_max(length, enough);
+        for (uint32_t index = pool_of_length_locked(length); index != 0; index = pool_record(index)->length_next) {
+            if (pool_runs(pool_record(index)->dirty_mask, count, align) != 0)
+                return pool_record(index);
+            if (looks == 0 || --looks == 0)
+                break;
         }
     }
-    return best;
+    return NULL;
 }
 
 /* A superslab in use whose largest aligned run is too short, but which has room across such borders. */
@@ -330,7 +278,7 @@ static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use)
     superslab_t *s = find_bin_locked(order, use);
     if (s != NULL && ((s->huge && s->rank < SLOTS) || pool_runs(s->dirty_mask, count, align) != 0))
         return s;
-    superslab_t *other = find_warm_locked(count, align);
+    superslab_t *other = pool_find_warm_locked(count, align);
     if (other == NULL && align == 1 && (s == NULL || s->rank >= SLOTS))
         other = find_between_locked(count, order, use);
     return other != NULL ? other : s;
@@ -360,14 +308,6 @@ void superslab_close_empty(void) {
         while (bins[use][ORDER_COUNT - 1][BIN_CLEAN] != 0)
             close_superslab_locked(pool_record(bins[use][ORDER_COUNT - 1][BIN_CLEAN]));
     hk_unlock(&hk_superslab_lock);
-}
-
-size_t superslab_dirty_low(void) {
-    hk_lock(&hk_superslab_lock);
-    size_t low = dirty_low;
-    dirty_low = pool_count(&hk_pool.dirty);
-    hk_unlock(&hk_superslab_lock);
-    return low;
 }
 
 static void touch(char *from, size_t size) {
@@ -419,20 +359,17 @@ static size_t check_one_locked(const superslab_t *s) {
     return bad;
 }
 
-/* The bins and the dirty queue, walked: what they hold and what the records say must agree. */
-static size_t check_lists_locked(size_t binned, size_t queued) {
-    size_t bins_hold = 0, queue_holds = 0, limit = map_count() / SLOTS;
+/* The bins, walked: what they hold and what the records say must agree. */
+static size_t check_bins_locked(size_t binned, size_t limit) {
+    size_t bins_hold = 0;
     for (unsigned use = 0; use < SLOTS_USES; use++)
         for (unsigned order = 0; order < ORDER_COUNT; order++)
             for (unsigned rank = 0; rank < BIN_LIMIT; rank++)
                 for (uint32_t i = bins[use][order][rank]; i != 0 && bins_hold <= limit; i = pool_record(i)->next)
                     bins_hold++;
-    for (uint32_t i = dirty_head; i != 0 && queue_holds <= limit; i = pool_record(i)->dirty_next)
-        queue_holds++;
-    if (bins_hold == binned && queue_holds == queued)
+    if (bins_hold == binned)
         return 0;
-    hk_message("check: superslabs: %zu in bins, %zu flagged; %zu in the dirty queue, %zu flagged", bins_hold, binned,
-               queue_holds, queued);
+    hk_message("check: superslabs: %zu in bins, %zu flagged", bins_hold, binned);
     return 1;
 }
 
@@ -450,7 +387,7 @@ size_t superslab_check(void) {
         free_seen += hk_popcount64(s->free_mask);
         bad += check_one_locked(s);
     }
-    bad += check_lists_locked(binned, queued);
+    bad += check_bins_locked(binned, limit) + pool_check_dirty_locked(queued, limit);
     if (free_seen != pool_count(&hk_pool.free) || used_seen != in_use()) {
         hk_message("check: superslabs in use %zu, counted %zu; free slots %zu, counted %zu", in_use(), used_seen,
                    pool_count(&hk_pool.free), free_seen);

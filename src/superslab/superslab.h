@@ -13,12 +13,13 @@
  * Superslabs with a free slot wait in a bin by their use (dense or sparse), by the largest aligned run of free slots and
  * by the number of free slots; empty ones without a dirty slot come last, so that what was given back for want of need stays
  * so. Dense slots may come from sparse superslabs, not the other way round.
- * Those with dirty slots wait in a queue, oldest first. Everything is guarded by the superslab lock; purging itself
+ * Those with dirty slots wait in a queue, oldest first, and in lists by the longest run of such slots. Everything is guarded by the superslab lock; purging itself
  * (the system call) is done without it, on slots taken out of free_mask for the time.
  *
  * SUPERSLAB-1  dirty_mask is a subset of free_mask, zeros_mask of dirty_mask.
  * SUPERSLAB-2  a superslab is in a bin exactly when free_mask is not 0, and in the bin that its mask says.
- * SUPERSLAB-3  a superslab is in the dirty queue exactly when its dirty_mask is not 0, which its `queued` flag says.
+ * SUPERSLAB-3  a superslab is in the dirty queue exactly when its dirty_mask is not 0, which its `queued` flag says, and then
+ *              in the list of its longest run of dirty slots.
  */
 #ifndef HK_SUPERSLAB_H
 #define HK_SUPERSLAB_H
@@ -39,7 +40,9 @@ typedef struct superslab {
     bool in_use;           /* known to the pool: it holds slots or is in a bin */
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
     uint32_t zeros_mask;   /* dirty because a huge page brought them along: they read as zeros; subset of dirty_mask */
-    uint8_t padding[24];
+    uint32_t length_next, length_previous; /* list by `length` */
+    uint8_t length;                        /* of the longest run of dirty slots in it */
+    uint8_t padding[15];
 } superslab_t;
 
 _Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");

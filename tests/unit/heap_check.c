@@ -40,6 +40,15 @@ static void list_flag(void) {
     is_found();
 }
 
+/* An empty slab that is nobody's spare. */
+static void empty_in_last(void) {
+    slab_t *slab = partial();
+    slab->free_bits[0] = UINT64_MAX;
+    slab->free_count = slab->block_count;
+    slab->settle_at = slab->block_count;
+    is_found();
+}
+
 static void full_in_partial(void) {
     partial()->free_count = 0;
     is_found();
@@ -85,6 +94,7 @@ int main(void) {
     prepare();
     breaks(back_link, wrong_list);
     breaks(list_flag, wrong_list);
+    breaks(empty_in_last, wrong_list);
     breaks(full_in_partial, wrong_list);
     breaks(room_in_full, wrong_list);
     breaks(other_class, wrong_list);

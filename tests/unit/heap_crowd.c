@@ -74,12 +74,27 @@ static void unbound(void) {
         CHECK(!is_crowded_with_threads());
 }
 
+/* All magazines together hold a bounded part of what is in use, however many threads there are. */
+static void budgets(void) {
+    enum { OWNED = 100 << 10 };
+    CHECK_EQ(magazine_budget(OWNED, 0, 1, HEAP_ROOM), 4 << 20);
+    CHECK_EQ(magazine_budget(OWNED, 0, 4, HEAP_ROOM), 4 << 20);
+    CHECK_EQ(magazine_budget(OWNED, 0, 16, HEAP_ROOM), 1 << 20);
+    CHECK_EQ(magazine_budget(OWNED, HK_GIB, 64, HEAP_ROOM), 2 << 20);
+    CHECK_EQ(magazine_budget(OWNED, HK_GIB, 64, HEAP_CROWD), 64 << 10);
+    CHECK_EQ(magazine_budget(OWNED, HK_GIB, 4096, HEAP_ROOM), 64 << 10);
+    CHECK_EQ(magazine_budget(64 << 20, 0, 1, HEAP_ROOM), 16 << 20);
+    CHECK_EQ(magazine_budget(64 << 20, 0, 64, HEAP_ROOM), 8 << 20);
+    CHECK_EQ(magazine_budget(64 << 20, 0, 64, HEAP_THRONG), 2 << 20);
+}
+
 int main(void) {
+    budgets();
     CHECK_EQ(heap_crowd_of(1), 8);
     CHECK_EQ(heap_crowd_of(2), 16);
     CHECK_EQ(heap_crowd_of(3), 24);
-    CHECK_EQ(heap_crowd_of(64), 32);
-    CHECK_EQ(heap_crowd_of(UINT64_MAX), 32);
+    CHECK_EQ(heap_crowd_of(64), 512);
+    CHECK(heap_crowd_of(UINT64_MAX) >= HK_OWNER_LIMIT);
     char text[1024];
     int status = check_child(unbound, STDERR_FILENO, text, sizeof text);
     CHECK_STR(text, "");

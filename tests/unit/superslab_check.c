@@ -55,6 +55,11 @@ static void not_queued(void) {
     is_found();
 }
 
+static void wrong_length(void) {
+    record()->length--;
+    is_found();
+}
+
 static void lost_slot(void) {
     record()->free_mask &= ~(UINT32_C(1) << 30);
     is_found();
@@ -85,6 +90,7 @@ int main(void) {
     breaks(wrong_order, superslab);
     breaks(wrong_count, superslab);
     breaks(not_queued, superslab);
+    breaks(wrong_length, "hakmem: check: superslabs with dirty slots: 1 in the queue, 1 in lists (1 wrong), 1 flagged");
     breaks(lost_slot, "hakmem: check: superslabs in use 1, counted 1; free slots 30, counted 29");
     breaks(not_in_use, "hakmem: check: superslabs in use 1, counted 0");
     if (HK_CHECK) {

@@ -61,6 +61,26 @@ static void shortest(void) {
     CHECK_EQ(take(46).first, all + 10);
 }
 
+/* A hole that serves is found among any number of shorter ones, also by who needs aligned slots. */
+static void among_many(void) {
+    enum { SUPERSLABS = 600, SHORT = 3, HOLE = 9, SLAB = 4 };
+    char *environment[] = {(char *)(uintptr_t) "HAKMEM_PURGE_DELAY=-1", NULL};
+    hk_options_init(environment);
+    CHECK_EQ(region_init(), 0);
+    map_init();
+    slot_t all = take((size_t)SUPERSLABS * SLOTS).first, last = all + (SUPERSLABS - 1) * SLOTS;
+    for (slot_t first = all; first < all + SUPERSLABS * SLOTS; first += SLOTS)
+        for (slot_t at = 1; at + 2 * SHORT <= SLOTS; at += 2 * SHORT)
+            slots_free_for_reuse(first + at, SHORT);
+    CHECK(!slots_resident(HOLE, 1) && !slots_resident(SLAB, SLAB));
+    give(last + 16, SHORT); /* between two holes: three become one */
+    CHECK(slots_resident(HOLE, 1) && slots_resident(SLAB, SLAB));
+    CHECK_EQ(take(HOLE).first, last + 13);
+    give(last + 13, HOLE);
+    CHECK_EQ(slots_alloc(SLAB, SLAB, SLOTS_SPARSE).first, last + 16);
+    CHECK_EQ(superslab_check(), 0);
+}
+
 /* When memory is out, a clean hole across superslabs serves too. */
 static void out_of_memory(void) {
     start_map();
@@ -165,6 +185,7 @@ static void at_random(void) {
 int main(void) {
     in_child(across);
     in_child(shortest);
+    in_child(among_many);
     in_child(out_of_memory);
     in_child(partly);
     in_child(into_the_new);
