@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-enum { PIECES_MAX = 32 };
+enum { PIECES_MAX = 32, STEP_SHARE = 4, STEP_SHARE_TIGHT = 16 };
 #define AREA_STEP (64 * HK_KIB)
 #define GAP_MAX   HK_SUPERSLAB_SIZE /* what is left out and so short is mapped as well */
 
@@ -49,7 +49,8 @@ static int piece_extend(region_area_t area, piece_t *piece, size_t wanted, size_
     size_t most = hk_min(border - hk_window.areas[area], end) - at;
     bool huge = most == HK_SUPERSLAB_SIZE && !region_is_tight() && window_may_be_huge(area) && region_has_huge_records();
     /* Steps grow with the area, so that their number is logarithmic. */
-    size_t step = huge ? most : hk_min((at - from_of(piece)) / 4, HK_SUPERSLAB_SIZE);
+    size_t share = region_is_tight() ? STEP_SHARE_TIGHT : STEP_SHARE;
+    size_t step = huge ? most : hk_min((at - from_of(piece)) / share, HK_SUPERSLAB_SIZE);
     size_t least = hk_min(hk_align_up(wanted, sys_page_size()), most);
     size_t size = hk_min(hk_align_up(hk_max(wanted, step), grain()), most);
     int error = map_at(area, at, size);
