@@ -291,6 +291,14 @@ bool region_may_serve(size_t index) {
     return free;
 }
 
+size_t region_lowest_free(void) {
+    hk_lock(&hk_region_lock);
+    size_t first = find_locked(1, 1);
+    first = first != 0 ? first : frontier;
+    hk_unlock(&hk_region_lock);
+    return first;
+}
+
 void region_release(size_t first, size_t count) {
     hk_lock(&hk_region_lock);
     hk_assert(index_end(first, first + count, INDEX_USED) == first + count);

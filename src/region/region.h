@@ -46,6 +46,9 @@ bool region_alloc_at(size_t first, size_t count);
 /* Whether superslab `index` is nobody's, as far as is known: a hint for region_alloc_at. */
 bool region_may_serve(size_t index);
 
+/* The superslab that would be handed out next, as far as is known. */
+size_t region_lowest_free(void);
+
 /* Gives superslabs back. Their pages must have been given back to the kernel before (REGION-2). */
 void region_release(size_t first, size_t count);
 
