@@ -105,34 +105,41 @@ static int fill_hole(region_area_t area, size_t at) {
     return error;
 }
 
-/* Goes on with the piece before, unless it is far away; otherwise with a new one that begins at the grain before `at`. */
-static int piece_for(region_area_t area, size_t at, const place_t *place, piece_t **piece) {
-    size_t near = region_is_tight() ? 0 : GAP_MAX, before = place->before != NULL ? to_of(place->before) : 0;
-    *piece = place->before;
-    if (place->before != NULL && (at - before <= near || place->unused == NULL))
-        return 0;
-    size_t from = hk_max(hk_align_down(at, grain()), before);
+/* A new piece, that begins at the step before `at`. */
+static int piece_begin(region_area_t area, size_t at, size_t to, size_t step, const place_t *place) {
+    size_t before = place->before != NULL ? to_of(place->before) : 0, from = hk_max(hk_align_down(at, step), before);
     int error = fill_hole(area, from);
     if (error != 0)
         return error;
-    *piece = place->unused;
     atomic_store_explicit(&place->unused->from, from, memory_order_relaxed);
     atomic_store_explicit(&place->unused->to, from, memory_order_relaxed);
-    return 0;
+    error = piece_extend(area, place->unused, hk_min(to, place->end) - from, place->end);
+    if (error != 0)
+        atomic_store_explicit(&place->unused->to, 0, memory_order_relaxed);
+    return error;
 }
 
+/* Goes on with the piece before, unless it is far away or somebody else has mapped between: then with a new one. */
 static int cover_next(region_area_t area, size_t *at, size_t to) {
     place_t place = place_of(area, *at);
-    piece_t *piece = place.piece;
-    if (piece == NULL) {
-        int error = piece_for(area, *at, &place, &piece);
-        if (error == 0)
-            error = piece_extend(area, piece, hk_min(to, place.end) - to_of(piece), place.end);
-        if (error != 0)
+    if (place.piece != NULL) {
+        *at = to_of(place.piece);
+        return 0;
+    }
+    size_t near = region_is_tight() ? 0 : GAP_MAX, before = place.before != NULL ? to_of(place.before) : 0;
+    int error = EEXIST;
+    if (place.before != NULL && (*at - before <= near || place.unused == NULL)) {
+        error = piece_extend(area, place.before, hk_min(to, place.end) - before, place.end);
+        if (error == 0 && to_of(place.before) > *at)
+            *at = to_of(place.before);
+        if (*at == before)
             return error;
     }
-    *at = to_of(piece);
-    return 0;
+    if (error == EEXIST && place.unused != NULL)
+        error = piece_begin(area, *at, to, grain(), &place);
+    if (error == EEXIST && place.unused != NULL)
+        error = piece_begin(area, *at, to, sys_page_size(), &place);
+    return error;
 }
 
 int region_area_cover_part(region_area_t area, size_t from, size_t to) {

@@ -10,6 +10,7 @@
 enum {
     CLAIM_STEP_MAX = 32, /* superslabs claimed ahead at the most: 64 MiB */
     CLAIM_SHARE = 8,     /* ... and no more than this part of what is in use */
+    SHORT_WAY = 64,      /* superslabs that are stepped over and not forgotten */
     LOOKS_SHIFT = 10,    /* the last looks for a hole lie so many a window apart: 16 GiB */
 };
 
@@ -61,10 +62,14 @@ static bool shed_locked(void) {
     return any;
 }
 
+static int cover_state_locked(size_t from, size_t to) {
+    return region_area_cover_part(REGION_AREA_STATE, from / 64 * sizeof(index_word_t), index_bytes(to));
+}
+
 /* Maps [first, first + count), which becomes FREE. Returns 0 or an errno value. */
 static int claim_locked(size_t first, size_t count) {
     size_t size = count << HK_SUPERSLAB_SHIFT;
-    int error = region_area_cover_part(REGION_AREA_STATE, first / 64 * sizeof(index_word_t), index_bytes(first + count));
+    int error = cover_state_locked(first, first + count);
     if (error == 0)
         error = region_map_at(region_superslab_address(first), size);
     if (error != 0)
@@ -102,12 +107,10 @@ static int extend_locked(size_t start, size_t count) {
     return error;
 }
 
-/* What an alignment leaves out in front of the new frontier, and nobody has been found in. */
+/* The same, and what is left out in front of it becomes UNCLAIMED. */
 static int extend_behind_locked(size_t start, size_t count) {
     size_t from = frontier;
-    int error = start > from ? region_area_cover_part(REGION_AREA_STATE, from / 64 * sizeof(index_word_t),
-                                                      index_bytes(start))
-                             : 0;
+    int error = start > from ? cover_state_locked(from, start) : 0;
     if (error == 0)
         error = extend_locked(start, count);
     if (error == 0 && start > from)
@@ -125,24 +128,25 @@ static void keep_room_locked(size_t most) {
         }
 }
 
+/* Of a short way, each superslab is worth a look later. */
+static int extend_further_locked(size_t distance, size_t count, size_t align) {
+    size_t start = hk_align_up(frontier + distance, align);
+    if (!is_inside(start, count))
+        return EEXIST;
+    return start - frontier <= SHORT_WAY ? extend_behind_locked(start, count) : extend_locked(start, count);
+}
+
 /* Looks 1, 2, 4, ... superslabs further, then anywhere in what is left of the window, at ever smaller distances. */
 static int step_over_locked(size_t count, size_t align) {
-    size_t left = hk_window.superslab_max - frontier, start;
+    int error = EEXIST;
     keep_room_locked(count);
-    for (size_t distance = 1; distance < left; distance *= 2) {
-        start = hk_align_up(frontier + distance, align);
-        int error = is_inside(start, count) ? extend_locked(start, count) : EEXIST;
-        if (error != EEXIST)
-            return error;
-    }
+    size_t left = hk_window.superslab_max - frontier;
+    for (size_t distance = 1; distance < left && error == EEXIST; distance *= 2)
+        error = extend_further_locked(distance, count, align);
     for (size_t step = left / 2; step > hk_window.superslab_max >> LOOKS_SHIFT; step /= 2)
-        for (size_t distance = step; distance < left; distance += 2 * step) {
-            start = hk_align_up(frontier + distance, align);
-            int error = is_inside(start, count) ? extend_locked(start, count) : EEXIST;
-            if (error != EEXIST)
-                return error;
-        }
-    return EEXIST;
+        for (size_t distance = step; distance < left && error == EEXIST; distance += 2 * step)
+            error = extend_further_locked(distance, count, align);
+    return error;
 }
 
 /* The window has no room ahead: what was somebody else's may be free by now. */
@@ -235,16 +239,20 @@ static size_t find_locked(size_t count, size_t align) {
     return first;
 }
 
-/* Where the records of these superslabs would be, somebody else has mapped, as he may have for more of them. */
-static void give_up_locked(size_t first, size_t count, size_t more) {
-    size_t claimed = index_next(first, first + count, INDEX_FREE);
-    if (claimed < first + count)
-        unclaim_locked(claimed, index_end(claimed, first + count, INDEX_FREE) - claimed, INDEX_UNKNOWN);
-    index_set(first, count, INDEX_UNKNOWN);
-    more = hk_min(more, hk_window.superslab_max - frontier);
-    if (region_area_cover_part(REGION_AREA_STATE, (frontier + more) / 64 * sizeof(index_word_t),
-                               index_bytes(frontier + more)) == 0)
-        frontier += more;
+/* Where the records of these superslabs would be, somebody else has mapped: those that are nobody's become UNKNOWN, and the frontier comes
+ * behind them. */
+static void give_up_locked(size_t first, size_t count) {
+    size_t limit = hk_min(first + count, hk_window.superslab_max), known = hk_min(limit, frontier), at, end;
+    for (at = index_next(first, known, INDEX_FREE); at < known; at = index_next(end, known, INDEX_FREE)) {
+        end = index_end(at, known, INDEX_FREE);
+        unclaim_locked(at, end - at, INDEX_UNKNOWN);
+    }
+    for (at = index_next(first, known, INDEX_UNCLAIMED); at < known; at = index_next(end, known, INDEX_UNCLAIMED)) {
+        end = index_end(at, known, INDEX_UNCLAIMED);
+        index_set(at, end - at, INDEX_UNKNOWN);
+    }
+    if (limit > frontier && cover_state_locked(frontier, limit) == 0)
+        frontier = limit;
 }
 
 size_t region_alloc(size_t count, size_t align) {
@@ -259,7 +267,7 @@ size_t region_alloc(size_t count, size_t align) {
             break;
         error = take_locked(first, count);
         if (error == EEXIST && index_end(first, first + count, INDEX_AVAILABLE) == first + count) {
-            give_up_locked(first, count, skip);
+            give_up_locked(first, hk_max(count, skip));
             skip *= 2;
         }
     }

@@ -102,6 +102,7 @@ static void somebody_there(void) {
     CHECK_EQ(region_area_cover_part(area, end, end + 128 * HK_KIB), 0);
     CHECK_EQ(region_area_cover_part(area, end, end + 128 * HK_KIB + 1), EEXIST);
     CHECK_EQ(region_area_cover(area, end + 128 * HK_KIB + 1), ENOMEM);
+    CHECK_EQ(region_area_cover_part(area, end + 200 * HK_KIB, end + 200 * HK_KIB + 1), 0);
     CHECK_EQ(region_area_cover_part(area, end + 4 * HK_MIB, end + 4 * HK_MIB + 1), 0);
     for (size_t i = 0; i < 64 * HK_KIB; i++)
         CHECK_EQ(there[i], 7);
