@@ -47,7 +47,8 @@ static int map_at(region_area_t area, size_t at, size_t size) {
 static int piece_extend(region_area_t area, piece_t *piece, size_t wanted, size_t end) {
     size_t at = to_of(piece), border = hk_align_up(hk_window.areas[area] + at + 1, HK_SUPERSLAB_SIZE);
     size_t most = hk_min(border - hk_window.areas[area], end) - at;
-    bool huge = most == HK_SUPERSLAB_SIZE && !region_is_tight() && window_may_be_huge(area) && region_has_huge_records();
+    bool huge =
+        most == HK_SUPERSLAB_SIZE && !region_is_tight() && window_may_be_huge(area) && region_has_huge_records();
     /* Steps grow with the area, so that their number is logarithmic. */
     size_t share = region_is_tight() ? STEP_SHARE_TIGHT : STEP_SHARE;
     size_t step = huge ? most : hk_min((at - from_of(piece)) / share, HK_SUPERSLAB_SIZE);

@@ -35,9 +35,7 @@ typedef enum index_kind { INDEX_UNKNOWN, INDEX_UNCLAIMED, INDEX_FREE, INDEX_USED
 void index_init(index_word_t *words);
 
 /* Bytes of words for the first `count` superslabs. */
-HK_INLINE size_t index_bytes(size_t count) {
-    return ((count + 63) >> INDEX_WORD_SHIFT) * sizeof(index_word_t);
-}
+HK_INLINE size_t index_bytes(size_t count) { return ((count + 63) >> INDEX_WORD_SHIFT) * sizeof(index_word_t); }
 
 /* What the `count` superslabs from `first` on are from now on; not INDEX_AVAILABLE. */
 void index_set(size_t first, size_t count, index_kind_t kind);

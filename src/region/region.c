@@ -11,7 +11,7 @@ enum {
     CLAIM_STEP_MAX = 32, /* superslabs claimed ahead at the most: 64 MiB */
     CLAIM_SHARE = 8,     /* ... and no more than this part of what is in use */
     SHORT_WAY = 64,      /* superslabs that are stepped over and not forgotten */
-    LOOKS_SHIFT = 10,    /* the last looks for a hole lie so many a window apart: 16 GiB */
+    LOOKS_SHIFT = 6,     /* the last looks for a hole lie so many a window apart: 256 GiB */
 };
 
 hk_lock_t hk_region_lock = HK_LOCK_INIT(HK_RANK_REGION);

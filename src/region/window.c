@@ -67,15 +67,15 @@ static size_t border_offset(region_area_t area, size_t first) {
     return HK_SUPERSLAB_SIZE - (area == REGION_AREA_LIVE ? AREA_SMALL_LIVE + unused : AREA_SMALL);
 }
 
-_Static_assert(START_SPREAD *(HK_SUPERSLAB_SIZE / 128) <= HK_SUPERSLAB_SIZE - AREA_SMALL_LIVE, "border_offset has room");
+_Static_assert(START_SPREAD *(HK_SUPERSLAB_SIZE / 128) <= HK_SUPERSLAB_SIZE - AREA_SMALL_LIVE,
+               "border_offset has room");
 
 static void set_place(region_area_t area, uintptr_t from, size_t first) {
     size_t size = hk_window.superslab_max * window_area_share(area);
     hk_window.areas[area] = from + (window_may_be_huge(area) ? border_offset(area, first) : 0);
     hk_window.area_sizes[area] = hk_align_up(size, HK_SUPERSLAB_SIZE);
     if (area == REGION_AREA_LIVE)
-        hk_window.live_origin = hk_window.areas[area] -
-                                hk_window.base / HK_SUPERSLAB_SIZE * window_area_share(area);
+        hk_window.live_origin = hk_window.areas[area] - hk_window.base / HK_SUPERSLAB_SIZE * window_area_share(area);
 }
 
 static bool is_within(uintptr_t address, uintptr_t from, size_t size) { return address - from < size; }

@@ -12,7 +12,15 @@
 #include <sys/random.h>
 #include <sys/wait.h>
 
-enum { STARTS = 60, RESERVATIONS = 16, BLOCKS = 100000, SIZE = 500, PIECES_MAX = 4096, KEPT_MAX = 100000, IN_VAIN = 3000 };
+enum {
+    STARTS = 60,
+    RESERVATIONS = 16,
+    BLOCKS = 100000,
+    SIZE = 500,
+    PIECES_MAX = 4096,
+    KEPT_MAX = 100000,
+    IN_VAIN = 300
+};
 #define RESERVATION ((size_t)4 << 40)
 
 static void *reserve(void *hint, size_t size) {
