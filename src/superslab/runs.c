@@ -7,6 +7,7 @@
 enum {
     LOOKS_MAX = 256,    /* superslabs with dirty slots, and free runs there, that are looked at for a place */
     LENGTH_MAX = 16384, /* slots of a free run that are followed: 1 GiB */
+    WASTE_SHARE = 4,    /* so much of a superslab is much */
     SNUG_SHARE = 16,    /* a free run that is longer by this part at most is not worth looking further */
 };
 
@@ -219,11 +220,11 @@ static slots_t alloc_anywhere_locked(size_t count, size_t align) {
     return (slots_t){0};
 }
 
-/* Where address space is scarce: from the free end of a superslab into the next one, which would be opened in any case. Otherwise
- * a third of each may be left that no such run fits in. */
+/* Where address space is scarce, and superslabs would be left with much that no such run fits in: from the free end of one into the next,
+ * which would be opened in any case. Others stay within a superslab, which can then go back sooner. */
 static slots_t alloc_behind_locked(size_t count) {
-    size_t next = region_is_tight() ? region_lowest_free() : 0, index = next - 1;
-    bool zeroed;
+    bool wasteful = count < SLOTS && SLOTS % count >= SLOTS / WASTE_SHARE, zeroed;
+    size_t next = wasteful && region_is_tight() ? region_lowest_free() : 0, index = next - 1;
     if (next <= 1 || !pool_knows(index))
         return (slots_t){0};
     uint32_t taken = ~pool_record(index)->free_mask;
