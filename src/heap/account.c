@@ -100,6 +100,11 @@ static void add_huge(void *context, const void *start, size_t size) {
     account->huge += range_resident(start, size);
 }
 
+static void add_metadata(void *context, const void *start, size_t size) {
+    account_t *account = context;
+    account->metadata += range_resident(start, size);
+}
+
 void heap_account(account_t *account) {
     *account = (account_t){0};
     slab_walk_t walk = {.patient = true};
@@ -107,6 +112,5 @@ void heap_account(account_t *account) {
     for (size_t index = 1; index < map_count() / HK_SLOTS_PER_SUPERSLAB; index++)
         add_superslab(account, &walk, index, &run_is_live);
     huge_for_each(add_huge, account);
-    for (int area = 0; area < REGION_AREA_COUNT; area++)
-        account->metadata += range_resident((void *)hk_window.areas[area], region_area_size((region_area_t)area));
+    region_area_for_each(add_metadata, account);
 }

@@ -29,7 +29,7 @@ enum {
     RECLAIM_TRIES = 8,            /* out of memory is the answer when so many attempts found nothing */
 };
 
-/* Once a block is larger than the program asked for since memory was out when it had to shrink. */
+/* Once a block is larger than the program asked for since memory was out when it was allocated or had to shrink. */
 static _Atomic bool kept_whole;
 
 static void *fail(void) {
@@ -113,15 +113,6 @@ static void untag(heap_t *h, void *block, uint32_t entry) {
     heap_unlock(counts);
 }
 
-static void *class_alloc(heap_t *h, unsigned cls) {
-    if (h != NULL && h->front.countdown < 0)
-        heap_tick(h);
-    void *block = class_try(h, cls);
-    for (unsigned tries = 0; hk_unlikely(block == NULL) && reclaim(tries); tries++)
-        block = class_try(h, cls);
-    return block;
-}
-
 static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     void *block = NULL;
     if (!limit_allows(size))
@@ -133,6 +124,41 @@ static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     if (zeroed != NULL)
         *zeroed = true;
     return huge_alloc(size, align);
+}
+
+/* Memory is out for a slab of the class. */
+static void *take_of_class(heap_t *h, unsigned cls) {
+    block_past_t past;
+    void *block = h != NULL && hk_read(h->class_stats[cls].slab_count) > 0 ? magazine_alloc(h, cls) : NULL;
+    for (uint32_t id = HK_OWNER_POOL; block == NULL && id < heap_limit(); id++) {
+        heap_t *other = heap_by_id(id);
+        if (other != h && hk_read(other->class_stats[cls].slab_count) > 0)
+            block = heap_take_one(other, cls, &past);
+    }
+    return block;
+}
+
+/* The last way out when there is no room for a slab: one large block in place of a slab for several, then a block of the class or of a
+ * larger one, whatever heap has it. */
+static HK_COLD void *take_anywhere(heap_t *h, unsigned cls, size_t align) {
+    if (!heap_system_has_started())
+        return NULL;
+    void *block = hk_class_info[cls].slab_slots > 1 ? big_try(h, hk_class_info[cls].block_size, align, NULL) : NULL;
+    for (unsigned c = cls; block == NULL && c < HK_CLASS_COUNT; c++)
+        if (hk_class_info[c].block_size % align == 0)
+            block = take_of_class(h, c);
+    if (block != NULL)
+        atomic_store_explicit(&kept_whole, true, memory_order_relaxed);
+    return block;
+}
+
+static void *class_alloc(heap_t *h, unsigned cls, size_t align) {
+    if (h != NULL && h->front.countdown < 0)
+        heap_tick(h);
+    void *block = class_try(h, cls);
+    for (unsigned tries = 0; hk_unlikely(block == NULL) && reclaim(tries); tries++)
+        block = class_try(h, cls);
+    return hk_likely(block != NULL) ? block : take_anywhere(h, cls, align);
 }
 
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
@@ -166,7 +192,7 @@ void *heap_malloc_slow(size_t size) {
     unsigned cls = class_of(size + (size == 0));
     void *block = h != NULL ? borrow(h, cls) : NULL;
     if (block == NULL)
-        block = class_alloc(h, cls);
+        block = class_alloc(h, cls, HK_ALIGNMENT);
     return hk_likely(block != NULL) ? block : fail();
 }
 
@@ -181,7 +207,7 @@ void *heap_aligned(size_t align, size_t size) {
     if (h == NULL && !heap_system_ready())
         return fail();
     unsigned cls = class_of_aligned(size, align);
-    void *block = cls < HK_CLASS_COUNT ? class_alloc(h, cls) : heap_big_alloc(h, size, align, NULL);
+    void *block = cls < HK_CLASS_COUNT ? class_alloc(h, cls, align) : heap_big_alloc(h, size, align, NULL);
     return block != NULL ? block : fail();
 }
 
@@ -215,7 +241,7 @@ void *heap_calloc_slow(size_t size) {
         if (block == NULL)
             block = heap_big_alloc(h, size, 1, &zeroed);
     } else if (size < CALLOC_DIRECT_MIN || h == NULL)
-        block = class_alloc(h, class_of(size + (size == 0)));
+        block = class_alloc(h, class_of(size + (size == 0)), HK_ALIGNMENT);
     else
         block = direct_alloc(h, class_of(size), &zeroed);
     if (block == NULL)

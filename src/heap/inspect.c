@@ -287,9 +287,7 @@ static bool describe_outside(const void *ptr, hk_description_t *out) {
         out->block_size = size;
         return true;
     }
-    uintptr_t areas = hk_window.areas[0];
-    uintptr_t end = hk_window.areas[REGION_AREA_COUNT - 1] + hk_window.area_sizes[REGION_AREA_COUNT - 1];
-    if (areas == 0 || (uintptr_t)ptr < areas || (uintptr_t)ptr >= end)
+    if (!region_area_has(ptr))
         return false;
     out->where = HK_WHERE_METADATA;
     return true;

@@ -22,7 +22,7 @@
 enum { CROWD_A_CPU = 8, CROWD_MIN = 8, THRONG_CROWDS = 5, CPUS_LOOK_MS = 1000 };
 enum { REST_SLOTS_MAX = 128, REST_HEAPS_MAX = 32 }; /* a heap of more does not rest; nor do more heaps */
 
-enum { INIT_NONE = 0, INIT_DONE = 1, INIT_FAILED = 2 };
+enum { INIT_NONE = 0, INIT_DONE = 1 };
 enum { HOOKS_NONE = 0, HOOKS_DONE = 2, HOOKS_WAIT_MS = 1 };
 
 heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
@@ -35,6 +35,7 @@ static _Thread_local bool in_hooks __attribute__((tls_model("initial-exec"))); /
 
 static hk_lock_t init_lock = HK_LOCK_INIT(HK_RANK_INIT);
 static _Atomic uint32_t init_state;  /* written under init_lock */
+static bool options_are_read;        /* guarded by init_lock */
 static _Atomic uint32_t hooks_state; /* HOOKS_*, or the process whose thread is at it: process id << 1 | 1 */
 
 /* Guarded by hk_heap_list_lock; id_limit is also read without it. */
@@ -92,7 +93,9 @@ static void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
 
 static bool init_locked(void) {
     fork_init();
-    hk_options_init(sys_environment());
+    if (!options_are_read)
+        hk_options_init(sys_environment());
+    options_are_read = true;
     if (region_init() != 0 || region_area_cover(REGION_AREA_HEAPS, HEAP_STRIDE * HK_OWNER_FIRST) != 0)
         return false;
     map_init();
@@ -104,20 +107,17 @@ static bool init_locked(void) {
     return true;
 }
 
-/* True when the allocator works. The first caller starts it. */
+/* True when the allocator works. The first caller starts it; when there is no memory for that, a later one. */
 static bool ensure_init(void) {
     /* Acquire: pairs with the release below; whoever sees INIT_DONE sees everything that init_locked wrote. */
-    uint32_t state = atomic_load_explicit(&init_state, memory_order_acquire);
-    if (hk_likely(state != INIT_NONE))
-        return state == INIT_DONE;
+    if (hk_likely(atomic_load_explicit(&init_state, memory_order_acquire) == INIT_DONE))
+        return true;
     hk_lock(&init_lock);
-    state = atomic_load_explicit(&init_state, memory_order_relaxed);
-    if (state == INIT_NONE) {
-        state = init_locked() ? INIT_DONE : INIT_FAILED;
-        atomic_store_explicit(&init_state, state, memory_order_release);
-    }
+    bool done = atomic_load_explicit(&init_state, memory_order_relaxed) == INIT_DONE || init_locked();
+    if (done)
+        atomic_store_explicit(&init_state, INIT_DONE, memory_order_release);
     hk_unlock(&init_lock);
-    return state == INIT_DONE;
+    return done;
 }
 
 bool heap_system_has_started(void) { return atomic_load_explicit(&init_state, memory_order_acquire) == INIT_DONE; }

@@ -66,8 +66,10 @@ size_t limit_hard(void) { return limits_in_force().hard; }
 
 size_t limit_soft(void) { return limits_in_force().soft; }
 
+static bool is_near(void) { return atomic_load_explicit(&hk_limit_near, memory_order_relaxed); }
+
 static void note_near(size_t use, size_t soft) {
-    bool was_near = limit_is_near();
+    bool was_near = is_near();
     bool near = use >= soft / 10 * (was_near ? FAR_TENTHS : NEAR_TENTHS);
     if (near == was_near)
         return;
@@ -86,7 +88,7 @@ static bool fits(size_t use, size_t more, size_t limit) { return more <= limit &
 
 /* What has to be known to the program's disadvantage is asked for once more: a group's limits may have been raised. */
 static limits_t confirmed(limits_t limits, size_t use, size_t more) {
-    if (fits(use, more, limits.hard) && (limit_is_near() || fits(use, more, limits.soft / 10 * NEAR_TENTHS)))
+    if (fits(use, more, limits.hard) && (is_near() || fits(use, more, limits.soft / 10 * NEAR_TENTHS)))
         return limits;
     read_cgroup();
     return limits_in_force();
@@ -98,7 +100,7 @@ static bool look(limits_t limits, size_t taken, size_t use, size_t more) {
     bool allowed = fits(use, more, limits.hard);
     note_near(allowed ? use + more : use, limits.soft);
     /* What is resident may be more than what is taken (code, stacks), or less and then grow without that. */
-    size_t next = limit_is_near() ? limits.hard : limits.soft / 10 * NEAR_TENTHS;
+    size_t next = is_near() ? limits.hard : limits.soft / 10 * NEAR_TENTHS;
     taken += more;
     next -= hk_min(next, use + more > taken ? use + more - taken : 0);
     size_t step = hk_max(next / STEP_SHARE, STEP_BYTES_MIN);
@@ -158,6 +160,6 @@ void hk_limit_changed(void) {
     if (!heap_system_has_started())
         return; /* and this must not start it: options are closed by that */
     (void)limit_look(0);
-    if (limit_is_near())
+    if (is_near())
         heap_memory_freed_much();
 }

@@ -40,7 +40,10 @@ size_t limit_room(void);
 /* Memory went back: looks anew if there is a limit. */
 void limit_follow(void);
 
-HK_INLINE bool limit_is_near(void) { return atomic_load_explicit(&hk_limit_near, memory_order_relaxed); }
+/* Near one of these, or near one of the kernel's own, as its last refusal tells (region/scarce.h). */
+HK_INLINE bool limit_is_near(void) {
+    return atomic_load_explicit(&hk_limit_near, memory_order_relaxed) || region_is_near_limit();
+}
 
 /* The limits in force; SIZE_MAX is none. */
 size_t limit_soft(void);

@@ -255,6 +255,14 @@ static void purge_inline(void) {
     (void)helper_round();
 }
 
+/* Address space that the program itself may need for its next mapping, a thread's stack above all: no helper would be in time. */
+static void give_back_now(void) {
+    if (superslab_waiting_bytes() < HEAP_WORTH_BYTES || sys_purge_refused() || hk_locks_are_open())
+        return;
+    (void)superslab_purge(SIZE_MAX);
+    superslab_close_empty();
+}
+
 void heap_memory_freed(const heap_t *h) {
     if (superslab_waiting_bytes() + heap_ended_bytes() >= HEAP_WORTH_BYTES ||
         (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) || limit_is_near())
@@ -262,6 +270,8 @@ void heap_memory_freed(const heap_t *h) {
 }
 
 void heap_memory_freed_much(void) {
+    if (hk_unlikely(region_is_near_limit()))
+        give_back_now();
     bool has_helper = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 && sys_helper_is_alive(&helper);
     if (has_helper || purge_age_ms() == UINT64_MAX || sys_purge_refused() || hk_locks_are_open() || !fork_attend())
         return;
@@ -443,6 +453,7 @@ size_t heap_relieve(void) {
     (void)tidy_all(sys_now_ms(), 0, true);
     size_t sparse = sparse_trim(), slots = superslab_purge(SIZE_MAX);
     superslab_close_empty();
+    region_relieve();
     return sparse + slots;
 }
 

@@ -19,17 +19,11 @@ void map_init(void) {
     __atomic_store_n(&hk_map.live, live, __ATOMIC_RELEASE);
 }
 
-int map_cover(size_t slot_count) {
+void map_cover(size_t slot_count) {
     if (slot_count <= map_count())
-        return 0;
-    int error = region_area_cover(REGION_AREA_TABLE, slot_count * sizeof(uint32_t));
-    if (error == 0)
-        error = region_area_cover(REGION_AREA_LIVE, slot_count * (HK_SLOT_SIZE / HK_LIVE_SHARE));
-    if (error != 0)
-        return error;
+        return;
     /* Release: the memory behind the entries is mapped by now. */
     __atomic_store_n(&hk_map.count, slot_count, __ATOMIC_RELEASE);
-    return 0;
 }
 
 void map_reset_live(slot_t slot, unsigned count) {

@@ -31,7 +31,7 @@
  * On x86-64 the word of granule 0, far from the others, exists and is all ones: a malloc that finds 0 on top of an empty magazine
  * finds its live bit set, without another test. It is so before map_init too.
  *
- * MAP-1  `count` only grows; entries below it are readable for ever.
+ * MAP-1  `count` only grows; entries below it are readable for ever, and so are live bits of superslabs that ever were the region's.
  * MAP-2  HK_MAP_RUN_* ^ tag is above 255 for every tag in use; the class of both is a large one.
  */
 #ifndef HK_MAP_H
@@ -73,8 +73,9 @@ extern hk_map_t hk_map HK_HIDDEN;
 
 void map_init(void);
 
-/* Makes the table and the live bits cover the first `slot_count` slots. Returns 0 or ENOMEM. Caller holds the superslab lock. */
-int map_cover(size_t slot_count);
+/* From here on the table and the live bits cover the first `slot_count` slots, the last of which are of superslabs that the region has
+ * handed out. Caller holds the superslab lock. */
+void map_cover(size_t slot_count);
 
 /* Slot of an address, or a number >= hk_map.count when the address is not in the covered window. */
 HK_INLINE size_t map_slot(const void *address) { return ((uintptr_t)address >> HK_SLOT_SHIFT) - hk_map.first; }

@@ -4,6 +4,8 @@
 #include "base/bits.h"
 #include "region/region.h"
 
+#include <errno.h>
+
 enum { META_SHIFT_MIN = 6, META_SHIFT_MAX = 24 };
 
 typedef struct meta_piece {
@@ -33,13 +35,18 @@ static void enter_huge_locked(void) {
     bump_is_huge = true;
 }
 
+/* Goes on further on, each time twice as far, where somebody else has mapped. */
 static void *bump_alloc_locked(unsigned shift) {
+    const size_t size = (size_t)1 << shift;
     enter_huge_locked();
-    size_t at = hk_align_up(bump, hk_min((size_t)1 << shift, 4096));
-    if (region_area_cover(REGION_AREA_META, at + ((size_t)1 << shift)) != 0)
-        return NULL;
-    bump = at + ((size_t)1 << shift);
-    return (void *)(hk_window.areas[REGION_AREA_META] + at);
+    int error = EEXIST;
+    for (size_t skip = 0; error == EEXIST; skip = hk_max(2 * skip, HK_SUPERSLAB_SIZE)) {
+        size_t at = hk_align_up(bump + skip, hk_min(size, 4096));
+        error = region_area_cover_part(REGION_AREA_META, at, at + size);
+        if (error == 0)
+            bump = at + size;
+    }
+    return error == 0 ? (void *)(hk_window.areas[REGION_AREA_META] + bump - size) : NULL;
 }
 
 void *meta_alloc(size_t size) {

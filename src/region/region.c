@@ -4,159 +4,34 @@
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/options.h"
+#include "region/index.h"
 #include "sys/sys.h"
 
-#include <stdatomic.h>
-
 enum {
-    STATE_UNCLAIMED = 0,
-    STATE_FREE,
-    STATE_USED,
-    STATE_FOREIGN,
-};
-
-enum {
-    WINDOW_TRIES = 8,
     CLAIM_STEP_MAX = 32, /* superslabs claimed ahead at the most: 64 MiB */
     CLAIM_SHARE = 8,     /* ... and no more than this part of what is in use */
-    FOREIGN_SKIP_MAX = 4096,
-    START_SPREAD = 64,     /* the first superslab used is one of these */
-    HEAP_AREA_SHARE = 256, /* the heaps' area is this part of the window */
-    META_AREA_SHARE = 64,
+    SHORT_WAY = 64,      /* superslabs that are stepped over and not forgotten */
+    LOOKS_SHIFT = 6,     /* the last looks for a hole lie so many a window apart: 256 GiB */
 };
 
-#define WINDOW_SUPERSLABS_MAX ((size_t)1 << 23) /* 16 TiB */
-#define WINDOW_SUPERSLABS_MIN ((size_t)1 << 9)  /* 1 GiB */
-#define WINDOW_LOWEST         ((uintptr_t)1 << 41)
-#define WINDOW_RANDOM_SPAN    ((uintptr_t)1 << 45)
-#define WINDOW_ALIGN          HK_GIB
-#define AREA_STEP             (64 * HK_KIB)
-#define AREA_SMALL            (512 * HK_KIB) /* of the areas that may use huge pages, what comes before the first */
-#define AREA_SMALL_LIVE       HK_MIB         /* ... of live bits: those of the first 128 MiB */
-
-region_window_t hk_window;
 hk_lock_t hk_region_lock = HK_LOCK_INIT(HK_RANK_REGION);
 
-/* Guarded by hk_region_lock; the byte counts are also read without it. */
+/* Guarded by hk_region_lock. */
 static size_t frontier = 1;
-static size_t lowest_free = 1;
-static _Atomic size_t claimed_count;
-static _Atomic size_t claimed_peak;
-static _Atomic size_t area_committed[REGION_AREA_COUNT];
-static bool tight;
 static bool advise_no_huge;
-static _Atomic bool huge_records; /* written by who grows the heap, read by who grows an area */
-
-_Static_assert(START_SPREAD *(HK_SUPERSLAB_SIZE / 128) <= HK_SUPERSLAB_SIZE - AREA_SMALL_LIVE, "area_offset has room");
-
-static uint8_t *states(void) { return (uint8_t *)hk_window.areas[REGION_AREA_STATE]; }
-
-/* Bytes of each area per superslab; the heaps' and meta areas are shares of the window. */
-static const size_t area_bytes_per_superslab[REGION_AREA_COUNT] = {
-    [REGION_AREA_STATE] = 1,
-    [REGION_AREA_TABLE] = HK_SLOTS_PER_SUPERSLAB * 4,
-    [REGION_AREA_LIVE] = HK_SUPERSLAB_SIZE / 128,
-    [REGION_AREA_SUPERSLABS] = 64,
-    [REGION_AREA_SLABS] = HK_SLOTS_PER_SUPERSLAB * 128,
-    [REGION_AREA_HEAPS] = HK_SUPERSLAB_SIZE / HEAP_AREA_SHARE,
-    [REGION_AREA_META] = HK_SUPERSLAB_SIZE / META_AREA_SHARE,
-};
-
-/* Slab records, bitmaps and live bits are 1.3 % of a heap of small blocks: a page fault in five if they had small pages only. */
-static bool may_be_huge(int area) {
-    return area == REGION_AREA_SLABS || area == REGION_AREA_META || area == REGION_AREA_LIVE;
-}
-
-/* Where an area begins behind a border of a huge page, never on one, so that the next border comes after what is to have small
- * pages. Live bits are used from those of the first superslab on. */
-static size_t area_offset(int area, size_t first_superslab) {
-    if (!may_be_huge(area))
-        return 0;
-    if (area != REGION_AREA_LIVE)
-        return HK_SUPERSLAB_SIZE - AREA_SMALL;
-    size_t unused = hk_align_down((first_superslab - 1) * area_bytes_per_superslab[area], AREA_STEP);
-    return HK_SUPERSLAB_SIZE - AREA_SMALL_LIVE - unused;
-}
-
-/* One page where address 0 would have its live bits: below the areas, in a large window among the last superslabs, which end there. */
-static void find_live_origin(void) {
-    uintptr_t base = hk_window.base;
-    hk_window.live_origin =
-        hk_window.areas[REGION_AREA_LIVE] - base / HK_SUPERSLAB_SIZE * area_bytes_per_superslab[REGION_AREA_LIVE];
-    if (REGION_HAS_LIVE_ORIGIN && hk_window.live_origin > base)
-        hk_window.superslab_max = hk_min(hk_window.superslab_max, (hk_window.live_origin - base) >> HK_SUPERSLAB_SHIFT);
-}
-
-/* Lays the areas out behind the superslabs, of which the first used is `first`; returns the size of the whole window. */
-static size_t window_lay_out(uintptr_t base, size_t superslab_max, size_t first) {
-    hk_window.base = base;
-    hk_window.superslab_max = superslab_max;
-    uintptr_t at = base + (superslab_max << HK_SUPERSLAB_SHIFT);
-    for (int area = 0; area < REGION_AREA_COUNT; area++) {
-        hk_window.areas[area] = at + area_offset(area, first);
-        hk_window.area_sizes[area] = hk_align_up(superslab_max * area_bytes_per_superslab[area], HK_SUPERSLAB_SIZE);
-        at += hk_window.area_sizes[area] + HK_SUPERSLAB_SIZE;
-    }
-    find_live_origin();
-    return at - base;
-}
-
-/* The window is usable when its first superslab, the state area and the place for address 0 can be claimed. */
-static bool window_try(uintptr_t base, size_t superslab_max, size_t first) {
-    window_lay_out(base, superslab_max, first);
-    bool among_areas =
-        hk_window.live_origin >= hk_window.areas[0] && hk_window.live_origin < hk_window.areas[REGION_AREA_COUNT - 1];
-    if (REGION_HAS_LIVE_ORIGIN && (among_areas || hk_window.superslab_max < superslab_max / 2))
-        return false;
-    void *pieces[] = {(void *)hk_window.areas[REGION_AREA_STATE], region_superslab_address(1),
-                      (void *)hk_window.live_origin};
-    unsigned claimed = 0, wanted = REGION_HAS_LIVE_ORIGIN ? 3 : 2;
-    while (claimed < wanted && sys_map_at(pieces[claimed], AREA_STEP) == 0)
-        claimed++;
-    for (unsigned i = 0; i < claimed; i++)
-        if (claimed < wanted || i == 1)
-            sys_unmap(pieces[i], AREA_STEP);
-    if (claimed < wanted)
-        return false;
-    atomic_store_explicit(&area_committed[REGION_AREA_STATE], AREA_STEP, memory_order_relaxed);
-    return true;
-}
-
-/* A hole that the kernel knows of: for tools and kernels with an unusual address space (Valgrind, 39-bit aarch64). */
-static bool window_from_kernel(void) {
-    for (size_t count = WINDOW_SUPERSLABS_MAX; count >= WINDOW_SUPERSLABS_MIN; count /= 2) {
-        size_t size = window_lay_out(0, count, frontier) + WINDOW_ALIGN;
-        void *hole = sys_map_none(size);
-        if (hole == NULL)
-            continue;
-        sys_unmap(hole, size);
-        if (window_try(hk_align_up((uintptr_t)hole, WINDOW_ALIGN), count, frontier))
-            return true;
-    }
-    return false;
-}
 
 int region_init(void) {
-    tight = sys_address_space_limit() != SIZE_MAX;
+    if (hk_window.base != 0)
+        return 0; /* found before, by who failed later */
+    scarce_init();
     advise_no_huge = hk_option(HK_OPT_HUGE) != HK_HUGE_FORCE && sys_huge_pages_unasked();
-    for (int i = 0; i < WINDOW_TRIES && !HK_TSAN; i++) {
-        uint64_t random = 0;
-        sys_random(&random, sizeof random);
-        uintptr_t base = WINDOW_LOWEST + hk_align_down((uintptr_t)random % WINDOW_RANDOM_SPAN, WINDOW_ALIGN);
-        size_t first = 1 + (size_t)(random >> 58) % START_SPREAD;
-        if (window_try(base, WINDOW_SUPERSLABS_MAX, first)) {
-            frontier = lowest_free = first;
-            return 0;
-        }
-    }
-    return window_from_kernel() ? 0 : ENOMEM;
-}
-
-static void count_claimed(size_t count) {
-    size_t now = atomic_fetch_add_explicit(&claimed_count, count, memory_order_relaxed) + count;
-    if (now > atomic_load_explicit(&claimed_peak, memory_order_relaxed))
-        atomic_store_explicit(&claimed_peak, now, memory_order_relaxed);
-    hk_count(map_calls);
+    size_t first;
+    int error = window_find(&first);
+    if (error != 0)
+        return error;
+    frontier = first;
+    index_init((index_word_t *)hk_window.areas[REGION_AREA_STATE]);
+    return 0;
 }
 
 /* A new mapping knows nothing of what was asked for the one before it. */
@@ -170,199 +45,283 @@ int region_map_at(void *address, size_t size) { return mapped(sys_map_at(address
 
 int region_map_over(void *address, size_t size) { return mapped(sys_map_over(address, size), address, size); }
 
-/* Maps [first, first + count) and marks it FREE. Returns 0 or an errno value. */
+/* --- Claiming -------------------------------------------------------------------------------------------------------------- */
+
+static void unclaim_locked(size_t first, size_t count, index_kind_t kind) {
+    sys_unmap(region_superslab_address(first), count << HK_SUPERSLAB_SHIFT);
+    index_set(first, count, kind);
+    scarce_released(count << HK_SUPERSLAB_SHIFT);
+}
+
+/* Unmaps every superslab that is FREE. False when there was none. */
+static bool shed_locked(void) {
+    bool any = false;
+    size_t first = index_next(1, frontier, INDEX_FREE);
+    for (; first < frontier; first = index_next(first, frontier, INDEX_FREE), any = true)
+        unclaim_locked(first, index_end(first, frontier, INDEX_FREE) - first, INDEX_UNCLAIMED);
+    return any;
+}
+
+static int cover_state_locked(size_t from, size_t to) {
+    return region_area_cover_part(REGION_AREA_STATE, from / 64 * sizeof(index_word_t), index_bytes(to));
+}
+
+/* Maps [first, first + count), which becomes FREE. Returns 0 or an errno value. */
 static int claim_locked(size_t first, size_t count) {
-    int error = region_map_at(region_superslab_address(first), count << HK_SUPERSLAB_SHIFT);
-    if (error == ENOMEM)
-        tight = true; /* a limit that came later, or memory is out */
+    size_t size = count << HK_SUPERSLAB_SHIFT;
+    int error = cover_state_locked(first, first + count);
+    if (error == 0)
+        error = region_map_at(region_superslab_address(first), size);
     if (error != 0)
         return error;
-    for (size_t i = 0; i < count; i++)
-        states()[first + i] = STATE_FREE;
-    count_claimed(count);
+    index_set(first, count, INDEX_FREE);
+    scarce_claimed(size);
+    hk_count(map_calls);
     return 0;
 }
 
-static bool advance_frontier_locked(size_t count) {
-    if (count > hk_window.superslab_max - frontier || region_area_cover(REGION_AREA_STATE, frontier + count) != 0)
-        return false;
-    frontier += count;
-    return true;
+/* The same for superslabs that are needed now: what lies free elsewhere goes before memory is out. */
+static int claim_needed_locked(size_t first, size_t count) {
+    int error = claim_locked(first, count);
+    if (error != ENOMEM)
+        return error;
+    scarce_refused(count << HK_SUPERSLAB_SHIFT);
+    return shed_locked() ? claim_locked(first, count) : error;
 }
 
-/* Claims at least `count` superslabs at the frontier, more when the heap is large. Pieces that somebody else has mapped
- * are marked FOREIGN and stepped over. */
-static bool grow_locked(size_t count, size_t align) {
-    for (size_t skipped = 0; skipped < FOREIGN_SKIP_MAX;) {
-        size_t start = hk_align_up(frontier, align);
-        size_t used = atomic_load_explicit(&claimed_count, memory_order_relaxed);
-        size_t step = hk_max(count, tight ? 1 : hk_min(used / CLAIM_SHARE, CLAIM_STEP_MAX));
-        if (start > hk_window.superslab_max || hk_window.superslab_max - start < count)
-            return false;
-        step = hk_min(step, hk_window.superslab_max - start);
-        if (region_area_cover(REGION_AREA_STATE, start + step) != 0)
-            return false;
-        int error = claim_locked(start, step);
-        if (error == ENOMEM && step > count)
-            error = claim_locked(start, step = count);
-        if (error == 0)
-            return advance_frontier_locked(start + step - frontier);
-        if (error != EEXIST || !advance_frontier_locked(start + 1 - frontier))
-            return false;
-        states()[start] = STATE_FOREIGN;
-        skipped++;
+/* --- The frontier ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_inside(size_t first, size_t count) {
+    return first <= hk_window.superslab_max && hk_window.superslab_max - first >= count;
+}
+
+/* Claims `count` superslabs at `start`, more when the heap is large. */
+static int extend_locked(size_t start, size_t count) {
+    size_t used = region_claimed_bytes() >> HK_SUPERSLAB_SHIFT, ahead = hk_min(used / CLAIM_SHARE, CLAIM_STEP_MAX);
+    size_t step = hk_min(region_is_tight() ? count : hk_max(count, ahead), hk_window.superslab_max - start);
+    int error = step > count ? claim_locked(start, step) : EEXIST;
+    if (error != 0)
+        error = claim_needed_locked(start, step = count);
+    if (error == 0)
+        frontier = start + step;
+    return error;
+}
+
+/* The same, and what is left out in front of it becomes UNCLAIMED. */
+static int extend_behind_locked(size_t start, size_t count) {
+    size_t from = frontier;
+    int error = start > from ? cover_state_locked(from, start) : 0;
+    if (error == 0)
+        error = extend_locked(start, count);
+    if (error == 0 && start > from)
+        index_set(from, start - from, INDEX_UNCLAIMED);
+    return error;
+}
+
+/* Somebody is in the way of a long run. Short ones may find room before: as far as can be found by halves, it becomes UNCLAIMED. */
+static void keep_room_locked(size_t most) {
+    for (size_t count = most / 2; count > 0; count /= 2)
+        if (claim_locked(frontier, count) == 0) {
+            unclaim_locked(frontier, count, INDEX_UNCLAIMED);
+            frontier += count;
+            return;
+        }
+}
+
+/* Of a short way, each superslab is worth a look later. */
+static int extend_further_locked(size_t distance, size_t count, size_t align) {
+    size_t start = hk_align_up(frontier + distance, align);
+    if (!is_inside(start, count))
+        return EEXIST;
+    return start - frontier <= SHORT_WAY ? extend_behind_locked(start, count) : extend_locked(start, count);
+}
+
+/* Looks 1, 2, 4, ... superslabs further, then anywhere in what is left of the window, at ever smaller distances. */
+static int step_over_locked(size_t count, size_t align) {
+    int error = EEXIST;
+    keep_room_locked(count);
+    size_t left = hk_window.superslab_max - frontier;
+    for (size_t distance = 1; distance < left && error == EEXIST; distance *= 2)
+        error = extend_further_locked(distance, count, align);
+    for (size_t step = left / 2; step > hk_window.superslab_max >> LOOKS_SHIFT; step /= 2)
+        for (size_t distance = step; distance < left && error == EEXIST; distance += 2 * step)
+            error = extend_further_locked(distance, count, align);
+    return error;
+}
+
+/* The window has no room ahead: what was somebody else's may be free by now. */
+static int look_again_locked(size_t count, size_t align) {
+    size_t from = index_next(1, frontier, INDEX_UNKNOWN);
+    for (size_t end; from < frontier; from = index_next(end, frontier, INDEX_UNKNOWN)) {
+        end = index_end(from, frontier, INDEX_UNKNOWN);
+        for (size_t distance = 0; distance < end - from; distance = distance == 0 ? 1 : 2 * distance) {
+            size_t start = hk_align_up(from + distance, align);
+            int error = start + count <= end ? claim_needed_locked(start, count) : EEXIST;
+            if (error != EEXIST)
+                return error;
+        }
     }
-    return false;
+    return EEXIST;
 }
 
-/* Length of the run of usable superslabs from `first`, at most `count`. */
-static size_t usable_run_locked(size_t first, size_t count) {
-    size_t length = 0;
-    while (length < count && first + length < frontier && states()[first + length] <= STATE_FREE)
-        length++;
-    return length;
+static bool grow_locked(size_t count, size_t align) {
+    size_t start = hk_align_up(frontier, align);
+    int error = is_inside(start, count) ? extend_behind_locked(start, count) : EEXIST;
+    if (error == EEXIST)
+        error = step_over_locked(count, align);
+    if (error == EEXIST)
+        error = look_again_locked(count, align);
+    return error == 0;
+}
+
+/* --- Taking ---------------------------------------------------------------------------------------------------------------- */
+
+/* Somebody has mapped into [first, first + count): the superslab where becomes UNKNOWN, what comes before it is claimed. */
+static int find_foreign_locked(size_t first, size_t count) {
+    while (count > 1) {
+        int error = claim_locked(first, count / 2);
+        if (error != 0 && error != EEXIST)
+            return error;
+        first += error == 0 ? count / 2 : 0;
+        count = error == 0 ? count - count / 2 : count / 2;
+    }
+    index_set(first, 1, INDEX_UNKNOWN);
+    return EEXIST;
 }
 
 /* Claims what is UNCLAIMED in [first, first + count). */
-static bool ensure_claimed_locked(size_t first, size_t count) {
-    for (size_t i = first; i < first + count; i++) {
-        if (states()[i] == STATE_FREE)
-            continue;
-        int error = claim_locked(i, 1);
+static int claim_rest_locked(size_t first, size_t count) {
+    size_t limit = first + count, at = index_next(first, limit, INDEX_UNCLAIMED);
+    int error = 0;
+    for (size_t end; at < limit && error == 0; at = index_next(end, limit, INDEX_UNCLAIMED)) {
+        end = index_end(at, limit, INDEX_UNCLAIMED);
+        error = claim_locked(at, end - at);
         if (error == EEXIST)
-            states()[i] = STATE_FOREIGN;
-        if (error != 0)
-            return false;
+            error = find_foreign_locked(at, end - at);
     }
-    return true;
+    return error;
 }
 
-static void take_locked(size_t first, size_t count) {
-    for (size_t i = first; i < first + count; i++) {
-        hk_assert(states()[i] == STATE_FREE);
-        states()[i] = STATE_USED;
+static int cover_records_locked(size_t first, size_t count) {
+    static const region_area_t areas[] = {REGION_AREA_TABLE, REGION_AREA_LIVE, REGION_AREA_SUPERSLABS,
+                                          REGION_AREA_SLABS};
+    int error = 0;
+    for (size_t i = 0; i < sizeof areas / sizeof areas[0] && error == 0; i++)
+        error = area_cover_superslabs(areas[i], first, count);
+    return error;
+}
+
+static int ready_locked(size_t first, size_t count) {
+    int error = claim_rest_locked(first, count);
+    return error == 0 ? cover_records_locked(first, count) : error;
+}
+
+/* [first, first + count), which is available, becomes USED, or is nobody's as before. What lies free elsewhere goes before memory is
+ * out. */
+static int take_locked(size_t first, size_t count) {
+    int error = ready_locked(first, count);
+    if (error == ENOMEM) {
+        scarce_refused(count << HK_SUPERSLAB_SHIFT);
+        error = shed_locked() ? ready_locked(first, count) : error;
     }
-    if (first == lowest_free)
-        lowest_free = first + count;
+    if (error == 0)
+        index_set(first, count, INDEX_USED);
+    else if (region_is_tight())
+        (void)shed_locked();
+    return error;
 }
 
 /* First fit in address order, below the frontier. */
 static size_t find_locked(size_t count, size_t align) {
-    size_t first = lowest_free;
-    while (first < frontier && states()[first] > STATE_FREE)
-        first++;
-    lowest_free = first;
-    first = hk_align_up(first, align);
-    while (first + count <= frontier) {
-        size_t run = usable_run_locked(first, count);
-        if (run == count && ensure_claimed_locked(first, count))
-            return first;
-        first = hk_align_up(first + run + 1, align);
+    size_t first = index_find(1, frontier, count);
+    while (first != hk_align_up(first, align))
+        first = index_find(hk_align_up(first, align), frontier, count);
+    return first;
+}
+
+/* Where the records of these superslabs would be, somebody else has mapped: those that are nobody's become UNKNOWN, and the frontier comes
+ * behind them. */
+static void give_up_locked(size_t first, size_t count) {
+    size_t limit = hk_min(first + count, hk_window.superslab_max), known = hk_min(limit, frontier), at, end;
+    for (at = index_next(first, known, INDEX_FREE); at < known; at = index_next(end, known, INDEX_FREE)) {
+        end = index_end(at, known, INDEX_FREE);
+        unclaim_locked(at, end - at, INDEX_UNKNOWN);
     }
-    return 0;
+    for (at = index_next(first, known, INDEX_UNCLAIMED); at < known; at = index_next(end, known, INDEX_UNCLAIMED)) {
+        end = index_end(at, known, INDEX_UNCLAIMED);
+        index_set(at, end - at, INDEX_UNKNOWN);
+    }
+    if (limit > frontier && cover_state_locked(frontier, limit) == 0)
+        frontier = limit;
 }
 
 size_t region_alloc(size_t count, size_t align) {
+    size_t first = 0;
+    int error = EEXIST;
     hk_lock(&hk_region_lock);
-    size_t first = find_locked(count, align);
-    if (first == 0 && grow_locked(count, align))
+    for (size_t skip = 1; error == EEXIST && skip < hk_window.superslab_max;) {
         first = find_locked(count, align);
-    if (first != 0)
-        take_locked(first, count);
+        if (first == 0 && grow_locked(count, align))
+            first = find_locked(count, align);
+        if (first == 0)
+            break;
+        error = take_locked(first, count);
+        if (error == EEXIST && index_end(first, first + count, INDEX_AVAILABLE) == first + count) {
+            give_up_locked(first, hk_max(count, skip));
+            skip *= 2;
+        }
+    }
     hk_unlock(&hk_region_lock);
-    return first;
+    return error == 0 ? first : 0;
+}
+
+static bool alloc_at_locked(size_t first, size_t count) {
+    size_t limit = first + count, known = hk_min(limit, frontier);
+    if (first > frontier || !is_inside(first, count) || index_end(first, known, INDEX_AVAILABLE) != known)
+        return false;
+    if (limit > frontier && extend_locked(frontier, limit - frontier) != 0)
+        return false;
+    return take_locked(first, count) == 0;
 }
 
 bool region_alloc_at(size_t first, size_t count) {
     hk_lock(&hk_region_lock);
-    if (first + count > frontier && first <= frontier && first + count - frontier <= hk_window.superslab_max - frontier)
-        (void)grow_locked(first + count - frontier, 1);
-    bool done = usable_run_locked(first, count) == count && ensure_claimed_locked(first, count);
-    if (done)
-        take_locked(first, count);
+    bool done = alloc_at_locked(first, count);
     hk_unlock(&hk_region_lock);
     return done;
 }
 
 bool region_may_serve(size_t index) {
     hk_lock(&hk_region_lock);
-    bool free = index > 0 && index < hk_window.superslab_max && (index >= frontier || states()[index] <= STATE_FREE);
+    bool free = index > 0 && index < hk_window.superslab_max &&
+                (index >= frontier || index_next(index, index + 1, INDEX_AVAILABLE) == index);
     hk_unlock(&hk_region_lock);
     return free;
 }
 
+size_t region_lowest_free(void) {
+    hk_lock(&hk_region_lock);
+    size_t first = find_locked(1, 1);
+    first = first != 0 ? first : frontier;
+    hk_unlock(&hk_region_lock);
+    return first;
+}
+
 void region_release(size_t first, size_t count) {
     hk_lock(&hk_region_lock);
-    for (size_t i = first; i < first + count; i++) {
-        hk_assert(states()[i] == STATE_USED);
-        states()[i] = tight ? STATE_UNCLAIMED : STATE_FREE;
-    }
-    if (tight) {
-        sys_unmap(region_superslab_address(first), count << HK_SUPERSLAB_SHIFT);
-        atomic_fetch_sub_explicit(&claimed_count, count, memory_order_relaxed);
-    }
-    lowest_free = hk_min(lowest_free, first);
+    hk_assert(index_end(first, first + count, INDEX_USED) == first + count);
+    if (region_is_tight())
+        unclaim_locked(first, count, INDEX_UNCLAIMED);
+    else
+        index_set(first, count, INDEX_FREE);
     hk_unlock(&hk_region_lock);
 }
 
-void region_earn_huge_records(bool earned) {
-    if (earned != atomic_load_explicit(&huge_records, memory_order_relaxed))
-        atomic_store_explicit(&huge_records, earned, memory_order_relaxed);
-}
-
-bool region_has_huge_records(void) { return atomic_load_explicit(&huge_records, memory_order_relaxed); }
-
-/* Maps what comes behind the `committed` bytes of an area: some of it, or the whole of a huge page. Returns its size, 0 when
- * memory is out. */
-static size_t area_extend(region_area_t area, size_t committed, size_t wanted) {
-    uintptr_t from = hk_window.areas[area] + committed;
-    size_t most = hk_align_up(from + 1, HK_SUPERSLAB_SIZE) - from;
-    bool huge = most == HK_SUPERSLAB_SIZE && may_be_huge((int)area) && region_has_huge_records();
-    /* Steps grow with the area, so that their number is logarithmic. */
-    size_t step = huge ? most : hk_min(committed / 4, HK_SUPERSLAB_SIZE);
-    size_t size = hk_align_up(hk_max(wanted, step), AREA_STEP);
-    size = hk_min(size, hk_min(most, hk_window.area_sizes[area] - committed));
-    hk_count(map_calls);
-    if (sys_map_at((void *)from, size) != 0)
-        return 0;
-    if (huge && sys_advise_huge((void *)from, size) == 0)
-        hk_count_by(huge_page_bytes, size);
-    return size;
-}
-
-int region_area_cover(region_area_t area, size_t size) {
-    size_t committed = atomic_load_explicit(&area_committed[area], memory_order_relaxed);
-    if (hk_likely(size <= committed))
-        return 0;
-    if (size > hk_window.area_sizes[area])
-        return ENOMEM;
-    while (committed < size) {
-        size_t more = area_extend(area, committed, size - committed);
-        if (more == 0)
-            return ENOMEM;
-        committed += more;
-        atomic_store_explicit(&area_committed[area], committed, memory_order_relaxed);
-    }
-    return 0;
-}
-
-size_t region_claimed_bytes(void) {
-    return atomic_load_explicit(&claimed_count, memory_order_relaxed) << HK_SUPERSLAB_SHIFT;
-}
-
-size_t region_peak_bytes(void) {
-    return atomic_load_explicit(&claimed_peak, memory_order_relaxed) << HK_SUPERSLAB_SHIFT;
-}
-
-size_t region_area_size(region_area_t area) {
-    return atomic_load_explicit(&area_committed[area], memory_order_relaxed);
-}
-
-size_t region_area_bytes(void) {
-    size_t sum = 0;
-    for (int area = 0; area < REGION_AREA_COUNT; area++)
-        sum += atomic_load_explicit(&area_committed[area], memory_order_relaxed);
-    return sum;
+void region_relieve(void) {
+    hk_lock(&hk_region_lock);
+    if (region_is_tight())
+        (void)shed_locked();
+    hk_unlock(&hk_region_lock);
 }
 
 size_t region_frontier(void) {
@@ -372,4 +331,9 @@ size_t region_frontier(void) {
     return value;
 }
 
-bool region_is_tight(void) { return tight; }
+bool region_check(void) {
+    hk_lock(&hk_region_lock);
+    bool right = index_check(frontier);
+    hk_unlock(&hk_region_lock);
+    return right;
+}

@@ -9,6 +9,7 @@ enum {
     LOOKS_MAX = 16,       /* ... and without one, for what goes on in the next; */
     LONG_LOOKS_MAX = 256, /* ... and for a long run */
     LENGTH_MAX = 16384,   /* slots of a free run that are followed: 1 GiB */
+    WASTE_SHARE = 4,      /* so much of a superslab is much */
     SNUG_SHARE = 16,      /* a free run that is longer by this part at most is not worth looking further */
 };
 
@@ -251,12 +252,29 @@ static slots_t alloc_anywhere_locked(size_t count, size_t align) {
     return (slots_t){0};
 }
 
+/* Where address space is scarce, and superslabs would be left with much that no such run fits in: from the free end of one into the next,
+ * which would be opened in any case. Others stay within a superslab, which can then go back sooner. */
+static slots_t alloc_behind_locked(size_t count) {
+    bool wasteful = count < SLOTS && SLOTS % count >= SLOTS / WASTE_SHARE, zeroed;
+    size_t next = wasteful && region_is_tight() ? region_lowest_free() : 0, index = next - 1;
+    if (next <= 1 || !pool_knows(index))
+        return (slots_t){0};
+    uint32_t taken = ~pool_record(index)->free_mask;
+    size_t tail = taken == 0 ? SLOTS : SLOTS - 1 - hk_msb64(taken);
+    slot_t first = (slot_t)(next * SLOTS - tail);
+    if (tail == 0 || tail >= count || !alloc_at_locked(first, count, (opening_t){0}, &zeroed))
+        return (slots_t){0};
+    return (slots_t){first, zeroed};
+}
+
 static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
     slots_t got = {0};
     bool within = count <= SLOTS && align <= SLOTS;
     /* A slab's slots are aligned by their number, so they never lie across superslabs. */
     if (!within || align < count)
         got = alloc_resident_locked(count, align, use);
+    if (got.first == 0 && align == 1)
+        got = alloc_behind_locked(count);
     if (got.first == 0)
         got = within ? pool_alloc_within_locked((unsigned)count, (unsigned)align, use)
                      : alloc_across_locked(count, align, use, pool_earns_huge_locked(count, use));

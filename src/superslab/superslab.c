@@ -130,16 +130,6 @@ void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along) {
         bring_along_locked(s);
 }
 
-static int cover_locked(size_t superslab_limit) {
-    size_t slot_limit = superslab_limit * SLOTS;
-    if (slot_limit <= map_count())
-        return 0;
-    if (region_area_cover(REGION_AREA_SUPERSLABS, superslab_limit * sizeof(superslab_t)) != 0 ||
-        region_area_cover(REGION_AREA_SLABS, slot_limit * 128) != 0)
-        return ENOMEM;
-    return map_cover(slot_limit);
-}
-
 /* A record for a superslab that the pool did not know. Its mapping's advice outlives a superslab. */
 static void reset_record_locked(superslab_t *s) { *s = (superslab_t){.in_use = true, .huge = s->huge}; }
 
@@ -148,10 +138,7 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
     size_t count = pool_superslabs_for(slot_count), first = region_alloc(count, align);
     if (first == 0)
         return 0;
-    if (cover_locked(first + count) != 0) {
-        region_release(first, count);
-        return 0;
-    }
+    map_cover((first + count) * SLOTS);
     for (size_t i = first; i < first + count; i++) {
         reset_record_locked(pool_record(i));
         pool_record(i)->dense = use == SLOTS_DENSE;
@@ -180,10 +167,7 @@ static void close_superslab_locked(superslab_t *s) {
 bool pool_open_at_locked(size_t index, bool huge) {
     if (!region_alloc_at(index, 1))
         return false;
-    if (cover_locked(index + 1) != 0) {
-        region_release(index, 1);
-        return false;
-    }
+    map_cover((index + 1) * SLOTS);
     reset_record_locked(pool_record(index));
     pool_advise_locked(index, 1, huge);
     pool_change(&hk_pool.superslabs, 1);

@@ -44,16 +44,28 @@ static long map(void *address, size_t size, int protection, int flags) {
     return sys_call6(SYS_mmap, (long)address, (long)size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 }
 
-int sys_map_at(void *address, size_t size) {
-    long got = map(address, size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+/* What mmap(2) answers where MAP_FIXED_NOREPLACE is known: something is there, or memory is out (EAGAIN: of what may be locked). */
+static bool is_final(long error) { return error == -EEXIST || error == -ENOMEM || error == -EAGAIN; }
+
+/* Kernels before 4.17 take the address for a hint, as they all do without the flag; filters and kernels in user space may refuse what they
+ * do not know, with any error. So what counts is where the mapping lies. */
+static int map_exactly(void *address, size_t size, int protection, int flags) {
+    long got = map(address, size, protection, flags | MAP_FIXED_NOREPLACE);
+    if (sys_failed(got) && !is_final(got))
+        got = map(address, size, protection, flags);
     if (sys_failed(got))
-        return (int)-got;
+        return got == -EAGAIN ? ENOMEM : (int)-got;
     if (got == (long)address)
         return 0;
-    /* Kernels before 4.17 take the address for a hint. */
     sys_unmap((void *)got, size);
     return EEXIST;
 }
+
+int sys_map_at(void *address, size_t size) { return map_exactly(address, size, PROT_READ | PROT_WRITE, 0); }
+
+int sys_map_none_at(void *address, size_t size) { return map_exactly(address, size, PROT_NONE, MAP_NORESERVE); }
+
+int sys_map_zeros_at(void *address, size_t size) { return map_exactly(address, size, PROT_READ, MAP_NORESERVE); }
 
 void *sys_map(size_t size) {
     long got = map(NULL, size, PROT_READ | PROT_WRITE, 0);
@@ -67,7 +79,7 @@ void *sys_map_none(size_t size) {
 
 int sys_map_over(void *address, size_t size) {
     long got = map(address, size, PROT_READ | PROT_WRITE, MAP_FIXED);
-    return sys_failed(got) ? (int)-got : 0;
+    return got == -EAGAIN ? ENOMEM : sys_failed(got) ? (int)-got : 0;
 }
 
 void sys_unmap(void *address, size_t size) { (void)sys_call2(SYS_munmap, (long)address, (long)size); }

@@ -53,11 +53,15 @@ bool sys_is_filtered(void) {
     return known == FILTERED;
 }
 
-size_t sys_address_space_limit(void) {
+static size_t soft_limit(int resource) {
     struct rlimit limit = {0};
-    long got = sys_call4(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&limit);
+    long got = sys_call4(SYS_prlimit64, 0, resource, 0, (long)&limit);
     return sys_failed(got) || limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
 }
+
+size_t sys_address_space_limit(void) { return soft_limit(RLIMIT_AS); }
+
+bool sys_mappings_are_limited(void) { return soft_limit(RLIMIT_AS) != SIZE_MAX || soft_limit(RLIMIT_DATA) != SIZE_MAX; }
 
 bool sys_is_secure(void) { return getauxval(AT_SECURE) != 0; }
 

@@ -22,8 +22,11 @@
 
 size_t sys_page_size(void);
 
-/* Maps `size` readable and writable, zeroed bytes at exactly `address`. EEXIST when something is mapped there. */
+/* Maps `size` readable and writable, zeroed bytes at exactly `address`. EEXIST when something is mapped there. `sys_map_none_at` maps
+ * without access, `sys_map_zeros_at` what can only be read: neither counts as memory that the process may need. */
 int sys_map_at(void *address, size_t size);
+int sys_map_none_at(void *address, size_t size);
+int sys_map_zeros_at(void *address, size_t size);
 
 /* Maps `size` bytes wherever the kernel likes; NULL on failure. `sys_map_none` maps without access (a hole finder). */
 void *sys_map(size_t size);
@@ -76,6 +79,9 @@ size_t sys_address_space_limit(void);
 
 /* What is left of it: SIZE_MAX when there is no limit. */
 size_t sys_address_space_room(void);
+
+/* Whether mappings of memory are limited: by RLIMIT_AS, or by RLIMIT_DATA, which counts what is private and writable. */
+bool sys_mappings_are_limited(void);
 
 /* The memory limits of the process's cgroup and of all above it, the least of each; UINT64_MAX is none. Those of v2 are
  * memory.high and memory.max, that of v1 (memory.limit_in_bytes) counts as a maximum.

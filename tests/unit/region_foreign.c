@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Somebody else maps into the window: the mapping is stepped over, whatever way the superslabs there would have been
- * taken, and its contents stay.
+ * Somebody else maps into the window: the mapping is stepped over, however large, whatever way the superslabs there would have been
+ * taken, and its contents stay. What he gives back serves when nothing else is left.
  */
+#include "core/counters.h"
+#include "region/index.h"
+#include "base/bits.h"
 #include "rooms.h"
 #include "sys/sys.h"
 
@@ -35,8 +38,94 @@ static size_t take(size_t count, size_t align) {
     return first;
 }
 
-int main(void) {
-    start_region();
+static char *reserve(size_t first, size_t count) {
+    char *at = region_superslab_address(first);
+    CHECK_EQ(sys_map_none_at(at, count << HK_SUPERSLAB_SHIFT), 0);
+    return at;
+}
+
+static void give_back(char *at, size_t count) { sys_unmap(at, count << HK_SUPERSLAB_SHIFT); }
+
+/* Some 1 - 4 TiB, as language runtimes reserve them: a few system calls, and no memory for what lies between. */
+static void large_reservation(void) {
+    const size_t count = hk_window.superslab_max / 16;
+    (void)take(3, 1);
+    size_t from = region_frontier() + 2, calls = atomic_load(&hk_counters.map_calls), bytes = region_area_bytes();
+    char *at = reserve(from, count);
+    for (unsigned i = 0; i < 40; i++) {
+        size_t first = take(1, 1);
+        CHECK(first < from || first >= from + count);
+    }
+    CHECK(region_frontier() >= from + count);
+    CHECK(atomic_load(&hk_counters.map_calls) - calls < 120);
+    CHECK(region_area_bytes() - bytes < 8 * HK_MIB);
+    CHECK(region_check());
+    /* The records of what was stepped over can be read, those of both sides written. */
+    uint32_t *table = (uint32_t *)hk_window.areas[REGION_AREA_TABLE];
+    for (size_t i = from; i < from + count; i += count / 100)
+        CHECK_EQ(table[i * HK_SLOTS_PER_SUPERSLAB], 0);
+    give_back(at, count);
+}
+
+/* All of the window that is left, and then nothing any more. */
+static void everything(void) {
+    (void)take(1, 1);
+    size_t from = region_frontier(), count = hk_window.superslab_max - from;
+    char *at = reserve(from, count);
+    for (int i = 0; i < 64 && region_alloc(1, 1) != 0; i++)
+        continue; /* those before the first, too */
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(region_alloc(1, 1), 0);
+    CHECK_EQ(region_frontier(), from);
+    give_back(at, count);
+    CHECK_EQ(take(1, 1), from);
+}
+
+/* What was stepped over is given back when the rest of the window is taken. */
+static void given_back(void) {
+    const size_t count = hk_window.superslab_max / 16;
+    size_t from = region_frontier();
+    char *at = reserve(from, count);
+    while (region_frontier() == from)
+        (void)take(1, 1);
+    size_t end = region_frontier(), rest = hk_window.superslab_max - end;
+    char *behind = reserve(end, rest), *between = region_superslab_address(from + count);
+    while (region_alloc(1, 1) != 0) /* what is left between */
+        CHECK(between <= region_superslab_address(region_frontier()));
+    give_back(at, count);
+    size_t first = take(1, 1);
+    CHECK(first >= from && first < from + count);
+    (void)take(16, 16);
+    CHECK(region_check());
+    give_back(behind, rest);
+}
+
+/* Small requests find the room in front of what was in the way of a long one. */
+static void room_before(void) {
+    size_t from = region_frontier();
+    map_foreign(from + 500);
+    size_t first = take(1000, 1);
+    CHECK(first > from + 500);
+    first = take(100, 1);
+    CHECK(first >= from && first + 100 <= from + 500);
+    all_whole();
+}
+
+/* Where the live bits of superslabs would be. */
+static void records_foreign(void) {
+    size_t from = region_frontier(), share = window_area_share(REGION_AREA_LIVE);
+    char *at = (char *)hk_window.areas[REGION_AREA_LIVE] + hk_align_up((from + 600) * share, 64 * HK_KIB);
+    CHECK_EQ(sys_map_at(at, 64 * HK_KIB), 0);
+    memset(at, 3, 64 * HK_KIB);
+    for (unsigned i = 0; i < 1000; i++)
+        (void)take(1, 1);
+    CHECK(region_frontier() < from + 1200);
+    CHECK(region_check());
+    for (size_t i = 0; i < 64 * HK_KIB; i++)
+        CHECK_EQ(at[i], 3);
+}
+
+static void small_mappings(void) {
     size_t first = take(1, 1);
     /* At the frontier, one by one and in front of a long run. */
     map_foreign(region_frontier());
@@ -67,5 +156,15 @@ int main(void) {
     sys_purge(region_superslab_address(first), HK_SUPERSLAB_SIZE);
     region_release(first, 1);
     CHECK_EQ(take(1, 1), first);
+}
+
+int main(void) {
+    start_region();
+    in_child(small_mappings);
+    in_child(large_reservation);
+    in_child(everything);
+    in_child(given_back);
+    in_child(room_before);
+    in_child(records_foreign);
     return CHECK_PASS;
 }

@@ -59,6 +59,38 @@ static void take_and_give_back(size_t before) {
     CHECK(run != 0);
 }
 
+/* Room for one superslab and a half: two are refused, and leave nothing behind. */
+static void half_refused(void) {
+    start_region();
+    size_t first = region_alloc(3, 1);
+    CHECK(first != 0);
+    set_limit(0);
+    CHECK_EQ(region_alloc(1, 1), 0);
+    CHECK(region_is_tight() && region_is_near_limit());
+    sys_purge(region_superslab_address(first), 3 * HK_SUPERSLAB_SIZE);
+    region_release(first, 3); /* UNCLAIMED from here on */
+    CHECK_EQ(region_claimed_bytes(), 0);
+    CHECK(!region_is_near_limit());
+    char *half = sys_map(HK_SUPERSLAB_SIZE + HK_MIB);
+    CHECK(half != NULL);
+    size_t before = address_space_bytes();
+    CHECK_EQ(region_alloc(2, 1), 0);
+    CHECK_EQ(region_claimed_bytes(), 0);
+    CHECK_EQ(address_space_bytes(), before);
+    CHECK(region_alloc(1, 1) != 0);
+}
+
+/* What was claimed ahead goes when something else needs it. */
+static void ahead(void) {
+    start_region();
+    size_t first = region_alloc(256, 1);
+    CHECK(first != 0 && region_alloc(1, 1) != 0);
+    size_t spare = (region_claimed_bytes() >> HK_SUPERSLAB_SHIFT) - 257;
+    CHECK(spare >= 8);
+    set_limit(HK_SUPERSLAB_SIZE);
+    CHECK(region_alloc(spare, 64) != 0); /* at another place */
+}
+
 static void from_the_start(void) {
     size_t before = address_space_bytes();
     set_limit(ROOM_MIB * HK_MIB);
@@ -83,5 +115,7 @@ int main(void) {
     if (!HK_TSAN) /* there the window is a hole that the kernel is asked for */
         in_child(from_the_start);
     in_child(set_later);
+    in_child(half_refused);
+    in_child(ahead);
     return CHECK_PASS;
 }

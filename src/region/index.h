@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * index.h: which superslabs are whose, two bits each, and where the runs of those are that may be handed out.
+ *
+ *   claimed  available
+ *      0         0      UNKNOWN    nobody has looked, or somebody else's mapping was there
+ *      0         1      UNCLAIMED  nothing was mapped there when the region looked last
+ *      1         1      FREE       mapped by us, reads as zeros
+ *      1         0      USED       handed out
+ *
+ * 64 superslabs are a word. Above the words of `available` stand two floors of sums: one for 64 words (8 GiB), one for 64 of those
+ * (512 GiB). A sum says how long the run is that a part begins with, the one that it ends with, and the longest in it. So the first run
+ * of any length is found by some 160 looks at the most in a window of 16 TiB, and by a few in a heap of 8 GiB.
+ *
+ * The words lie where index_init says, and are zeros at first: only those of superslabs below every `limit` and of what was set are
+ * touched. The caller holds the region lock.
+ *
+ * INDEX-1  a sum is that of the words below it.
+ */
+#ifndef HK_REGION_INDEX_H
+#define HK_REGION_INDEX_H
+
+#include "base/base.h"
+
+typedef struct index_word {
+    uint64_t available, claimed;
+} index_word_t;
+
+enum { INDEX_WORD_SHIFT = 6 };
+#define INDEX_SUPERSLABS_MAX ((size_t)1 << 23)
+
+typedef enum index_kind { INDEX_UNKNOWN, INDEX_UNCLAIMED, INDEX_FREE, INDEX_USED, INDEX_AVAILABLE } index_kind_t;
+
+/* `words` has room for as many superslabs as there will be, and is zeroed. */
+void index_init(index_word_t *words);
+
+/* Bytes of words for the first `count` superslabs. */
+HK_INLINE size_t index_bytes(size_t count) { return ((count + 63) >> INDEX_WORD_SHIFT) * sizeof(index_word_t); }
+
+/* What the `count` superslabs from `first` on are from now on; not INDEX_AVAILABLE. */
+void index_set(size_t first, size_t count, index_kind_t kind);
+
+/* The first superslab in [from, limit) that is of the kind, or the first that is not; `limit` when there is none. */
+size_t index_next(size_t from, size_t limit, index_kind_t kind);
+size_t index_end(size_t from, size_t limit, index_kind_t kind);
+
+/* The first of `count` neighbours in [from, limit) that are all available; 0 when there are none. */
+size_t index_find(size_t from, size_t limit, size_t count);
+
+/* Verifies INDEX-1 for the superslabs below `limit`. */
+bool index_check(size_t limit);
+
+#endif

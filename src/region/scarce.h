@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * scarce.h: how much of the window is claimed, and what the kernel has refused.
+ *
+ *   PLENTY --a limit from the start, or a refusal--> TIGHT, for good: nothing is claimed ahead, what is free is unmapped
+ *   far --a refusal, or half of what was refused is claimed again--> NEAR --less than that--> far
+ *
+ * A refusal is ENOMEM, whatever limit it comes from: RLIMIT_AS, RLIMIT_DATA, what may be locked (mlockall(2)), the number of mappings,
+ * strict overcommit. NEAR is forgotten when more was claimed after all.
+ *
+ * Written under the region lock, read by any thread.
+ */
+#ifndef HK_REGION_SCARCE_H
+#define HK_REGION_SCARCE_H
+
+#include "base/base.h"
+
+#include <stdatomic.h>
+
+extern _Atomic bool hk_scarce_tight;
+extern _Atomic bool hk_scarce_near;
+
+/* At start. */
+void scarce_init(void);
+
+/* So much more, or less, is claimed. */
+void scarce_claimed(size_t bytes);
+void scarce_released(size_t bytes);
+
+/* The kernel has refused so much; or something, which any thread may note. */
+void scarce_refused(size_t bytes);
+void scarce_note(void);
+
+/* Bytes claimed for superslabs, and the most there have ever been. */
+size_t region_claimed_bytes(void);
+size_t region_peak_bytes(void);
+
+/* True when address space is scarce, so that free superslabs are unmapped rather than kept. */
+HK_INLINE bool region_is_tight(void) { return atomic_load_explicit(&hk_scarce_tight, memory_order_relaxed); }
+
+/* True when so much is claimed that the kernel may soon refuse again: what is free goes back at once. */
+HK_INLINE bool region_is_near_limit(void) { return atomic_load_explicit(&hk_scarce_near, memory_order_relaxed); }
+
+#endif
