@@ -364,15 +364,25 @@ static void in_the_child_of_who_retires(void) {
     all_is_well();
 }
 
+static pthread_mutex_t ends = PTHREAD_MUTEX_INITIALIZER;
+
+static void *is_there(void *unused) {
+    CHECK(pthread_mutex_lock(&ends) == 0 && pthread_mutex_unlock(&ends) == 0);
+    return unused;
+}
+
 /* Another thread was at it when this one forked. */
 static void fork_while_retiring(void) {
+    pthread_t thread;
     (void)start_resting(LONG_DELAY);
     run_at_once(retiring, 4);
+    CHECK(pthread_mutex_lock(&ends) == 0 && pthread_create(&thread, NULL, is_there, NULL) == 0);
     for (unsigned i = 0; i < 4; i++)
         atomic_store(&retiring[i]->life, HEAP_RETIRING);
     in_child(in_the_child_of_who_retires);
     for (unsigned i = 0; i < 4; i++)
         atomic_store(&retiring[i]->life, HEAP_RESTING);
+    CHECK(pthread_mutex_unlock(&ends) == 0 && pthread_join(thread, NULL) == 0);
 }
 
 int main(void) {
