@@ -6,7 +6,8 @@
 
 enum {
     SPINS_BEFORE_SLEEP = 100,
-    DOUBT_MS = 2000, /* a wait of so long may be one for ever */
+    DOUBT_MS = 2000, /* a wait of so long may be one for ever, */
+    DOUBTS = 3,      /* ... and is when so many looks say so */
 };
 
 bool (*hk_lock_doubt)(void);
@@ -17,16 +18,23 @@ static _Thread_local char thread_mark __attribute__((tls_model("initial-exec")))
 
 HK_COLD const void *hk_thread_self(void) { return &thread_mark; }
 
-/* Returns when to begin to doubt anew. */
-static uint64_t doubt(uint64_t begin_ms) {
+/* A wait that has lasted for a while, and may last for ever. */
+typedef struct doubt {
+    uint64_t since_ms;
+    unsigned times; /* in succession, the lock being held each time */
+} doubt_t;
+
+/* The process may have been stopped meanwhile, and the holder may have let go only just now: so once is not enough. */
+static void consider(doubt_t *doubt) {
     uint64_t now = sys_now_ms();
-    if (now - begin_ms < DOUBT_MS || hk_lock_doubt == NULL)
-        return begin_ms;
-    if (hk_lock_doubt())
-        hk_fatal(
-            "malloc or free was called in a signal handler that has interrupted malloc or free, and would wait for "
-            "itself for ever: see signal-safety(7)");
-    return now;
+    if (now - doubt->since_ms < DOUBT_MS || hk_lock_doubt == NULL)
+        return;
+    doubt->since_ms = now;
+    doubt->times = hk_lock_doubt() ? doubt->times + 1 : 0;
+    if (doubt->times == DOUBTS)
+        hk_fatal("malloc or free was called in a signal handler that has interrupted malloc or free, or in a child "
+                 "that was made "
+                 "there, and would wait for itself for ever: see signal-safety(7)");
 }
 
 HK_COLD void hk_lock_wait(hk_lock_t *lock) {
@@ -36,11 +44,11 @@ HK_COLD void hk_lock_wait(hk_lock_t *lock) {
             return;
         sys_cpu_relax();
     }
-    uint64_t begin_ms = sys_now_ms();
+    doubt_t doubt = {.since_ms = sys_now_ms()};
     /* Acquire: pairs with the release in hk_unlock. From here on the word says 2 while we may sleep or have slept. */
     while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0) {
+        consider(&doubt);
         sys_futex_wait(&lock->word, 2, DOUBT_MS);
-        begin_ms = doubt(begin_ms);
     }
 }
 

@@ -97,24 +97,50 @@ void fork_init(void) {
     settle();
 }
 
+static bool owed; /* what comes after an unseen fork, to a child that was stranded; under the mark ATTENDED */
+
 static void strand(void) {
     emergency_open();
     sys_process_mark_set(SYS_MARK_STRANDED);
+}
+
+/* What threads of ours were at: heaps that they were retiring, slots on their way to the kernel. Threads of the program that do not exist here
+ * may be more than libc knows of: their heaps stay as they are. */
+static void finish_unseen(void) {
+    heap_orphan_others(HEAP_ORPHANS_RETIRING);
+    superslab_after_fork();
+    owed = false;
 }
 
 /* In a child that was made without the handlers: by its first thread that gets here. */
 static void attend_new(void) {
     settle();
     unnoticed_after_fork();
+    heap_maintain_after_unseen_fork();
+    owed = true;
     if (!all_are_free()) {
         strand();
         return;
     }
-    /* Threads of the program that do not exist here may be more than libc knows of: their heaps stay as they are. */
-    heap_orphan_others(false);
-    superslab_after_fork();
-    heap_maintain_after_unseen_fork();
+    finish_unseen();
     sys_process_mark_set(SYS_MARK_KNOWN);
+}
+
+/* All locks are free again. */
+static void attend_stranded(void) {
+    if (owed)
+        finish_unseen();
+    sys_process_mark_set(SYS_MARK_KNOWN);
+}
+
+/* Without signals that others send: a handler would wait for its own thread. */
+static void attend_alone(uint32_t mark, void (*attend)(void)) {
+    uint64_t before = 0;
+    bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before);
+    if (sys_process_mark_change(&mark, SYS_MARK_ATTENDED))
+        attend();
+    if (held)
+        sys_signals_release(before);
 }
 
 /* What this thread frees or allocates must not come to the magazines before the frame that holds a lock has gone on. */
@@ -134,18 +160,20 @@ void fork_return(void) {
 
 HK_COLD bool fork_attend_slow(void) {
     /* Between the fork and our handler, in a handler that was registered before it. */
-    if (hk_locks_are_open())
+    if (heap_maintain_is_forking())
         return true;
     for (;;) {
-        uint32_t mark = SYS_MARK_NEW;
-        if (sys_process_mark_change(&mark, SYS_MARK_ATTENDED))
-            attend_new();
+        uint32_t mark = sys_process_mark();
+        if (mark == SYS_MARK_KNOWN)
+            return true;
+        if (mark == SYS_MARK_NEW)
+            attend_alone(mark, attend_new);
         else if (mark == SYS_MARK_ATTENDED)
             sys_process_mark_wait(mark, ATTENDED_WAIT_MS);
-        else if (mark == SYS_MARK_STRANDED && !all_are_free())
+        else if (all_are_free())
+            attend_alone(mark, attend_stranded);
+        else
             break;
-        else if (mark == SYS_MARK_KNOWN || sys_process_mark_change(&mark, SYS_MARK_KNOWN))
-            return true;
     }
     leave_heap();
     return false;
@@ -178,11 +206,14 @@ void fork_in_child(void) {
     fork_return();
     unnoticed_after_fork();
     if (!forks_alone) {
-        heap_orphan_others(true);
+        heap_orphan_others(HEAP_ORPHANS_ALL);
         release_all();
         superslab_after_fork();
     }
     bool whole = all_are_free();
+    if (forks_alone && whole)
+        heap_orphan_others(
+            HEAP_ORPHANS_LIVE); /* of threads whose end nobody told; what is being retired is so by an interrupted frame */
     heap_maintain_after_fork(true, forks_alone);
     if (whole)
         sys_process_mark_set(SYS_MARK_KNOWN);

@@ -326,6 +326,9 @@ void heap_maintain_after_fork(bool in_child, bool alone);
 /* In a child that was made without fork handlers. */
 void heap_maintain_after_unseen_fork(void);
 
+/* Between heap_maintain_before_fork and heap_maintain_after_fork, for the thread that forks. */
+bool heap_maintain_is_forking(void);
+
 /* Threads of ours in this process, and whether one of them may hold a lock. */
 unsigned heap_maintain_threads(void);
 bool heap_maintain_is_at_work(void);

@@ -194,17 +194,18 @@ static void heap_retire(heap_t *h) {
 }
 
 /* Counted anew: a thread that began or ended may have been between its heap and the count. */
-void heap_orphan_others(bool live_too) {
+void heap_orphan_others(heap_orphans_t which) {
     uint32_t live = 0, orphans = 0;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++) {
         heap_t *h = heap_by_id(id);
         uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
-        bool stays = life == HEAP_LIVE && (!live_too || &h->front == hk_front);
-        live += stays;
-        if (stays || life == HEAP_UNUSED || life == HEAP_RESTING)
-            continue;
-        atomic_store_explicit(&h->life, HEAP_ORPHAN, memory_order_relaxed);
-        orphans++;
+        bool is_live = life == HEAP_LIVE, is_retiring = life == HEAP_RETIRING;
+        bool orphaned = (is_live && (which & HEAP_ORPHANS_LIVE) != 0 && &h->front != hk_front) ||
+                        (is_retiring && (which & HEAP_ORPHANS_RETIRING) != 0);
+        if (orphaned)
+            atomic_store_explicit(&h->life, HEAP_ORPHAN, memory_order_relaxed);
+        orphans += orphaned || life == HEAP_ORPHAN;
+        live += is_live && !orphaned;
     }
     atomic_store_explicit(&orphan_count, orphans, memory_order_relaxed);
     atomic_store_explicit(&thread_heap_count, live + orphans, memory_order_relaxed);

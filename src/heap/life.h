@@ -30,9 +30,10 @@ void heap_ensure_hooks(void);
 bool heap_claim_gone(heap_t *h, bool (*is_gone)(const heap_t *));
 void heap_retire_gone(heap_t *h);
 
-/* In the child of a fork, by its only thread or under the list lock: heaps whose threads do not exist here wait for adoption. Those that
- * are threads' are left alone if that is not known of them. */
-void heap_orphan_others(bool live_too);
+/* In the child of a fork, by its only thread or under the list lock: heaps whose threads do not exist here wait for adoption: those that
+ * were theirs, those that they were retiring, or both. */
+typedef enum heap_orphans { HEAP_ORPHANS_LIVE = 1, HEAP_ORPHANS_RETIRING = 2, HEAP_ORPHANS_ALL = 3 } heap_orphans_t;
+void heap_orphan_others(heap_orphans_t which);
 
 /* Empties one heap that waits for adoption. */
 void heap_adopt_orphan(void);

@@ -46,7 +46,9 @@ static bool signals_held;            /* and whether it holds back signals now */
 static _Atomic uint64_t next_inline_purge_ms;
 static _Atomic uint64_t helper_refused_ms; /* when the system last refused a helper; 0: never */
 
-static _Atomic uint32_t at_work; /* threads of ours that may hold a lock; relaxed: who asks has waited for seconds */
+static _Atomic uint32_t at_work; /* threads of ours that may hold a lock */
+static const void
+    *_Atomic forking_thread; /* that holds helper_lock for a fork; compared by that thread with itself alone */
 
 /* Only tried: held by who is in a round. */
 static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_HELPER);
@@ -152,9 +154,14 @@ static uint32_t round_ms(void) {
     return (uint32_t)hk_max(HELPER_ROUND_MS_MIN, hk_min(quarter, HELPER_ROUND_MS_MAX));
 }
 
-void heap_maintain_work(int by) { atomic_fetch_add_explicit(&at_work, (uint32_t)by, memory_order_relaxed); }
+/* Release: pairs with the acquire below; who finds nobody at work finds the locks as they left them. */
+void heap_maintain_work(int by) { atomic_fetch_add_explicit(&at_work, (uint32_t)by, memory_order_release); }
 
-bool heap_maintain_is_at_work(void) { return atomic_load_explicit(&at_work, memory_order_relaxed) != 0; }
+bool heap_maintain_is_at_work(void) { return atomic_load_explicit(&at_work, memory_order_acquire) != 0; }
+
+bool heap_maintain_is_forking(void) {
+    return atomic_load_explicit(&forking_thread, memory_order_relaxed) == hk_thread_self();
+}
 
 unsigned heap_maintain_threads(void) { return sys_helper_is_alive(&helper) + pressure_is_alive(); }
 
@@ -294,13 +301,18 @@ static void helper_dismiss_locked(void) {
 }
 
 void hk_threads_pause(void) {
+    if (heap_maintain_is_forking())
+        return; /* it holds the lock, and there are none */
     (void)helper_enter(true);
     helper_dismiss_locked();
     pressure_dismiss();
 }
 
 /* Nothing starts at once: a program that asked for one thing of this kind may be about to ask for the next. */
-void hk_threads_resume(void) { helper_leave(); }
+void hk_threads_resume(void) {
+    if (!heap_maintain_is_forking())
+        helper_leave();
+}
 
 /* What would need other system calls later is done now: the start, if nobody has allocated yet, and the hooks that the first
  * thread would register. */
@@ -313,12 +325,13 @@ void hk_confine(void) {
     sys_confine();
     hk_threads_resume();
     /* The thread that forks is in a passage until after the fork: a fork handler of the program would wait for its own. */
-    if (!hk_locks_are_open())
+    if (!heap_maintain_is_forking())
         sys_wait_for_passages();
 }
 
 bool heap_maintain_before_fork(void) {
     (void)helper_enter(true);
+    atomic_store_explicit(&forking_thread, hk_thread_self(), memory_order_relaxed);
     comes_back = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0;
     helper_dismiss_locked();
     return !sys_helper_is_here(&helper) && !pressure_is_here();
@@ -345,6 +358,7 @@ static void forget_threads(void) {
 
 void heap_maintain_after_unseen_fork(void) {
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
+    atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
     helper_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
     forget_threads();
     sys_passages_after_fork(0);
@@ -357,6 +371,7 @@ void heap_maintain_after_fork(bool in_child, bool alone) {
     }
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed); /* for one that was too busy to leave */
     bool wanted = comes_back;
+    atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
     helper_leave();
     /* A process that is alone stays so: CPython looks at its number of threads after the fork, and a child may have to be
      * single-threaded for a while (unshare(2)). */

@@ -158,6 +158,21 @@ static void half_retired(void) {
     wait_for(child);
 }
 
+/* The lock of our threads' start and stop is held by another thread of the parent. */
+static void lock_of_our_threads(void) {
+    hk_threads_pause();
+    pid_t child = raw_fork();
+    if (child == 0) {
+        CHECK(heap_current() == main_heap);
+        CHECK_EQ(heap_maintain_threads(), 0);
+        hk_threads_pause();
+        hk_threads_resume();
+        _exit(CHECK_PASS);
+    }
+    hk_threads_resume();
+    wait_for(child);
+}
+
 static void forks_again(hk_lock_t *lock) {
     hk_lock(lock);
     pid_t child = raw_fork();
@@ -202,6 +217,7 @@ int main(void) {
         without_handlers(locks[i]);
         from_a_handler(locks[i]);
     }
+    lock_of_our_threads();
     forks_again(&hk_superslab_lock);
     is_back();
     return CHECK_PASS;

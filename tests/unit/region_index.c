@@ -43,7 +43,7 @@ static size_t model_find(size_t from, size_t limit, size_t count) {
 
 static void change(size_t first, size_t count, index_kind_t kind) {
     index_set(first, count, kind);
-    memset(model + first, kind, count);
+    memset(model + first, (int)kind, count);
 }
 
 /* Often at a border, or just beside one. */
