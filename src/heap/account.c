@@ -69,8 +69,10 @@ static void add_superslab(account_t *account, slab_walk_t *walk, size_t index, b
         return;
     pages_t pages;
     slot_t first = (slot_t)(index * HK_SLOTS_PER_SUPERSLAB);
-    look(&pages, map_slot_address(first), HK_SUPERSLAB_SIZE);
-    for (unsigned i = 0; i < HK_SLOTS_PER_SUPERSLAB; i++) {
+    /* What lies behind a part may be somebody else's. */
+    size_t present = (size_t)hk_popcount64(view.present_mask);
+    look(&pages, map_slot_address(first), present << HK_SLOT_SHIFT);
+    for (unsigned i = 0; i < present; i++) {
         uint32_t entry = map_entry(first + i);
         size_t base = (size_t)i << HK_SLOT_SHIFT;
         if (entry != 0 && !map_is_run(entry)) {
