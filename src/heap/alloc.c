@@ -152,10 +152,23 @@ static HK_COLD void *take_anywhere(heap_t *h, unsigned cls, size_t align) {
     return block;
 }
 
+/* Near a limit of the kernel's, a block alone in place of the first slab for several. */
+static HK_COLD void *alone_try(heap_t *h, unsigned cls, size_t align) {
+    if (hk_class_info[cls].slab_slots == 1 || h == NULL || hk_read(h->class_stats[cls].slab_count) > 0 ||
+        heap_bin_count(h, cls) > 0)
+        return NULL;
+    void *block = big_try(h, hk_class_info[cls].block_size, align, NULL);
+    if (block != NULL)
+        atomic_store_explicit(&kept_whole, true, memory_order_relaxed);
+    return block;
+}
+
 static void *class_alloc(heap_t *h, unsigned cls, size_t align) {
     if (h != NULL && h->front.countdown < 0)
         heap_tick(h);
-    void *block = class_try(h, cls);
+    void *block = hk_unlikely(region_is_near_limit()) ? alone_try(h, cls, align) : NULL;
+    if (hk_likely(block == NULL))
+        block = class_try(h, cls);
     for (unsigned tries = 0; hk_unlikely(block == NULL) && reclaim(tries); tries++)
         block = class_try(h, cls);
     return hk_likely(block != NULL) ? block : take_anywhere(h, cls, align);

@@ -81,7 +81,7 @@ size_t sys_address_space_limit(void);
 size_t sys_address_space_room(void);
 
 /* Whether mappings of memory are limited: by RLIMIT_AS, or by RLIMIT_DATA, which counts what is private and writable. */
-bool sys_mappings_are_limited(void);
+size_t sys_mapping_limit(void);
 
 /* The memory limits of the process's cgroup and of all above it, the least of each; UINT64_MAX is none. Those of v2 are
  * memory.high and memory.max, that of v1 (memory.limit_in_bytes) counts as a maximum.
