@@ -126,6 +126,11 @@ static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     return huge_alloc(size, align);
 }
 
+/* Memory is out though some lies free in pieces: without them, the block may get a mapping of its own. */
+static HK_COLD void *big_last_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
+    return superslab_drop_free() > 0 ? big_try(h, size, align, zeroed) : NULL;
+}
+
 /* Memory is out for a slab of the class. */
 static void *take_of_class(heap_t *h, unsigned cls) {
     block_past_t past;
@@ -143,7 +148,10 @@ static void *take_of_class(heap_t *h, unsigned cls) {
 static HK_COLD void *take_anywhere(heap_t *h, unsigned cls, size_t align) {
     if (!heap_system_has_started())
         return NULL;
-    void *block = hk_class_info[cls].slab_slots > 1 ? big_try(h, hk_class_info[cls].block_size, align, NULL) : NULL;
+    size_t size = hk_class_info[cls].block_size;
+    void *block = hk_class_info[cls].slab_slots > 1 ? big_try(h, size, align, NULL) : NULL;
+    if (block == NULL && hk_class_info[cls].slab_slots > 1)
+        block = big_last_try(h, size, align, NULL);
     for (unsigned c = cls; block == NULL && c < HK_CLASS_COUNT; c++)
         if (hk_class_info[c].block_size % align == 0)
             block = take_of_class(h, c);
@@ -181,7 +189,7 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
     void *block = big_try(h, size, align, zeroed);
     for (unsigned tries = 0; hk_unlikely(block == NULL) && reclaim(tries); tries++)
         block = big_try(h, size, align, zeroed);
-    return block;
+    return hk_likely(block != NULL) ? block : big_last_try(h, size, align, zeroed);
 }
 
 /* In a stranded process. */

@@ -326,12 +326,35 @@ size_t region_alloc_part(size_t least, size_t *slot_count) {
     return index;
 }
 
-void region_release_part(size_t index, size_t slot_count) {
-    size_t size = slot_count << HK_SLOT_SHIFT;
+bool region_map_slots(size_t index, unsigned first, unsigned count) {
+    size_t size = (size_t)count << HK_SLOT_SHIFT;
     hk_lock(&hk_region_lock);
-    sys_unmap(region_superslab_address(index), size);
+    bool done = region_map_at(region_superslab_address(index) + ((size_t)first << HK_SLOT_SHIFT), size) == 0;
+    if (done)
+        scarce_claimed(size);
+    hk_unlock(&hk_region_lock);
+    return done;
+}
+
+static void unmap_slots_locked(size_t index, uint32_t mask) {
+    for (uint64_t left = mask; left != 0;) {
+        unsigned at = hk_ctz64(left), length = hk_ctz64(~(left >> at));
+        sys_unmap(region_superslab_address(index) + ((size_t)at << HK_SLOT_SHIFT), (size_t)length << HK_SLOT_SHIFT);
+        left &= ~hk_low_mask64(at + length);
+    }
+    scarce_released((size_t)hk_popcount64(mask) << HK_SLOT_SHIFT);
+}
+
+void region_unmap_slots(size_t index, uint32_t mask) {
+    hk_lock(&hk_region_lock);
+    unmap_slots_locked(index, mask);
+    hk_unlock(&hk_region_lock);
+}
+
+void region_release_part(size_t index, uint32_t mask) {
+    hk_lock(&hk_region_lock);
+    unmap_slots_locked(index, mask);
     index_set(index, 1, INDEX_UNCLAIMED);
-    scarce_released(size);
     hk_unlock(&hk_region_lock);
 }
 

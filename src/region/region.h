@@ -58,8 +58,12 @@ void region_release(size_t first, size_t count);
  * all at the most and `least` at the least. Returns its index, or 0. What lies behind them is nobody's, and may become somebody else's. */
 size_t region_alloc_part(size_t least, size_t *slot_count);
 
-/* Unmaps the slots of such a superslab. */
-void region_release_part(size_t index, size_t slot_count);
+/* Maps slots of a USED superslab that are not, or unmaps some that are: a mask each. False when that cannot be had there. */
+bool region_map_slots(size_t index, unsigned first, unsigned count);
+void region_unmap_slots(size_t index, uint32_t mask);
+
+/* Gives back a superslab of which just the slots of `mask` are mapped. */
+void region_release_part(size_t index, uint32_t mask);
 
 /* Unmaps what is free, where address space is scarce. */
 void region_relieve(void);

@@ -75,8 +75,8 @@ bool pool_open_at_locked(size_t index, bool huge);
  * of `tail_mask` in the last are free. 0: memory is out. */
 slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge);
 
-/* Takes slots, less than a superslab, from the beginning of one of which the region gives a part. */
-slots_t pool_alloc_part_locked(unsigned count, slots_use_t use);
+/* Takes slots, less than a superslab, that are absent of a part, or from the beginning of one of which the region gives a part. */
+slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use);
 
 /* Takes slots within one superslab. */
 slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use);

@@ -280,7 +280,9 @@ static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
                      : alloc_across_locked(count, align, use, pool_earns_huge_locked(count, use));
     if (got.first == 0)
         got = alloc_anywhere_locked(count, align);
-    return got.first == 0 && within && region_is_tight() ? pool_alloc_part_locked((unsigned)count, use) : got;
+    if (got.first == 0 && within && region_is_tight())
+        got = pool_alloc_part_locked((unsigned)count, (unsigned)align, use);
+    return got;
 }
 
 /* Slots that are taken or dirty. */

@@ -174,10 +174,58 @@ static void close_superslab_locked(superslab_t *s) {
     if (present == SLOTS)
         region_release(pool_index(s), 1);
     else
-        region_release_part(pool_index(s), present);
+        region_release_part(pool_index(s), s->present_mask);
 }
 
-slots_t pool_alloc_part_locked(unsigned count, slots_use_t use) {
+/* Absent slots of a part, mapped again. */
+static slots_t regrow_locked(superslab_t *s, unsigned count, unsigned align) {
+    uint32_t places = pool_runs(~s->present_mask, count, align);
+    for (; places != 0; places &= places - 1) {
+        unsigned at = hk_ctz64(places);
+        uint32_t mask = (uint32_t)hk_low_mask64(count) << at;
+        if (!region_map_slots(pool_index(s), at, count))
+            continue;
+        s->present_mask |= mask;
+        pool_change(&hk_pool.present, (ptrdiff_t)count);
+        return (slots_t){pool_first_slot(s) + at, true};
+    }
+    return (slots_t){0};
+}
+
+static slots_t regrow_any_locked(unsigned count, unsigned align) {
+    slots_t got = {0};
+    for (size_t i = 1; i < map_count() / SLOTS && got.first == 0; i++)
+        if (pool_knows(i) && pool_record(i)->present_mask != ALL_SLOTS)
+            got = regrow_locked(pool_record(i), count, align);
+    return got;
+}
+
+/* Those of huge pages stay: a piece of such a page would go at the price of the whole. */
+static size_t drop_free_locked(superslab_t *s) {
+    uint32_t mask = s->free_mask;
+    if (mask == 0 || mask == s->present_mask || s->huge)
+        return 0;
+    (void)pool_take_locked(s, mask);
+    s->present_mask &= ~mask;
+    pool_change(&hk_pool.present, -(ptrdiff_t)hk_popcount64(mask));
+    region_unmap_slots(pool_index(s), mask);
+    return (size_t)hk_popcount64(mask) << HK_SLOT_SHIFT;
+}
+
+size_t superslab_drop_free(void) {
+    size_t bytes = 0;
+    hk_lock(&hk_superslab_lock);
+    for (size_t i = 1; i < map_count() / SLOTS && region_is_tight(); i++)
+        if (pool_knows(i))
+            bytes += drop_free_locked(pool_record(i));
+    hk_unlock(&hk_superslab_lock);
+    return bytes;
+}
+
+slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use) {
+    slots_t again = regrow_any_locked(count, align);
+    if (again.first != 0)
+        return again;
     size_t present, index = region_alloc_part(count, &present);
     if (index == 0)
         return (slots_t){0};
@@ -366,7 +414,7 @@ static size_t check_one_locked(const superslab_t *s) {
     size_t bad = 0;
     bool part = s->present_mask != ALL_SLOTS;
     bad += (s->dirty_mask & ~s->free_mask) != 0 || (s->zeros_mask & ~s->dirty_mask) != 0;
-    bad += (s->free_mask & ~s->present_mask) != 0 || (s->present_mask & (s->present_mask + 1)) != 0;
+    bad += (s->free_mask & ~s->present_mask) != 0;
     bad += part && (s->huge || s->free_mask == s->present_mask);
     bad += s->binned != (s->free_mask != 0);
     bad += s->binned && (s->order != largest_order(s->free_mask) || s->rank != rank_for(s));

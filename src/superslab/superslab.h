@@ -16,9 +16,10 @@
  * Those with dirty slots wait in a queue, oldest first, and in lists by the longest run of such slots. Everything is guarded by the superslab lock; purging itself
  * (the system call) is done without it, on slots taken out of free_mask for the time.
  *
- * Where the kernel refuses a whole superslab, only the first of its slots may be *present*: mapped, by halves of what was refused. The
- * others are absent: never free, never taken, and perhaps somebody else's. Such a *part* has small pages, and goes back to the region
- * with its last slot, dirty or not.
+ * Where the kernel refuses memory, a superslab may be a *part*: of its slots only some are *present*, that is mapped. The
+ * others are absent: never free, never taken, and perhaps somebody else's. A part comes into being when a whole superslab was refused, with so
+ * many slots as could be had by halves, and when free slots are unmapped so that a block gets a mapping of its own. Absent slots are
+ * mapped again when nothing else serves. A part has small pages, and goes back to the region with its last slot, dirty or not.
  *
  *     present_mask  1 = the slot is mapped by us
  *
@@ -26,7 +27,7 @@
  * SUPERSLAB-2  a superslab is in a bin exactly when free_mask is not 0, and in the bin that its mask says.
  * SUPERSLAB-3  a superslab is in the dirty queue exactly when its dirty_mask is not 0, which its `queued` flag says, and then
  *              in the list of its longest run of dirty slots.
- * SUPERSLAB-4  the slots present are the first ones; a part never lies free as a whole, and has no huge pages.
+ * SUPERSLAB-4  a part never lies free as a whole, and has no huge pages.
  */
 #ifndef HK_SUPERSLAB_H
 #define HK_SUPERSLAB_H
@@ -119,6 +120,9 @@ bool superslab_wait_purge(void);
 
 /* Returns the empty superslabs kept for reuse to the region, where a long run may need them. */
 void superslab_close_empty(void);
+
+/* Unmaps the free slots of all superslabs, where memory is out though some lies free in pieces. Returns the bytes. */
+size_t superslab_drop_free(void);
 
 /* Dirty bytes, and those of them that purging does not leave alone; without a lock. */
 size_t superslab_dirty_bytes(void);
