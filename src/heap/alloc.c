@@ -65,15 +65,17 @@ void *heap_take_one_or_reclaim(heap_t *h, unsigned cls, block_past_t *past) {
 static void *class_try(heap_t *h, unsigned cls) { return h != NULL ? magazine_alloc(h, cls) : pool_alloc(cls); }
 
 /* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses many
- * sizes a few times each then needs neither a slab nor a page for every size. */
+ * sizes a few times each then needs neither a slab nor a page for every size. Near a limit of the kernel's, all of them do, as long as the
+ * class has no slab. */
 static void *borrow(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    if (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX)
+    bool always = hk_unlikely(region_is_near_limit()) && hk_read(stats->slab_count) == 0;
+    if (hk_likely(!always) && (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX))
         return NULL;
     stats->borrowed++;
     uint32_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
     for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++)
-        if (heap_bin_count(h, c) > 0)
+        if (heap_bin_count(h, c) > 0 || (always && hk_read(h->class_stats[c].slab_count) > 0))
             return magazine_alloc(h, c);
     return NULL;
 }
