@@ -332,28 +332,34 @@ bool region_map_slots(size_t index, unsigned first, unsigned count) {
     bool done = region_map_at(region_superslab_address(index) + ((size_t)first << HK_SLOT_SHIFT), size) == 0;
     if (done)
         scarce_claimed(size);
+    hk_count(map_calls);
     hk_unlock(&hk_region_lock);
     return done;
 }
 
-static void unmap_slots_locked(size_t index, uint32_t mask) {
+static uint32_t unmap_slots_locked(size_t index, uint32_t mask) {
+    uint32_t gone = mask;
     for (uint64_t left = mask; left != 0;) {
         unsigned at = hk_ctz64(left), length = hk_ctz64(~(left >> at));
-        sys_unmap(region_superslab_address(index) + ((size_t)at << HK_SLOT_SHIFT), (size_t)length << HK_SLOT_SHIFT);
+        char *start = region_superslab_address(index) + ((size_t)at << HK_SLOT_SHIFT);
+        if (!sys_unmap(start, (size_t)length << HK_SLOT_SHIFT))
+            gone &= ~(uint32_t)(hk_low_mask64(length) << at);
         left &= ~hk_low_mask64(at + length);
     }
-    scarce_released((size_t)hk_popcount64(mask) << HK_SLOT_SHIFT);
+    scarce_released((size_t)hk_popcount64(gone) << HK_SLOT_SHIFT);
+    return gone;
 }
 
-void region_unmap_slots(size_t index, uint32_t mask) {
+uint32_t region_unmap_slots(size_t index, uint32_t mask) {
     hk_lock(&hk_region_lock);
-    unmap_slots_locked(index, mask);
+    uint32_t gone = unmap_slots_locked(index, mask);
     hk_unlock(&hk_region_lock);
+    return gone;
 }
 
 void region_release_part(size_t index, uint32_t mask) {
     hk_lock(&hk_region_lock);
-    unmap_slots_locked(index, mask);
+    (void)unmap_slots_locked(index, mask);
     index_set(index, 1, INDEX_UNCLAIMED);
     hk_unlock(&hk_region_lock);
 }

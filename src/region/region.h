@@ -58,9 +58,11 @@ void region_release(size_t first, size_t count);
  * all at the most and `least` at the least. Returns its index, or 0. What lies behind them is nobody's, and may become somebody else's. */
 size_t region_alloc_part(size_t least, size_t *slot_count);
 
-/* Maps slots of a USED superslab that are not, or unmaps some that are: a mask each. False when that cannot be had there. */
+/* Maps slots of a USED superslab that are not mapped. False when that cannot be had there. */
 bool region_map_slots(size_t index, unsigned first, unsigned count);
-void region_unmap_slots(size_t index, uint32_t mask);
+
+/* Unmaps some that are. Returns those that are gone: at the limit of mappings, the kernel cannot make two out of one. */
+uint32_t region_unmap_slots(size_t index, uint32_t mask);
 
 /* Gives back a superslab of which just the slots of `mask` are mapped. */
 void region_release_part(size_t index, uint32_t mask);

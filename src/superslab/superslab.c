@@ -205,11 +205,11 @@ static size_t drop_free_locked(superslab_t *s) {
     uint32_t mask = s->free_mask;
     if (mask == 0 || mask == s->present_mask || s->huge)
         return 0;
-    (void)pool_take_locked(s, mask);
-    s->present_mask &= ~mask;
-    pool_change(&hk_pool.present, -(ptrdiff_t)hk_popcount64(mask));
-    region_unmap_slots(pool_index(s), mask);
-    return (size_t)hk_popcount64(mask) << HK_SLOT_SHIFT;
+    uint32_t gone = region_unmap_slots(pool_index(s), mask);
+    (void)pool_take_locked(s, gone);
+    s->present_mask &= ~gone;
+    pool_change(&hk_pool.present, -(ptrdiff_t)hk_popcount64(gone));
+    return (size_t)hk_popcount64(gone) << HK_SLOT_SHIFT;
 }
 
 size_t superslab_drop_free(void) {

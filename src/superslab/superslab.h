@@ -16,10 +16,11 @@
  * Those with dirty slots wait in a queue, oldest first, and in lists by the longest run of such slots. Everything is guarded by the superslab lock; purging itself
  * (the system call) is done without it, on slots taken out of free_mask for the time.
  *
- * Where the kernel refuses memory, a superslab may be a *part*: of its slots only some are *present*, that is mapped. The
- * others are absent: never free, never taken, and perhaps somebody else's. A part comes into being when a whole superslab was refused, with so
- * many slots as could be had by halves, and when free slots are unmapped so that a block gets a mapping of its own. Absent slots are
- * mapped again when nothing else serves. A part has small pages, and goes back to the region with its last slot, dirty or not.
+ * Where the kernel refuses memory, a superslab may be a *part*: of its slots only some are *present*, that is mapped.
+ * The others are absent: never free, never taken, and perhaps somebody else's. A part comes into being when a whole
+ * superslab was refused, with so many slots as could be had by halves, and when free slots are unmapped so that a block
+ * gets a mapping of its own. Absent slots are mapped again when nothing else serves. A part has small pages, and goes
+ * back to the region with its last slot, dirty or not.
  *
  *     present_mask  1 = the slot is mapped by us
  *
