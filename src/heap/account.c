@@ -25,6 +25,23 @@ static void look(pages_t *pages, const void *address, size_t size) {
         memset(pages->resident, pages->guessed, sizeof pages->resident);
 }
 
+/* Of a part, what is not present may be somebody else's. */
+static void look_at_present(pages_t *pages, slot_t first, uint32_t present_mask) {
+    if (present_mask == UINT32_MAX) {
+        look(pages, map_slot_address(first), HK_SUPERSLAB_SIZE);
+        return;
+    }
+    pages_t one;
+    size_t a_slot = HK_SLOT_SIZE / sys_page_size();
+    *pages = (pages_t){.guessed = false};
+    for (; present_mask != 0; present_mask &= present_mask - 1) {
+        unsigned at = hk_ctz64(present_mask);
+        look(&one, map_slot_address(first + at), HK_SLOT_SIZE);
+        memcpy(&pages->resident[at * a_slot], one.resident, a_slot);
+        pages->guessed |= one.guessed;
+    }
+}
+
 /* Resident bytes of [from, to), offsets in what was looked at. */
 static size_t resident_bytes(const pages_t *pages, size_t from, size_t to) {
     size_t page = sys_page_size(), sum = 0;
@@ -69,7 +86,7 @@ static void add_superslab(account_t *account, slab_walk_t *walk, size_t index, b
         return;
     pages_t pages;
     slot_t first = (slot_t)(index * HK_SLOTS_PER_SUPERSLAB);
-    look(&pages, map_slot_address(first), HK_SUPERSLAB_SIZE);
+    look_at_present(&pages, first, view.present_mask);
     for (unsigned i = 0; i < HK_SLOTS_PER_SUPERSLAB; i++) {
         uint32_t entry = map_entry(first + i);
         size_t base = (size_t)i << HK_SLOT_SHIFT;

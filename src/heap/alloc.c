@@ -65,15 +65,17 @@ void *heap_take_one_or_reclaim(heap_t *h, unsigned cls, block_past_t *past) {
 static void *class_try(heap_t *h, unsigned cls) { return h != NULL ? magazine_alloc(h, cls) : pool_alloc(cls); }
 
 /* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses many
- * sizes a few times each then needs neither a slab nor a page for every size. */
+ * sizes a few times each then needs neither a slab nor a page for every size. Near a limit of the kernel's, all of them do, as long as the
+ * class has no slab. */
 static void *borrow(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    if (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX)
+    bool always = hk_unlikely(region_is_near_limit()) && hk_read(stats->slab_count) == 0;
+    if (hk_likely(!always) && (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX))
         return NULL;
     stats->borrowed++;
     uint32_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
     for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++)
-        if (heap_bin_count(h, c) > 0)
+        if (heap_bin_count(h, c) > 0 || (always && hk_read(h->class_stats[c].slab_count) > 0))
             return magazine_alloc(h, c);
     return NULL;
 }
@@ -126,6 +128,11 @@ static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     return huge_alloc(size, align);
 }
 
+/* Memory is out though some lies free in pieces: without them, the block may get a mapping of its own. */
+static HK_COLD void *big_last_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
+    return superslab_drop_free() > 0 ? big_try(h, size, align, zeroed) : NULL;
+}
+
 /* Memory is out for a slab of the class. */
 static void *take_of_class(heap_t *h, unsigned cls) {
     block_past_t past;
@@ -143,7 +150,10 @@ static void *take_of_class(heap_t *h, unsigned cls) {
 static HK_COLD void *take_anywhere(heap_t *h, unsigned cls, size_t align) {
     if (!heap_system_has_started())
         return NULL;
-    void *block = hk_class_info[cls].slab_slots > 1 ? big_try(h, hk_class_info[cls].block_size, align, NULL) : NULL;
+    size_t size = hk_class_info[cls].block_size;
+    void *block = hk_class_info[cls].slab_slots > 1 ? big_try(h, size, align, NULL) : NULL;
+    if (block == NULL && hk_class_info[cls].slab_slots > 1)
+        block = big_last_try(h, size, align, NULL);
     for (unsigned c = cls; block == NULL && c < HK_CLASS_COUNT; c++)
         if (hk_class_info[c].block_size % align == 0)
             block = take_of_class(h, c);
@@ -152,10 +162,23 @@ static HK_COLD void *take_anywhere(heap_t *h, unsigned cls, size_t align) {
     return block;
 }
 
+/* Near a limit of the kernel's, a block alone in place of the first slab for several. */
+static HK_COLD void *alone_try(heap_t *h, unsigned cls, size_t align) {
+    if (hk_class_info[cls].slab_slots == 1 || h == NULL || hk_read(h->class_stats[cls].slab_count) > 0 ||
+        heap_bin_count(h, cls) > 0)
+        return NULL;
+    void *block = big_try(h, hk_class_info[cls].block_size, align, NULL);
+    if (block != NULL)
+        atomic_store_explicit(&kept_whole, true, memory_order_relaxed);
+    return block;
+}
+
 static void *class_alloc(heap_t *h, unsigned cls, size_t align) {
     if (h != NULL && h->front.countdown < 0)
         heap_tick(h);
-    void *block = class_try(h, cls);
+    void *block = hk_unlikely(region_is_near_limit()) ? alone_try(h, cls, align) : NULL;
+    if (hk_likely(block == NULL))
+        block = class_try(h, cls);
     for (unsigned tries = 0; hk_unlikely(block == NULL) && reclaim(tries); tries++)
         block = class_try(h, cls);
     return hk_likely(block != NULL) ? block : take_anywhere(h, cls, align);
@@ -168,7 +191,7 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
     void *block = big_try(h, size, align, zeroed);
     for (unsigned tries = 0; hk_unlikely(block == NULL) && reclaim(tries); tries++)
         block = big_try(h, size, align, zeroed);
-    return block;
+    return hk_likely(block != NULL) ? block : big_last_try(h, size, align, zeroed);
 }
 
 /* In a stranded process. */

@@ -237,7 +237,7 @@ static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
         if (!hk_try_lock(&other->lock))
             continue;
         now = now != 0 ? now : (uint32_t)sys_now_ms();
-        if (is_idle_locked(other, now))
+        if (is_idle_locked(other, now) || region_is_near_limit())
             slab = adopt_from_locked(h, other, cls);
         else if (passes_on_locked(other, cls))
             slab = adopt_surplus_locked(h, other, cls);

@@ -275,6 +275,95 @@ size_t region_alloc(size_t count, size_t align) {
     return error == 0 ? first : 0;
 }
 
+/* Maps `size` bytes of the superslab, which becomes USED: it is never FREE, as what is FREE is mapped as a whole. */
+static int take_part_locked(size_t index, size_t size) {
+    char *start = region_superslab_address(index);
+    int error = cover_state_locked(index, index + 1);
+    if (error == 0)
+        error = region_map_at(start, size);
+    if (error != 0)
+        return error;
+    error = cover_records_locked(index, 1);
+    if (error != 0) {
+        sys_unmap(start, size);
+        return error;
+    }
+    index_set(index, 1, INDEX_USED);
+    frontier = hk_max(frontier, index + 1);
+    scarce_claimed(size);
+    hk_count(map_calls);
+    return 0;
+}
+
+/* In the first place that is nobody's, or 1, 2, 4, ... superslabs further on. Returns where, or 0. */
+static size_t find_part_locked(size_t size) {
+    int error = EEXIST;
+    for (size_t distance = 0; error == EEXIST;) {
+        size_t below = find_locked(1, 1), index = below != 0 ? below : frontier + distance;
+        error = is_inside(index, 1) ? take_part_locked(index, size) : ENOMEM;
+        if (error == 0)
+            return index;
+        if (below != 0 && error == EEXIST)
+            index_set(below, 1, INDEX_UNKNOWN);
+        else
+            distance = distance == 0 ? 1 : 2 * distance;
+    }
+    return 0;
+}
+
+size_t region_alloc_part(size_t least, size_t *slot_count) {
+    size_t index = 0;
+    hk_lock(&hk_region_lock);
+    (void)shed_locked();
+    for (size_t count = HK_SLOTS_PER_SUPERSLAB; index == 0 && count / 2 > 0 && count > least;) {
+        count = hk_max(count / 2, least);
+        index = find_part_locked(count << HK_SLOT_SHIFT);
+        if (index == 0)
+            scarce_refused(count << HK_SLOT_SHIFT);
+        *slot_count = count;
+    }
+    hk_unlock(&hk_region_lock);
+    return index;
+}
+
+bool region_map_slots(size_t index, unsigned first, unsigned count) {
+    size_t size = (size_t)count << HK_SLOT_SHIFT;
+    hk_lock(&hk_region_lock);
+    bool done = region_map_at(region_superslab_address(index) + ((size_t)first << HK_SLOT_SHIFT), size) == 0;
+    if (done)
+        scarce_claimed(size);
+    hk_count(map_calls);
+    hk_unlock(&hk_region_lock);
+    return done;
+}
+
+static uint32_t unmap_slots_locked(size_t index, uint32_t mask) {
+    uint32_t gone = mask;
+    for (uint64_t left = mask; left != 0;) {
+        unsigned at = hk_ctz64(left), length = hk_ctz64(~(left >> at));
+        char *start = region_superslab_address(index) + ((size_t)at << HK_SLOT_SHIFT);
+        if (!sys_unmap(start, (size_t)length << HK_SLOT_SHIFT))
+            gone &= ~(uint32_t)(hk_low_mask64(length) << at);
+        left &= ~hk_low_mask64(at + length);
+    }
+    scarce_released((size_t)hk_popcount64(gone) << HK_SLOT_SHIFT);
+    return gone;
+}
+
+uint32_t region_unmap_slots(size_t index, uint32_t mask) {
+    hk_lock(&hk_region_lock);
+    uint32_t gone = unmap_slots_locked(index, mask);
+    hk_unlock(&hk_region_lock);
+    return gone;
+}
+
+void region_release_part(size_t index, uint32_t mask) {
+    hk_lock(&hk_region_lock);
+    (void)unmap_slots_locked(index, mask);
+    index_set(index, 1, INDEX_UNCLAIMED);
+    hk_unlock(&hk_region_lock);
+}
+
 static bool alloc_at_locked(size_t first, size_t count) {
     size_t limit = first + count, known = hk_min(limit, frontier);
     if (first > frontier || !is_inside(first, count) || index_end(first, known, INDEX_AVAILABLE) != known)

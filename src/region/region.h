@@ -11,13 +11,15 @@
  *   UNKNOWN --claim--> USED --release--> FREE (claimed, reads as zeros) --alloc--> USED
  *                      FREE --unclaim--> UNCLAIMED --claim--> FREE, or UNKNOWN when somebody else has mapped there
  *
+ *   UNKNOWN, UNCLAIMED --claim a part--> USED --release the part--> UNCLAIMED
+ *
  * They are handed out first fit, in the order of addresses, below the *frontier*; then the frontier moves on. Where it meets a mapping
  * of somebody else's, it looks 1, 2, 4, ... superslabs further, and goes on behind: what lies between stays UNKNOWN. When the
  * window ends, all that is UNKNOWN is looked at again: what was somebody else's may be given back by then.
  *
- * REGION-1  a USED superslab belongs to exactly one caller of region_alloc; its records (slot table, live bits, superslab, slabs) are
+ * REGION-1  a USED superslab belongs to exactly one caller of region_alloc or region_alloc_part; its records (slot table, live bits, superslab, slabs) are
  *           mapped.
- * REGION-2  memory handed out by region_alloc reads as zeros.
+ * REGION-2  memory handed out reads as zeros.
  * REGION-3  superslabs at or above the frontier are UNKNOWN.
  *
  * All functions are thread-safe; state is guarded by the region lock.
@@ -51,6 +53,19 @@ size_t region_lowest_free(void);
 
 /* Gives superslabs back. Their pages must have been given back to the kernel before (REGION-2). */
 void region_release(size_t first, size_t count);
+
+/* Where a whole superslab was refused: takes one of which only the first slots are mapped, so many as can be had by halves, half of
+ * all at the most and `least` at the least. Returns its index, or 0. What lies behind them is nobody's, and may become somebody else's. */
+size_t region_alloc_part(size_t least, size_t *slot_count);
+
+/* Maps slots of a USED superslab that are not mapped. False when that cannot be had there. */
+bool region_map_slots(size_t index, unsigned first, unsigned count);
+
+/* Unmaps some that are. Returns those that are gone: at the limit of mappings, the kernel cannot make two out of one. */
+uint32_t region_unmap_slots(size_t index, uint32_t mask);
+
+/* Gives back a superslab of which just the slots of `mask` are mapped. */
+void region_release_part(size_t index, uint32_t mask);
 
 /* Unmaps what is free, where address space is scarce. */
 void region_relieve(void);

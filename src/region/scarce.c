@@ -3,13 +3,15 @@
 
 #include "sys/sys.h"
 
-enum { NEAR_SHARE = 2 };
+enum { NEAR_SHARE = 2, SMALL_SHARE = 8 };
+#define SMALL_LIMIT (128 * HK_MIB) /* a slab of each size in a few threads is a large part of it */
 
 _Atomic bool hk_scarce_tight;
 _Atomic bool hk_scarce_near;
 
 static _Atomic size_t claimed_bytes;
 static _Atomic size_t peak_bytes;
+static size_t small_from = SIZE_MAX; /* of a small limit, from here on all is near it; constant after scarce_init */
 static size_t refused_at = SIZE_MAX; /* what would have been claimed; guarded by the region lock */
 
 static void look(size_t claimed) {
@@ -18,7 +20,7 @@ static void look(size_t claimed) {
         atomic_store_explicit(&peak_bytes, claimed, memory_order_relaxed);
     if (claimed > refused_at)
         refused_at = SIZE_MAX;
-    bool near = refused_at != SIZE_MAX && claimed >= refused_at / NEAR_SHARE;
+    bool near = claimed >= small_from || (refused_at != SIZE_MAX && claimed >= refused_at / NEAR_SHARE);
     if (near != region_is_near_limit())
         atomic_store_explicit(&hk_scarce_near, near, memory_order_relaxed);
 }
@@ -26,8 +28,12 @@ static void look(size_t claimed) {
 void scarce_note(void) { atomic_store_explicit(&hk_scarce_tight, true, memory_order_relaxed); }
 
 void scarce_init(void) {
-    if (sys_mappings_are_limited())
-        scarce_note();
+    size_t limit = sys_mapping_limit();
+    if (limit == SIZE_MAX)
+        return;
+    scarce_note();
+    if (limit <= SMALL_LIMIT)
+        small_from = limit / SMALL_SHARE;
 }
 
 void scarce_claimed(size_t bytes) { look(region_claimed_bytes() + bytes); }

@@ -6,7 +6,8 @@
  *   far --a refusal, or half of what was refused is claimed again--> NEAR --less than that--> far
  *
  * A refusal is ENOMEM, whatever limit it comes from: RLIMIT_AS, RLIMIT_DATA, what may be locked (mlockall(2)), the number of mappings,
- * strict overcommit. NEAR is forgotten when more was claimed after all.
+ * strict overcommit. NEAR is forgotten when more was claimed after all. Under a small limit from the start, all is NEAR from an eighth of
+ * it on: once it is full of slabs with a block or two each, it is too late.
  *
  * Written under the region lock, read by any thread.
  */

@@ -63,6 +63,12 @@ bool pool_set_huge_locked(superslab_t *s, bool huge) {
     return true;
 }
 
+void pool_forget_huge_locked(superslab_t *s) {
+    if (s->huge)
+        huge_borders += borders_by_change(pool_index(s));
+    s->huge = false;
+}
+
 /* True when a huge page is at most 1 / `share` of what is used and that page. */
 static bool is_small_part(size_t used_slots, size_t share) {
     int64_t policy = hk_option(HK_OPT_HUGE);
@@ -75,7 +81,7 @@ bool pool_records_earn_huge(void) { return is_small_part(pool_count(&hk_pool.use
 static bool is_ripe(const pool_sample_t *sample) {
     const superslab_t *s = pool_record(sample->index);
     return sample->index != 0 && opened_count - sample->opened >= SAMPLE_AGE && s->free_mask == s->dirty_mask &&
-           s->purging_mask == 0;
+           s->purging_mask == 0 && s->present_mask == ALL_SLOTS;
 }
 
 /* What was never touched would cost nothing in huge pages either. */
@@ -143,8 +149,7 @@ void pool_look_at(const pool_sample_t *sample) {
 
 /* Whether such superslabs were filled before, and the next is not one to be looked at. */
 static bool sparse_earns_locked(size_t slot_count) {
-    size_t superslabs = pool_count(&hk_pool.superslabs);
-    if (!is_small_part(superslabs * SLOTS - pool_count(&hk_pool.free), HUGE_SHARE))
+    if (!is_small_part(pool_count(&hk_pool.present) - pool_count(&hk_pool.free), HUGE_SHARE))
         return false;
     find_due_locked();
     return slot_count <= 2 * full_slots && opened_count - opened_small < most_unseen();

@@ -23,6 +23,7 @@ typedef struct pool_counts {
     _Atomic size_t purging; /* taken out of the pool to be given back to the kernel */
     _Atomic size_t used;    /* whose pages are known to have been used in full */
     _Atomic size_t superslabs;
+    _Atomic size_t present; /* slots of these: all, but for those of parts */
 } pool_counts_t;
 
 extern pool_counts_t hk_pool;
@@ -74,6 +75,9 @@ bool pool_open_at_locked(size_t index, bool huge);
  * of `tail_mask` in the last are free. 0: memory is out. */
 slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge);
 
+/* Takes slots, less than a superslab, that are absent of a part, or from the beginning of one of which the region gives a part. */
+slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use);
+
 /* Takes slots within one superslab. */
 slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use);
 
@@ -89,6 +93,9 @@ void pool_advise_locked(size_t first, size_t count, bool huge);
 
 /* Notes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
 bool pool_set_huge_locked(superslab_t *s, bool huge);
+
+/* Of a mapping that was not asked about. */
+void pool_forget_huge_locked(superslab_t *s);
 
 /* Superslabs of which nothing is resident are taken into use for `slot_count` sparse slots. How those of small pages are
  * filled decides for others. */

@@ -23,7 +23,7 @@ size_t superslab_waiting_bytes(void) {
 }
 
 size_t superslab_taken_bytes(void) {
-    size_t clean = pool_count(&hk_pool.free), all = pool_count(&hk_pool.superslabs) * SLOTS;
+    size_t clean = pool_count(&hk_pool.free), all = pool_count(&hk_pool.present);
     clean -= hk_min(clean, pool_count(&hk_pool.dirty));
     clean += pool_count(&hk_pool.purging);
     return all > clean ? (all - clean) << HK_SLOT_SHIFT : 0;
@@ -99,7 +99,7 @@ void superslab_after_fork(void) {
         uint32_t mask = s->purging_mask;
         s->purging_mask = 0;
         if (mask != 0)
-            pool_give_locked(s, mask, true);
+            pool_free_locked(i, mask, true);
     }
     pool_change(&hk_pool.purging, -(ptrdiff_t)pool_count(&hk_pool.purging));
     hk_unlock(&hk_superslab_lock);

@@ -278,12 +278,16 @@ static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
     if (got.first == 0)
         got = within ? pool_alloc_within_locked((unsigned)count, (unsigned)align, use)
                      : alloc_across_locked(count, align, use, pool_earns_huge_locked(count, use));
-    return got.first != 0 ? got : alloc_anywhere_locked(count, align);
+    if (got.first == 0)
+        got = alloc_anywhere_locked(count, align);
+    if (got.first == 0 && within && region_is_tight())
+        got = pool_alloc_part_locked((unsigned)count, (unsigned)align, use);
+    return got;
 }
 
 /* Slots that are taken or dirty. */
 static size_t resident_slots(void) {
-    return pool_count(&hk_pool.superslabs) * SLOTS - pool_count(&hk_pool.free) + pool_count(&hk_pool.dirty);
+    return pool_count(&hk_pool.present) - pool_count(&hk_pool.free) + pool_count(&hk_pool.dirty);
 }
 
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {

@@ -109,7 +109,7 @@ bool pool_take_locked(superslab_t *s, uint32_t mask) {
 }
 
 void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty) {
-    hk_assert((s->free_mask & mask) == 0);
+    hk_assert((s->free_mask & mask) == 0 && (mask & ~s->present_mask) == 0);
     s->free_mask |= mask;
     pool_change(&hk_pool.free, (ptrdiff_t)hk_popcount64(mask));
     if (dirty)
@@ -131,7 +131,18 @@ void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along) {
 }
 
 /* A record for a superslab that the pool did not know. Its mapping's advice outlives a superslab. */
-static void reset_record_locked(superslab_t *s) { *s = (superslab_t){.in_use = true, .huge = s->huge}; }
+static void reset_record_locked(superslab_t *s) {
+    *s = (superslab_t){.in_use = true, .huge = s->huge, .present_mask = ALL_SLOTS};
+}
+
+static void count_superslabs_locked(ptrdiff_t count, ptrdiff_t slot_count) {
+    pool_change(&hk_pool.superslabs, count);
+    pool_change(&hk_pool.present, slot_count);
+    if (count > 0)
+        hk_count_by(superslabs_new, (size_t)count);
+    else
+        hk_count(superslabs_freed);
+}
 
 slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge) {
     region_earn_huge_records(pool_records_earn_huge());
@@ -143,8 +154,7 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
         reset_record_locked(pool_record(i));
         pool_record(i)->dense = use == SLOTS_DENSE;
     }
-    pool_change(&hk_pool.superslabs, (ptrdiff_t)count);
-    hk_count_by(superslabs_new, count);
+    count_superslabs_locked((ptrdiff_t)count, (ptrdiff_t)count * SLOTS);
     pool_advise_locked(first, count, huge);
     if (use == SLOTS_SPARSE)
         pool_opened_sparse_locked(first, count, slot_count);
@@ -159,9 +169,75 @@ static void close_superslab_locked(superslab_t *s) {
     pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount64(s->free_mask));
     s->free_mask = 0;
     s->in_use = false;
-    pool_change(&hk_pool.superslabs, -1);
-    hk_count(superslabs_freed);
-    region_release(pool_index(s), 1);
+    size_t present = hk_popcount64(s->present_mask);
+    count_superslabs_locked(-1, -(ptrdiff_t)present);
+    if (present == SLOTS)
+        region_release(pool_index(s), 1);
+    else
+        region_release_part(pool_index(s), s->present_mask);
+}
+
+/* Absent slots of a part, mapped again. */
+static slots_t regrow_locked(superslab_t *s, unsigned count, unsigned align) {
+    uint32_t places = pool_runs(~s->present_mask, count, align);
+    for (; places != 0; places &= places - 1) {
+        unsigned at = hk_ctz64(places);
+        uint32_t mask = (uint32_t)hk_low_mask64(count) << at;
+        if (!region_map_slots(pool_index(s), at, count))
+            continue;
+        s->present_mask |= mask;
+        pool_change(&hk_pool.present, (ptrdiff_t)count);
+        return (slots_t){pool_first_slot(s) + at, true};
+    }
+    return (slots_t){0};
+}
+
+static slots_t regrow_any_locked(unsigned count, unsigned align) {
+    slots_t got = {0};
+    for (size_t i = 1; i < map_count() / SLOTS && got.first == 0; i++)
+        if (pool_knows(i) && pool_record(i)->present_mask != ALL_SLOTS)
+            got = regrow_locked(pool_record(i), count, align);
+    return got;
+}
+
+/* Those of huge pages stay: a piece of such a page would go at the price of the whole. */
+static size_t drop_free_locked(superslab_t *s) {
+    uint32_t mask = s->free_mask;
+    if (mask == 0 || mask == s->present_mask || s->huge)
+        return 0;
+    uint32_t gone = region_unmap_slots(pool_index(s), mask);
+    (void)pool_take_locked(s, gone);
+    s->present_mask &= ~gone;
+    pool_change(&hk_pool.present, -(ptrdiff_t)hk_popcount64(gone));
+    return (size_t)hk_popcount64(gone) << HK_SLOT_SHIFT;
+}
+
+size_t superslab_drop_free(void) {
+    size_t bytes = 0;
+    hk_lock(&hk_superslab_lock);
+    for (size_t i = 1; i < map_count() / SLOTS && region_is_tight(); i++)
+        if (pool_knows(i))
+            bytes += drop_free_locked(pool_record(i));
+    hk_unlock(&hk_superslab_lock);
+    return bytes;
+}
+
+slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use) {
+    slots_t again = regrow_any_locked(count, align);
+    if (again.first != 0)
+        return again;
+    size_t present, index = region_alloc_part(count, &present);
+    if (index == 0)
+        return (slots_t){0};
+    map_cover((index + 1) * SLOTS);
+    superslab_t *s = pool_record(index);
+    reset_record_locked(s);
+    pool_forget_huge_locked(s);
+    s->present_mask = (uint32_t)hk_low_mask64((unsigned)present);
+    s->dense = use == SLOTS_DENSE;
+    count_superslabs_locked(1, (ptrdiff_t)present);
+    pool_give_locked(s, s->present_mask, false);
+    return (slots_t){pool_first_slot(s), pool_take_locked(s, (uint32_t)hk_low_mask64(count))};
 }
 
 bool pool_open_at_locked(size_t index, bool huge) {
@@ -170,8 +246,7 @@ bool pool_open_at_locked(size_t index, bool huge) {
     map_cover((index + 1) * SLOTS);
     reset_record_locked(pool_record(index));
     pool_advise_locked(index, 1, huge);
-    pool_change(&hk_pool.superslabs, 1);
-    hk_count(superslabs_new);
+    count_superslabs_locked(1, SLOTS);
     return true;
 }
 
@@ -182,8 +257,12 @@ void pool_free_locked(size_t index, uint32_t mask, bool dirty) {
         return;
     }
     pool_give_locked(s, mask, dirty);
-    if (s->free_mask == ALL_SLOTS && s->dirty_mask == 0 &&
-        empty_count > hk_max(EMPTY_KEEP_MIN, in_use() / EMPTY_KEEP_SHARE))
+    if (s->free_mask != s->present_mask)
+        return;
+    bool part = s->present_mask != ALL_SLOTS;
+    if (part)
+        pool_set_dirty_locked(s, 0);
+    if (part || (s->dirty_mask == 0 && empty_count > hk_max(EMPTY_KEEP_MIN, in_use() / EMPTY_KEEP_SHARE)))
         close_superslab_locked(s);
 }
 
@@ -326,20 +405,23 @@ superslab_totals_t superslab_totals(void) {
 superslab_view_t superslab_view(size_t index) {
     hk_lock(&hk_superslab_lock);
     const superslab_t *s = pool_record(index);
-    superslab_view_t view = {s->free_mask, s->dirty_mask, s->in_use, s->huge};
+    superslab_view_t view = {s->free_mask, s->dirty_mask, s->present_mask, s->in_use, s->huge};
     hk_unlock(&hk_superslab_lock);
     return view;
 }
 
 static size_t check_one_locked(const superslab_t *s) {
     size_t bad = 0;
+    bool part = s->present_mask != ALL_SLOTS;
     bad += (s->dirty_mask & ~s->free_mask) != 0 || (s->zeros_mask & ~s->dirty_mask) != 0;
+    bad += (s->free_mask & ~s->present_mask) != 0;
+    bad += part && (s->huge || s->free_mask == s->present_mask);
     bad += s->binned != (s->free_mask != 0);
     bad += s->binned && (s->order != largest_order(s->free_mask) || s->rank != rank_for(s));
     bad += (s->dirty_mask != 0) != s->queued;
     if (bad != 0)
-        hk_message("check: superslab %u: free %x dirty %x binned %d queued %d", pool_index(s), s->free_mask,
-                   s->dirty_mask, s->binned, s->queued);
+        hk_message("check: superslab %u: free %x dirty %x present %x binned %d queued %d", pool_index(s), s->free_mask,
+                   s->dirty_mask, s->present_mask, s->binned, s->queued);
     return bad;
 }
 
@@ -358,7 +440,7 @@ static size_t check_bins_locked(size_t binned, size_t limit) {
 }
 
 size_t superslab_check(void) {
-    size_t bad = 0, free_seen = 0, used_seen = 0, binned = 0, queued = 0;
+    size_t bad = 0, free_seen = 0, used_seen = 0, present_seen = 0, binned = 0, queued = 0;
     hk_lock(&hk_superslab_lock);
     size_t limit = map_count() / SLOTS;
     for (size_t i = 1; i < limit; i++) {
@@ -369,12 +451,14 @@ size_t superslab_check(void) {
             continue;
         used_seen++;
         free_seen += hk_popcount64(s->free_mask);
+        present_seen += hk_popcount64(s->present_mask);
         bad += check_one_locked(s);
     }
     bad += check_bins_locked(binned, limit) + pool_check_dirty_locked(queued, limit);
-    if (free_seen != pool_count(&hk_pool.free) || used_seen != in_use()) {
-        hk_message("check: superslabs in use %zu, counted %zu; free slots %zu, counted %zu", in_use(), used_seen,
-                   pool_count(&hk_pool.free), free_seen);
+    size_t present = pool_count(&hk_pool.present);
+    if (free_seen != pool_count(&hk_pool.free) || used_seen != in_use() || present_seen != present) {
+        hk_message("check: superslabs in use %zu, counted %zu; free slots %zu, counted %zu; slots %zu, counted %zu",
+                   in_use(), used_seen, pool_count(&hk_pool.free), free_seen, present, present_seen);
         bad++;
     }
     hk_unlock(&hk_superslab_lock);

@@ -16,10 +16,19 @@
  * Those with dirty slots wait in a queue, oldest first, and in lists by the longest run of such slots. Everything is guarded by the superslab lock; purging itself
  * (the system call) is done without it, on slots taken out of free_mask for the time.
  *
- * SUPERSLAB-1  dirty_mask is a subset of free_mask, zeros_mask of dirty_mask.
+ * Where the kernel refuses memory, a superslab may be a *part*: of its slots only some are *present*, that is mapped.
+ * The others are absent: never free, never taken, and perhaps somebody else's. A part comes into being when a whole
+ * superslab was refused, with so many slots as could be had by halves, and when free slots are unmapped so that a block
+ * gets a mapping of its own. Absent slots are mapped again when nothing else serves. A part has small pages, and goes
+ * back to the region with its last slot, dirty or not.
+ *
+ *     present_mask  1 = the slot is mapped by us
+ *
+ * SUPERSLAB-1  dirty_mask is a subset of free_mask, zeros_mask of dirty_mask, free_mask of present_mask.
  * SUPERSLAB-2  a superslab is in a bin exactly when free_mask is not 0, and in the bin that its mask says.
  * SUPERSLAB-3  a superslab is in the dirty queue exactly when its dirty_mask is not 0, which its `queued` flag says, and then
  *              in the list of its longest run of dirty slots.
+ * SUPERSLAB-4  a part never lies free as a whole, and has no huge pages.
  */
 #ifndef HK_SUPERSLAB_H
 #define HK_SUPERSLAB_H
@@ -42,7 +51,8 @@ typedef struct superslab {
     uint32_t zeros_mask;   /* dirty because a huge page brought them along: they read as zeros; subset of dirty_mask */
     uint32_t length_next, length_previous; /* list by `length` */
     uint8_t length;                        /* of the longest run of dirty slots in it */
-    uint8_t padding[15];
+    uint32_t present_mask;                 /* the slots that are mapped */
+    uint8_t padding[8];
 } superslab_t;
 
 _Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");
@@ -112,6 +122,9 @@ bool superslab_wait_purge(void);
 /* Returns the empty superslabs kept for reuse to the region, where a long run may need them. */
 void superslab_close_empty(void);
 
+/* Unmaps the free slots of all superslabs, where memory is out though some lies free in pieces. Returns the bytes. */
+size_t superslab_drop_free(void);
+
 /* Dirty bytes, and those of them that purging does not leave alone; without a lock. */
 size_t superslab_dirty_bytes(void);
 size_t superslab_waiting_bytes(void);
@@ -130,13 +143,13 @@ superslab_totals_t superslab_totals(void);
 
 /* What superslab `index` looks like right now. */
 typedef struct superslab_view {
-    uint32_t free_mask, dirty_mask;
+    uint32_t free_mask, dirty_mask, present_mask;
     bool in_use, huge;
 } superslab_view_t;
 
 superslab_view_t superslab_view(size_t index);
 
-/* Verifies SUPERSLAB-1..3; returns the violations found, each printed. */
+/* Verifies SUPERSLAB-1..4; returns the violations found, each printed. */
 size_t superslab_check(void);
 
 #endif

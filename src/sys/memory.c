@@ -82,7 +82,7 @@ int sys_map_over(void *address, size_t size) {
     return got == -EAGAIN ? ENOMEM : sys_failed(got) ? (int)-got : 0;
 }
 
-void sys_unmap(void *address, size_t size) { (void)sys_call2(SYS_munmap, (long)address, (long)size); }
+bool sys_unmap(void *address, size_t size) { return !sys_failed(sys_call2(SYS_munmap, (long)address, (long)size)); }
 
 void *sys_remap(void *address, size_t old_size, size_t new_size) {
     long got = sys_call4(SYS_mremap, (long)address, (long)old_size, (long)new_size, MREMAP_MAYMOVE);

@@ -61,7 +61,10 @@ static size_t soft_limit(int resource) {
 
 size_t sys_address_space_limit(void) { return soft_limit(RLIMIT_AS); }
 
-bool sys_mappings_are_limited(void) { return soft_limit(RLIMIT_AS) != SIZE_MAX || soft_limit(RLIMIT_DATA) != SIZE_MAX; }
+size_t sys_mapping_limit(void) {
+    size_t addresses = soft_limit(RLIMIT_AS), data = soft_limit(RLIMIT_DATA);
+    return addresses < data ? addresses : data;
+}
 
 bool sys_is_secure(void) { return getauxval(AT_SECURE) != 0; }
 

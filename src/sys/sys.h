@@ -35,7 +35,8 @@ void *sys_map_none(size_t size);
 /* Replaces what is mapped at `address` by fresh zeroed memory. */
 int sys_map_over(void *address, size_t size);
 
-void sys_unmap(void *address, size_t size);
+/* False at the limit of mappings, when one would become two. */
+bool sys_unmap(void *address, size_t size);
 
 /* Grows, shrinks or moves a mapping of its own (mremap); NULL on failure. */
 void *sys_remap(void *address, size_t old_size, size_t new_size);
@@ -80,8 +81,9 @@ size_t sys_address_space_limit(void);
 /* What is left of it: SIZE_MAX when there is no limit. */
 size_t sys_address_space_room(void);
 
-/* Whether mappings of memory are limited: by RLIMIT_AS, or by RLIMIT_DATA, which counts what is private and writable. */
-bool sys_mappings_are_limited(void);
+/* The lower of the soft limits on mappings, SIZE_MAX when there is none: RLIMIT_AS, and RLIMIT_DATA, which counts what is private and
+ * writable. */
+size_t sys_mapping_limit(void);
 
 /* The memory limits of the process's cgroup and of all above it, the least of each; UINT64_MAX is none. Those of v2 are
  * memory.high and memory.max, that of v1 (memory.limit_in_bytes) counts as a maximum.

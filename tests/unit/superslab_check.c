@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * superslab_check finds each of SUPERSLAB-1..3 broken on purpose, and says which superslab it is; a slot given back twice
+ * superslab_check finds each of SUPERSLAB-1..4 broken on purpose, and says which superslab it is; a slot given back twice
  * stops the check build.
  */
 #include "rooms.h"
@@ -65,6 +65,20 @@ static void lost_slot(void) {
     is_found();
 }
 
+static void free_but_absent(void) {
+    record()->present_mask &= ~(UINT32_C(1) << 30);
+    is_found();
+}
+
+static void part_of_huge_pages(void) {
+    slot_t last = run + HK_SLOTS_PER_SUPERSLAB - 1;
+    bool zeroed;
+    CHECK(slots_alloc_at(last, 1, &zeroed));
+    record()->present_mask &= ~(UINT32_C(1) << (HK_SLOTS_PER_SUPERSLAB - 1));
+    record()->huge = true;
+    is_found();
+}
+
 static void not_in_use(void) {
     record()->in_use = false;
     is_found();
@@ -91,6 +105,8 @@ int main(void) {
     breaks(wrong_count, superslab);
     breaks(not_queued, superslab);
     breaks(wrong_length, "hakmem: check: superslabs with dirty slots: 1 in the queue, 1 in lists (1 wrong), 1 flagged");
+    breaks(free_but_absent, superslab);
+    breaks(part_of_huge_pages, superslab);
     breaks(lost_slot, "hakmem: check: superslabs in use 1, counted 1; free slots 30, counted 29");
     breaks(not_in_use, "hakmem: check: superslabs in use 1, counted 0");
     if (HK_CHECK) {
