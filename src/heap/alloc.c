@@ -135,12 +135,11 @@ static HK_COLD void *big_last_try(heap_t *h, size_t size, size_t align, bool *ze
 
 /* Memory is out for a slab of the class. */
 static void *take_of_class(heap_t *h, unsigned cls) {
-    block_past_t past;
-    void *block = h != NULL && hk_read(h->class_stats[cls].slab_count) > 0 ? magazine_alloc(h, cls) : NULL;
+    void *block = h != NULL && heap_bin_count(h, cls) > 0 ? magazine_alloc(h, cls) : NULL;
     for (uint32_t id = HK_OWNER_POOL; block == NULL && id < heap_limit(); id++) {
         heap_t *other = heap_by_id(id);
-        if (other != h && hk_read(other->class_stats[cls].slab_count) > 0)
-            block = heap_take_one(other, cls, &past);
+        if (hk_read(other->class_stats[cls].slab_count) > 0)
+            block = heap_take_one_there(other, cls);
     }
     return block;
 }
@@ -243,6 +242,8 @@ static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
         return magazine_alloc(h, cls);
     block_past_t past = BLOCK_USED;
     void *block = heap_take_one_or_reclaim(h, cls, &past);
+    if (hk_unlikely(block == NULL))
+        return take_anywhere(h, cls, HK_ALIGNMENT);
     *zeroed = past == BLOCK_ZEROED;
     return block;
 }

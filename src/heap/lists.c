@@ -323,10 +323,10 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want
     return got;
 }
 
-void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
+static void *take_one(heap_t *h, unsigned cls, slab_t *with_room_locked(heap_t *, unsigned), block_past_t *past) {
     void *block = NULL;
     heap_lock(h);
-    slab_t *slab = slab_with_room_locked(h, cls);
+    slab_t *slab = with_room_locked(h, cls);
     if (slab != NULL) {
         block = slab_take_one(slab, past);
         heap_settle_locked(h, slab);
@@ -336,6 +336,20 @@ void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
     if (block != NULL)
         map_set_live_shared(map_granule(block)); /* the pool heap's slabs serve several threads */
     return block;
+}
+
+void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
+    return take_one(h, cls, slab_with_room_locked, past);
+}
+
+static slab_t *slab_there_locked(heap_t *h, unsigned cls) {
+    slab_t *slab = pick_locked(h, cls);
+    return slab != NULL ? slab : drained_slab_locked(h, cls);
+}
+
+void *heap_take_one_there(heap_t *h, unsigned cls) {
+    block_past_t past;
+    return take_one(h, cls, slab_there_locked, &past);
 }
 
 static void give_to_pool_locked(heap_t *pool, slab_t *slab) {

@@ -277,7 +277,7 @@ void heap_memory_freed(const heap_t *h) {
 }
 
 void heap_memory_freed_much(void) {
-    if (hk_unlikely(region_is_near_limit()))
+    if (hk_unlikely(region_is_at_limit()))
         give_back_now();
     bool has_helper = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 && sys_helper_is_alive(&helper);
     if (has_helper || purge_age_ms() == UINT64_MAX || sys_purge_refused() || hk_locks_are_open() || !fork_attend())

@@ -3,16 +3,24 @@
 
 #include "sys/sys.h"
 
-enum { NEAR_SHARE = 2, SMALL_SHARE = 8 };
+enum { ROOM_SHARE = 8, SMALL_SHARE = 8 };
+#define ROOM_MIN    (16 * HK_MIB)  /* a thread's stack, and one more */
 #define SMALL_LIMIT (128 * HK_MIB) /* a slab of each size in a few threads is a large part of it */
 
 _Atomic bool hk_scarce_tight;
 _Atomic bool hk_scarce_near;
+_Atomic bool hk_scarce_at_limit;
 
 static _Atomic size_t claimed_bytes;
 static _Atomic size_t peak_bytes;
-static size_t small_from = SIZE_MAX; /* of a small limit, from here on all is near it; constant after scarce_init */
+static size_t small_from = SIZE_MAX; /* of a small limit, from here on all is near it; constant after scarce_init, as the next */
+static size_t small_half = SIZE_MAX; /* ... and from here on at it */
 static size_t refused_at = SIZE_MAX; /* what would have been claimed; guarded by the region lock */
+
+static void note(_Atomic bool *what, bool now) {
+    if (now != atomic_load_explicit(what, memory_order_relaxed))
+        atomic_store_explicit(what, now, memory_order_relaxed);
+}
 
 static void look(size_t claimed) {
     atomic_store_explicit(&claimed_bytes, claimed, memory_order_relaxed);
@@ -20,9 +28,10 @@ static void look(size_t claimed) {
         atomic_store_explicit(&peak_bytes, claimed, memory_order_relaxed);
     if (claimed > refused_at)
         refused_at = SIZE_MAX;
-    bool near = claimed >= small_from || (refused_at != SIZE_MAX && claimed >= refused_at / NEAR_SHARE);
-    if (near != region_is_near_limit())
-        atomic_store_explicit(&hk_scarce_near, near, memory_order_relaxed);
+    bool no_room = refused_at != SIZE_MAX && refused_at - claimed < hk_max(refused_at / ROOM_SHARE, ROOM_MIN);
+    bool at_limit = no_room || claimed >= small_half;
+    note(&hk_scarce_at_limit, at_limit);
+    note(&hk_scarce_near, at_limit || claimed >= small_from);
 }
 
 void scarce_note(void) { atomic_store_explicit(&hk_scarce_tight, true, memory_order_relaxed); }
@@ -32,8 +41,10 @@ void scarce_init(void) {
     if (limit == SIZE_MAX)
         return;
     scarce_note();
-    if (limit <= SMALL_LIMIT)
-        small_from = limit / SMALL_SHARE;
+    if (limit > SMALL_LIMIT)
+        return;
+    small_from = limit / SMALL_SHARE;
+    small_half = limit / 2;
 }
 
 void scarce_claimed(size_t bytes) { look(region_claimed_bytes() + bytes); }

@@ -3,11 +3,11 @@
  * scarce.h: how much of the window is claimed, and what the kernel has refused.
  *
  *   PLENTY --a limit from the start, or a refusal--> TIGHT, for good: nothing is claimed ahead, what is free is unmapped
- *   far --a refusal, or half of what was refused is claimed again--> NEAR --less than that--> far
+ *   far --a refusal, or little room left to what was refused--> AT THE LIMIT --more room, or more claimed after all--> far
  *
  * A refusal is ENOMEM, whatever limit it comes from: RLIMIT_AS, RLIMIT_DATA, what may be locked (mlockall(2)), the number of mappings,
- * strict overcommit. NEAR is forgotten when more was claimed after all. Under a small limit from the start, all is NEAR from an eighth of
- * it on: once it is full of slabs with a block or two each, it is too late.
+ * strict overcommit. NEAR is AT THE LIMIT, and under a small limit from the start all from an eighth of it on, AT THE LIMIT from half of it on: once
+ * such a one is full of slabs with a block or two each, it is too late.
  *
  * Written under the region lock, read by any thread.
  */
@@ -20,6 +20,7 @@
 
 extern _Atomic bool hk_scarce_tight;
 extern _Atomic bool hk_scarce_near;
+extern _Atomic bool hk_scarce_at_limit;
 
 /* At start. */
 void scarce_init(void);
@@ -39,7 +40,10 @@ size_t region_peak_bytes(void);
 /* True when address space is scarce, so that free superslabs are unmapped rather than kept. */
 HK_INLINE bool region_is_tight(void) { return atomic_load_explicit(&hk_scarce_tight, memory_order_relaxed); }
 
-/* True when so much is claimed that the kernel may soon refuse again: what is free goes back at once. */
+/* True when so much is claimed that room must be saved: slabs are shared, little is kept. */
 HK_INLINE bool region_is_near_limit(void) { return atomic_load_explicit(&hk_scarce_near, memory_order_relaxed); }
+
+/* True when the kernel would refuse little more than is claimed: what is freed goes back at once. */
+HK_INLINE bool region_is_at_limit(void) { return atomic_load_explicit(&hk_scarce_at_limit, memory_order_relaxed); }
 
 #endif

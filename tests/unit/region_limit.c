@@ -59,6 +59,24 @@ static void take_and_give_back(size_t before) {
     CHECK(run != 0);
 }
 
+/* What was refused once is a limit as long as little room is left to it, and until more was claimed after all. */
+static void how_near(void) {
+    const size_t many = 1000 * HK_MIB, few = 100 * HK_MIB;
+    CHECK(!region_is_near_limit());
+    scarce_claimed(many);
+    CHECK(!region_is_near_limit() && !region_is_tight());
+    scarce_refused(few);
+    CHECK(region_is_at_limit() && region_is_near_limit() && region_is_tight());
+    scarce_released(few);
+    CHECK(!region_is_at_limit() && !region_is_near_limit() && region_is_tight());
+    scarce_claimed(few);
+    CHECK(region_is_at_limit());
+    scarce_claimed(2 * few);
+    CHECK(!region_is_at_limit()); /* forgotten */
+    scarce_refused(many);
+    CHECK(!region_is_at_limit()); /* much was asked for at once */
+}
+
 /* Room for one superslab and a half: two are refused, and leave nothing behind. */
 static void half_refused(void) {
     start_region();
@@ -70,7 +88,7 @@ static void half_refused(void) {
     sys_purge(region_superslab_address(first), 3 * HK_SUPERSLAB_SIZE);
     region_release(first, 3); /* UNCLAIMED from here on */
     CHECK_EQ(region_claimed_bytes(), 0);
-    CHECK(!region_is_near_limit());
+    CHECK(region_is_at_limit()); /* what was refused is little, too */
     char *half = sys_map(HK_SUPERSLAB_SIZE + HK_MIB);
     CHECK(half != NULL);
     size_t before = address_space_bytes();
@@ -115,6 +133,7 @@ int main(void) {
     if (!HK_TSAN) /* there the window is a hole that the kernel is asked for */
         in_child(from_the_start);
     in_child(set_later);
+    in_child(how_near);
     in_child(half_refused);
     in_child(ahead);
     return CHECK_PASS;
