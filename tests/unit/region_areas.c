@@ -108,6 +108,22 @@ static void somebody_there(void) {
         CHECK_EQ(there[i], 7);
 }
 
+/* Somebody is behind what was filled up to a piece that could not be made: the next one replaces no more than that. */
+static void somebody_behind_filling(void) {
+    region_area_t area = REGION_AREA_TABLE;
+    size_t end = region_area_size(area), at = hk_align_up(end + HK_MIB, 64 * HK_KIB);
+    char *there = (char *)hk_window.areas[area] + at;
+    CHECK_EQ(sys_map_at(there, sys_page_size()), 0);
+    memset(there, 7, sys_page_size());
+    CHECK_EQ(region_area_cover_part(area, at, at + 1), EEXIST);
+    CHECK_EQ(region_area_cover_part(area, at + sys_page_size(), at + sys_page_size() + 1), EEXIST);
+    for (size_t i = 0; i < sys_page_size(); i++)
+        CHECK_EQ(there[i], 7);
+    CHECK_EQ(region_area_cover_part(area, end, at), 0);
+    memset((char *)hk_window.areas[area] + end, 1, at - end);
+    CHECK_EQ(there[0], 7);
+}
+
 static void covered(region_area_t area) {
     char *at = (char *)hk_window.areas[area];
     size_t before = region_area_bytes(), calls = atomic_load(&hk_counters.map_calls);
@@ -189,6 +205,7 @@ int main(void) {
     in_child(unknown_places);
     in_child(far_apart);
     in_child(somebody_there);
+    in_child(somebody_behind_filling);
     in_child(borders);
     in_child(first_covers);
     in_child(huge_pages);
