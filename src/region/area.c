@@ -172,12 +172,15 @@ int area_cover_superslabs(region_area_t area, size_t first, size_t count) {
     return region_area_cover_part(area, first * share, (first + count) * share);
 }
 
+/* What may have no holes is one range, with what was filled behind the last piece. */
 void area_end(region_area_t area) {
+    if (readable[area] > 0)
+        sys_unmap((void *)hk_window.areas[area], readable[area]);
     for (piece_t *p = pieces[area]; p < pieces[area] + PIECES_MAX; p++) {
-        if (to_of(p) > from_of(p))
+        if (readable[area] == 0 && to_of(p) > from_of(p))
             sys_unmap((void *)(hk_window.areas[area] + from_of(p)), to_of(p) - from_of(p));
+        set_to(p, 0);
         atomic_store_explicit(&p->from, 0, memory_order_relaxed);
-        atomic_store_explicit(&p->to, 0, memory_order_relaxed);
     }
     readable[area] = 0;
 }

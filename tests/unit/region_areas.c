@@ -124,6 +124,24 @@ static void somebody_behind_filling(void) {
     CHECK_EQ(there[0], 7);
 }
 
+/* Nothing is left of an area, not even what was filled in front of a piece, or of one that could not be made. */
+static void ended(region_area_t area, size_t at) {
+    size_t page = sys_page_size(), start = hk_window.areas[area];
+    char *there = (char *)start + hk_align_up(at, 64 * HK_KIB);
+    CHECK_EQ(sys_map_at(there, page), 0);
+    CHECK_EQ(region_area_cover_part(area, (size_t)(there - (char *)start), (size_t)(there - (char *)start) + 1), EEXIST);
+    area_end(area);
+    for (char *place = (char *)start; place < there; place += page)
+        CHECK_EQ(sys_map_none_at(place, page), 0);
+    CHECK_EQ(region_area_size(area), 0);
+}
+
+static void ends(void) {
+    ended(REGION_AREA_TABLE, region_area_size(REGION_AREA_TABLE) + HK_MIB);
+    ended(REGION_AREA_SUPERSLABS, region_area_size(REGION_AREA_SUPERSLABS) + HK_MIB);
+    ended(REGION_AREA_META, region_area_size(REGION_AREA_META) + HK_MIB);
+}
+
 static void covered(region_area_t area) {
     char *at = (char *)hk_window.areas[area];
     size_t before = region_area_bytes(), calls = atomic_load(&hk_counters.map_calls);
@@ -206,6 +224,7 @@ int main(void) {
     in_child(far_apart);
     in_child(somebody_there);
     in_child(somebody_behind_filling);
+    in_child(ends);
     in_child(borders);
     in_child(first_covers);
     in_child(huge_pages);
