@@ -120,7 +120,7 @@ static int extend_behind_locked(size_t start, size_t count) {
 
 /* Somebody is in the way of a long run. Short ones may find room before: as far as can be found by halves, it becomes UNCLAIMED. */
 static void keep_room_locked(size_t most) {
-    for (size_t count = most / 2; count > 0; count /= 2)
+    for (size_t count = hk_min(most / 2, hk_window.superslab_max - frontier); count > 0; count /= 2)
         if (claim_locked(frontier, count) == 0) {
             unclaim_locked(frontier, count, INDEX_UNCLAIMED);
             frontier += count;
