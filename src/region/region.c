@@ -26,7 +26,10 @@ int region_init(void) {
     scarce_init();
     advise_no_huge = hk_option(HK_OPT_HUGE) != HK_HUGE_FORCE && sys_huge_pages_unasked();
     size_t first;
+    bool tight = region_is_tight();
     int error = window_find(&first);
+    /* What the search was refused may be addresses that there are not: that is no lack of memory. */
+    atomic_store_explicit(&hk_scarce_tight, tight, memory_order_relaxed);
     if (error != 0)
         return error;
     frontier = first;
