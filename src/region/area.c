@@ -22,7 +22,9 @@ static size_t readable[REGION_AREA_COUNT]; /* everything below can be read */
 static _Atomic bool huge_records;          /* written by who grows the heap, read by who grows an area */
 
 static size_t from_of(const piece_t *piece) { return atomic_load_explicit(&piece->from, memory_order_relaxed); }
-static size_t to_of(const piece_t *piece) { return atomic_load_explicit(&piece->to, memory_order_relaxed); }
+/* Acquire: pairs with the release in set_to. Who finds an end finds its beginning, when it is loaded afterwards. */
+static size_t to_of(const piece_t *piece) { return atomic_load_explicit(&piece->to, memory_order_acquire); }
+static void set_to(piece_t *piece, size_t to) { atomic_store_explicit(&piece->to, to, memory_order_release); }
 
 static bool has_no_holes(region_area_t area) {
     return area == REGION_AREA_STATE || area == REGION_AREA_TABLE || area == REGION_AREA_SUPERSLABS;
@@ -46,6 +48,8 @@ static int map_at(region_area_t area, size_t at, size_t size) {
 /* Maps what comes behind a piece: `wanted` bytes, but no more than up to `end`, and some more of it or the whole of a huge page. */
 static int piece_extend(region_area_t area, piece_t *piece, size_t wanted, size_t end) {
     size_t at = to_of(piece), border = hk_align_up(hk_window.areas[area] + at + 1, HK_SUPERSLAB_SIZE);
+    if (at < readable[area]) /* what was filled is replaced, and nothing behind it */
+        end = hk_min(end, readable[area]);
     size_t most = hk_min(border - hk_window.areas[area], end) - at;
     bool huge =
         most == HK_SUPERSLAB_SIZE && !region_is_tight() && window_may_be_huge(area) && region_has_huge_records();
@@ -63,7 +67,7 @@ static int piece_extend(region_area_t area, piece_t *piece, size_t wanted, size_
         return error;
     if (huge && size == most && sys_advise_huge((void *)(hk_window.areas[area] + at), size) == 0)
         hk_count_by(huge_page_bytes, size);
-    atomic_store_explicit(&piece->to, at + size, memory_order_relaxed);
+    set_to(piece, at + size);
     if (at + size > readable[area] && has_no_holes(area))
         readable[area] = at + size;
     return 0;
@@ -80,7 +84,7 @@ typedef struct place {
 static place_t place_of(region_area_t area, size_t at) {
     place_t place = {.end = at < readable[area] ? readable[area] : hk_window.area_sizes[area]};
     for (piece_t *p = pieces[area]; p < pieces[area] + PIECES_MAX; p++) {
-        size_t from = from_of(p), to = to_of(p);
+        size_t to = to_of(p), from = from_of(p);
         if (to == 0) {
             place.unused = p;
             break;
@@ -112,12 +116,13 @@ static int piece_begin(region_area_t area, size_t at, size_t to, size_t step, co
     int error = fill_hole(area, from);
     if (error != 0)
         return error;
-    atomic_store_explicit(&place->unused->from, from, memory_order_relaxed);
-    atomic_store_explicit(&place->unused->to, from, memory_order_relaxed);
-    error = piece_extend(area, place->unused, hk_min(to, place->end) - from, place->end);
+    piece_t made = {from, from}; /* others see it when there is something in it */
+    error = piece_extend(area, &made, hk_min(to, place->end) - from, place->end);
     if (error != 0)
-        atomic_store_explicit(&place->unused->to, 0, memory_order_relaxed);
-    return error;
+        return error;
+    atomic_store_explicit(&place->unused->from, from, memory_order_relaxed);
+    set_to(place->unused, to_of(&made));
+    return 0;
 }
 
 /* Goes on with the piece before, unless it is far away or somebody else has mapped between: then with a new one. */
@@ -167,12 +172,15 @@ int area_cover_superslabs(region_area_t area, size_t first, size_t count) {
     return region_area_cover_part(area, first * share, (first + count) * share);
 }
 
+/* What may have no holes is one range, with what was filled behind the last piece. */
 void area_end(region_area_t area) {
+    if (readable[area] > 0)
+        sys_unmap((void *)hk_window.areas[area], readable[area]);
     for (piece_t *p = pieces[area]; p < pieces[area] + PIECES_MAX; p++) {
-        if (to_of(p) > from_of(p))
+        if (readable[area] == 0 && to_of(p) > from_of(p))
             sys_unmap((void *)(hk_window.areas[area] + from_of(p)), to_of(p) - from_of(p));
+        set_to(p, 0);
         atomic_store_explicit(&p->from, 0, memory_order_relaxed);
-        atomic_store_explicit(&p->to, 0, memory_order_relaxed);
     }
     readable[area] = 0;
 }
@@ -188,7 +196,7 @@ void region_area_for_each(void (*see)(void *context, const void *start, size_t s
     for (int area = 0; area < REGION_AREA_COUNT; area++)
         for (int i = 0; i < PIECES_MAX; i++) {
             const piece_t *piece = &pieces[area][i];
-            size_t from = from_of(piece), to = to_of(piece);
+            size_t to = to_of(piece), from = from_of(piece);
             if (to > from)
                 see(context, (const void *)(hk_window.areas[area] + from), to - from);
         }

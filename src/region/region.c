@@ -26,7 +26,10 @@ int region_init(void) {
     scarce_init();
     advise_no_huge = hk_option(HK_OPT_HUGE) != HK_HUGE_FORCE && sys_huge_pages_unasked();
     size_t first;
+    bool tight = region_is_tight();
     int error = window_find(&first);
+    /* What the search was refused may be addresses that there are not: that is no lack of memory. */
+    atomic_store_explicit(&hk_scarce_tight, tight, memory_order_relaxed);
     if (error != 0)
         return error;
     frontier = first;
@@ -47,18 +50,23 @@ int region_map_over(void *address, size_t size) { return mapped(sys_map_over(add
 
 /* --- Claiming -------------------------------------------------------------------------------------------------------------- */
 
-static void unclaim_locked(size_t first, size_t count, index_kind_t kind) {
-    sys_unmap(region_superslab_address(first), count << HK_SUPERSLAB_SHIFT);
-    index_set(first, count, kind);
-    scarce_released(count << HK_SUPERSLAB_SHIFT);
+/* False at the limit of mappings: they stay mapped, and so FREE, as their pages are zero already (REGION-2). */
+static bool unclaim_locked(size_t first, size_t count, index_kind_t kind) {
+    bool done = sys_unmap(region_superslab_address(first), count << HK_SUPERSLAB_SHIFT);
+    index_set(first, count, done ? kind : INDEX_FREE);
+    if (done)
+        scarce_released(count << HK_SUPERSLAB_SHIFT);
+    return done;
 }
 
-/* Unmaps every superslab that is FREE. False when there was none. */
+/* Unmaps every superslab that is FREE, as far as the kernel does. False when none was. */
 static bool shed_locked(void) {
     bool any = false;
     size_t first = index_next(1, frontier, INDEX_FREE);
-    for (; first < frontier; first = index_next(first, frontier, INDEX_FREE), any = true)
-        unclaim_locked(first, index_end(first, frontier, INDEX_FREE) - first, INDEX_UNCLAIMED);
+    for (size_t end; first < frontier; first = index_next(end, frontier, INDEX_FREE)) {
+        end = index_end(first, frontier, INDEX_FREE);
+        any |= unclaim_locked(first, end - first, INDEX_UNCLAIMED);
+    }
     return any;
 }
 
@@ -120,9 +128,9 @@ static int extend_behind_locked(size_t start, size_t count) {
 
 /* Somebody is in the way of a long run. Short ones may find room before: as far as can be found by halves, it becomes UNCLAIMED. */
 static void keep_room_locked(size_t most) {
-    for (size_t count = most / 2; count > 0; count /= 2)
+    for (size_t count = hk_min(most / 2, hk_window.superslab_max - frontier); count > 0; count /= 2)
         if (claim_locked(frontier, count) == 0) {
-            unclaim_locked(frontier, count, INDEX_UNCLAIMED);
+            (void)unclaim_locked(frontier, count, INDEX_UNCLAIMED);
             frontier += count;
             return;
         }
@@ -245,7 +253,8 @@ static void give_up_locked(size_t first, size_t count) {
     size_t limit = hk_min(first + count, hk_window.superslab_max), known = hk_min(limit, frontier), at, end;
     for (at = index_next(first, known, INDEX_FREE); at < known; at = index_next(end, known, INDEX_FREE)) {
         end = index_end(at, known, INDEX_FREE);
-        unclaim_locked(at, end - at, INDEX_UNKNOWN);
+        if (!unclaim_locked(at, end - at, INDEX_UNKNOWN))
+            index_set(at, end - at, INDEX_UNKNOWN); /* mapped for good, rather than found again */
     }
     for (at = index_next(first, known, INDEX_UNCLAIMED); at < known; at = index_next(end, known, INDEX_UNCLAIMED)) {
         end = index_end(at, known, INDEX_UNCLAIMED);
@@ -359,8 +368,8 @@ uint32_t region_unmap_slots(size_t index, uint32_t mask) {
 
 void region_release_part(size_t index, uint32_t mask) {
     hk_lock(&hk_region_lock);
-    (void)unmap_slots_locked(index, mask);
-    index_set(index, 1, INDEX_UNCLAIMED);
+    bool gone = unmap_slots_locked(index, mask) == mask;
+    index_set(index, 1, gone ? INDEX_UNCLAIMED : INDEX_UNKNOWN); /* what is mapped in part is not FREE */
     hk_unlock(&hk_region_lock);
 }
 
@@ -400,7 +409,7 @@ void region_release(size_t first, size_t count) {
     hk_lock(&hk_region_lock);
     hk_assert(index_end(first, first + count, INDEX_USED) == first + count);
     if (region_is_tight())
-        unclaim_locked(first, count, INDEX_UNCLAIMED);
+        (void)unclaim_locked(first, count, INDEX_UNCLAIMED);
     else
         index_set(first, count, INDEX_FREE);
     hk_unlock(&hk_region_lock);

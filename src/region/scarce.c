@@ -13,7 +13,8 @@ _Atomic bool hk_scarce_at_limit;
 
 static _Atomic size_t claimed_bytes;
 static _Atomic size_t peak_bytes;
-static size_t small_from = SIZE_MAX; /* of a small limit, from here on all is near it; constant after scarce_init, as the next */
+static size_t small_from =
+    SIZE_MAX; /* of a small limit, from here on all is near it; constant after scarce_init, as the next */
 static size_t small_half = SIZE_MAX; /* ... and from here on at it */
 static size_t refused_at = SIZE_MAX; /* what would have been claimed; guarded by the region lock */
 

@@ -192,11 +192,13 @@ static bool window_from_kernel(size_t first) {
 
 int window_find(size_t *first) {
     dice_t dice = {.used = 0};
-    for (int i = 0; i < WINDOW_TRIES && !HK_TSAN; i++) {
+    int error = EEXIST; /* after ENOMEM, as in a small address space, no other place is better */
+    for (int i = 0; i < WINDOW_TRIES && error == EEXIST && !HK_TSAN; i++) {
         *first = 1 + (size_t)roll(&dice) % START_SPREAD;
-        if (window_try(random_address(&dice, WINDOW_ALIGN), WINDOW_SUPERSLABS_MAX, *first, &dice) == 0)
-            return 0;
+        error = window_try(random_address(&dice, WINDOW_ALIGN), WINDOW_SUPERSLABS_MAX, *first, &dice);
     }
+    if (error == 0)
+        return 0;
     *first = 1;
     if (window_from_kernel(*first))
         return 0;

@@ -197,6 +197,8 @@ static void forks_again(hk_lock_t *lock) {
 }
 
 int main(void) {
+    if (HK_TSAN)
+        return check_skip("ThreadSanitizer does not live on in children that libc does not know of");
     main_heap = start_heap();
     small_block = front_malloc(1000);
     large_block = front_malloc(LARGE);

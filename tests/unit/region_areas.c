@@ -12,6 +12,11 @@
 #include "sys/sys.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 static bool meet(uintptr_t one, size_t one_size, uintptr_t other, size_t other_size) {
     return one - other < other_size || other - one < one_size;
@@ -108,6 +113,41 @@ static void somebody_there(void) {
         CHECK_EQ(there[i], 7);
 }
 
+/* Somebody is behind what was filled up to a piece that could not be made: the next one replaces no more than that. */
+static void somebody_behind_filling(void) {
+    region_area_t area = REGION_AREA_TABLE;
+    size_t end = region_area_size(area), at = hk_align_up(end + HK_MIB, 64 * HK_KIB);
+    char *there = (char *)hk_window.areas[area] + at;
+    CHECK_EQ(sys_map_at(there, sys_page_size()), 0);
+    memset(there, 7, sys_page_size());
+    CHECK_EQ(region_area_cover_part(area, at, at + 1), EEXIST);
+    CHECK_EQ(region_area_cover_part(area, at + sys_page_size(), at + sys_page_size() + 1), EEXIST);
+    for (size_t i = 0; i < sys_page_size(); i++)
+        CHECK_EQ(there[i], 7);
+    CHECK_EQ(region_area_cover_part(area, end, at), 0);
+    memset((char *)hk_window.areas[area] + end, 1, at - end);
+    CHECK_EQ(there[0], 7);
+}
+
+/* Nothing is left of an area, not even what was filled in front of a piece, or of one that could not be made. */
+static void ended(region_area_t area, size_t at) {
+    size_t page = sys_page_size(), start = hk_window.areas[area];
+    char *there = (char *)start + hk_align_up(at, 64 * HK_KIB);
+    CHECK_EQ(sys_map_at(there, page), 0);
+    CHECK_EQ(region_area_cover_part(area, (size_t)(there - (char *)start), (size_t)(there - (char *)start) + 1),
+             EEXIST);
+    area_end(area);
+    for (char *place = (char *)start; place < there; place += page)
+        CHECK_EQ(sys_map_none_at(place, page), 0);
+    CHECK_EQ(region_area_size(area), 0);
+}
+
+static void ends(void) {
+    ended(REGION_AREA_TABLE, region_area_size(REGION_AREA_TABLE) + HK_MIB);
+    ended(REGION_AREA_SUPERSLABS, region_area_size(REGION_AREA_SUPERSLABS) + HK_MIB);
+    ended(REGION_AREA_META, region_area_size(REGION_AREA_META) + HK_MIB);
+}
+
 static void covered(region_area_t area) {
     char *at = (char *)hk_window.areas[area];
     size_t before = region_area_bytes(), calls = atomic_load(&hk_counters.map_calls);
@@ -183,14 +223,46 @@ static void huge_pages(void) {
     CHECK_EQ(asked(), before);
 }
 
+enum { GONE_FROM = 0x100, GONE_TO = 0x4000 }; /* 1 TiB and 64 TiB, in units of 4 GiB */
+
+/* Addresses from 1 to 64 TiB, which are all the random ones, do not exist: the hole of the kernel's is above. False where no filter may
+ * be had. */
+static bool forbid_addresses(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 4),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]) + 4),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, GONE_FROM, 0, 2),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, GONE_TO, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+/* Addresses that there are not are no lack of memory. */
+static void small_address_space(void) {
+    bool tight = region_is_tight();
+    if (HK_TSAN || !forbid_addresses())
+        return;
+    start_anew();
+    CHECK(hk_window.base >> 32 >= GONE_TO || hk_window.base >> 32 < GONE_FROM);
+    CHECK_EQ(region_is_tight(), tight);
+}
+
 int main(void) {
     start_region();
     apart();
     in_child(unknown_places);
     in_child(far_apart);
     in_child(somebody_there);
+    in_child(somebody_behind_filling);
+    in_child(ends);
     in_child(borders);
     in_child(first_covers);
     in_child(huge_pages);
+    in_child(small_address_space);
     return CHECK_PASS;
 }

@@ -125,6 +125,17 @@ static void records_foreign(void) {
         CHECK_EQ(at[i], 3);
 }
 
+/* A run that is longer than what is left of the window: the frontier never passes the end. */
+static void end_of_window(void) {
+    size_t end = hk_window.superslab_max = region_frontier() + 100;
+    for (size_t count = 300; count > 100; count -= 50) {
+        CHECK_EQ(region_alloc(count, 1), 0);
+        CHECK(region_frontier() <= end);
+    }
+    (void)take(1, 1);
+    CHECK(region_check());
+}
+
 static void small_mappings(void) {
     size_t first = take(1, 1);
     /* At the frontier, one by one and in front of a long run. */
@@ -166,5 +177,6 @@ int main(void) {
     in_child(given_back);
     in_child(room_before);
     in_child(records_foreign);
+    in_child(end_of_window);
     return CHECK_PASS;
 }

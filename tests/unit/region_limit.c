@@ -77,6 +77,36 @@ static void how_near(void) {
     CHECK(!region_is_at_limit()); /* much was asked for at once */
 }
 
+/* As many mappings as the kernel allows: holes in a long one, each of which makes two of one. False when there is no end of them. */
+static bool use_up_mappings(void) {
+    const size_t page = sys_page_size(), most = (size_t)1 << 21;
+    char *long_one = sys_map_none(2 * most * page);
+    for (size_t i = 0; long_one != NULL && i < most - 1; i++)
+        if (!sys_unmap(long_one + (2 * i + 1) * page, page))
+            return true;
+    return false;
+}
+
+/* What cannot be unmapped at the limit of mappings stays ours, and serves. */
+static void mappings_used_up(void) {
+    start_region();
+    size_t first = region_alloc(3, 1);
+    CHECK(first != 0);
+    region_superslab_address(first + 1)[5] = 1;
+    if (!use_up_mappings())
+        return;
+    scarce_note();
+    size_t claimed = region_claimed_bytes();
+    sys_purge(region_superslab_address(first + 1), HK_SUPERSLAB_SIZE);
+    region_release(first + 1, 1);
+    CHECK_EQ(region_claimed_bytes(), claimed);
+    region_relieve();
+    CHECK(region_alloc_at(first + 1, 1));
+    CHECK(all_zeros(region_superslab_address(first + 1), HK_SUPERSLAB_SIZE));
+    CHECK_EQ(region_claimed_bytes(), claimed);
+    CHECK(region_check());
+}
+
 /* Room for one superslab and a half: two are refused, and leave nothing behind. */
 static void half_refused(void) {
     start_region();
@@ -136,5 +166,7 @@ int main(void) {
     in_child(how_near);
     in_child(half_refused);
     in_child(ahead);
+    if (!HK_TSAN)
+        in_child(mappings_used_up);
     return CHECK_PASS;
 }
