@@ -5,6 +5,7 @@
 #include "heap/slab_walk.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "region/region.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
@@ -126,7 +127,7 @@ void heap_account(account_t *account) {
     *account = (account_t){0};
     slab_walk_t walk = {.patient = true};
     bool run_is_live = false;
-    for (size_t index = 1; index < map_count() / HK_SLOTS_PER_SUPERSLAB; index++)
+    for (size_t index = region_next_used(1); index != 0; index = region_next_used(index + 1))
         add_superslab(account, &walk, index, &run_is_live);
     huge_for_each(add_huge, account);
     region_area_for_each(add_metadata, account);

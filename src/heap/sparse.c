@@ -6,6 +6,7 @@
 #include "heap/hardened.h"
 #include "heap/heap.h"
 #include "heap/slab_walk.h"
+#include "region/region.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
@@ -159,14 +160,19 @@ static void purge_superslab(batch_t *batch, slot_t first, rest_clock_t clock, sp
     slab_walk_let_go(&batch->walk);
 }
 
-/* Looks at superslabs from `from` on, as far as the tries reach. Returns how many. */
-static size_t look_at(size_t from, size_t count, rest_clock_t clock, uint32_t tries, sparse_result_t *result) {
+/* Looks at `count` superslabs in use from `*at` on, as far as the tries reach, and says in `*at` which is next; 0 behind the last. */
+static void look_at(size_t *at, size_t count, rest_clock_t clock, uint32_t tries, sparse_result_t *result) {
     batch_t batch = {.walk.tries = tries};
-    size_t done = 0;
-    while (done < count && batch.walk.tries > 0)
-        purge_superslab(&batch, (slot_t)((from + done++) * HK_SLOTS_PER_SUPERSLAB), clock, result);
+    size_t index = region_next_used(*at), done = 0;
+    if (index == 0)
+        index = region_next_used(0);
+    for (; index != 0 && done < count && batch.walk.tries > 0; done++) {
+        purge_superslab(&batch, (slot_t)(index * HK_SLOTS_PER_SUPERSLAB), clock, result);
+        index = region_next_used(index + 1);
+    }
     result->purged_bytes += purge_batch(&batch);
-    return done;
+    result->looked_at_bytes = done << HK_SUPERSLAB_SHIFT;
+    *at = index;
 }
 
 sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) { return sparse_round_within(now_ms, delay_ms, 1); }
@@ -175,14 +181,12 @@ sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned
     /* Freed blocks of hardened heaps carry a pattern that must stay. */
     if (hardened_is_on())
         return (sparse_result_t){0};
-    size_t all = map_count() / HK_SLOTS_PER_SUPERSLAB;
-    size_t some = hk_max(SLOTS_A_ROUND_MIN / HK_SLOTS_PER_SUPERSLAB, all / ROUND_SHARE);
-    size_t from = atomic_load_explicit(&cursor, memory_order_relaxed);
-    from = from < all ? from : 0;
+    size_t all = superslab_totals().superslab_count;
+    size_t some = hk_max(SLOTS_A_ROUND_MIN / HK_SLOTS_PER_SUPERSLAB, (all + ROUND_SHARE - 1) / ROUND_SHARE);
+    size_t at = atomic_load_explicit(&cursor, memory_order_relaxed);
     sparse_result_t result = {0};
-    size_t done = look_at(from, hk_min(some, all - from), clock_at(now_ms, delay_ms, part), TRIES_A_ROUND, &result);
-    atomic_store_explicit(&cursor, from + done, memory_order_relaxed);
-    result.looked_at_bytes = done << HK_SUPERSLAB_SHIFT;
+    look_at(&at, some, clock_at(now_ms, delay_ms, part), TRIES_A_ROUND, &result);
+    atomic_store_explicit(&cursor, at, memory_order_relaxed);
     return result;
 }
 
@@ -190,7 +194,7 @@ size_t sparse_trim(void) {
     if (hardened_is_on())
         return 0;
     sparse_result_t result = {0};
-    size_t all = map_count() / HK_SLOTS_PER_SUPERSLAB;
-    (void)look_at(0, all, (rest_clock_t){.now = 2, .wait = 0}, TRIES_TO_TRIM, &result);
+    size_t at = 0;
+    look_at(&at, SIZE_MAX, (rest_clock_t){.now = 2, .wait = 0}, TRIES_TO_TRIM, &result);
     return result.purged_bytes;
 }

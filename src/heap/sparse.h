@@ -26,7 +26,7 @@ typedef struct sparse_result {
     size_t looked_at_bytes;
 } sparse_result_t;
 
-/* Looks at some of the slabs, at all of them in about eight calls. */
+/* Looks at some of the superslabs in use, and goes on behind them the next time: at all of them in about eight calls. */
 sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms);
 
 /* The same for slabs that have rested for 1 / `part` of the delay, which is the same as in other calls. */

@@ -4,8 +4,8 @@
  *
  * An area is an array at a fixed place. What of it is mapped are a few *pieces*: one, as long as superslabs follow each other; another
  * where the region had to step over somebody else's mapping. In the region's own state, the slot table and the superslabs' records what lies between two
- * pieces can be read, as zeros, and costs no memory: whoever looks at all superslabs, or at an address that is none of ours, may look
- * there.
+ * pieces can be read, as zeros, and costs no memory: whoever looks for the next superslab in use, or at an address that is none of ours, may
+ * look there.
  *
  * Each area has callers under one lock: that of the region for the arrays of superslabs, of the heaps' list and of metadata for the two
  * others. Sizes are read by any thread.

@@ -422,6 +422,14 @@ void region_relieve(void) {
     hk_unlock(&hk_region_lock);
 }
 
+size_t region_next_used(size_t from) {
+    hk_lock(&hk_region_lock);
+    size_t index = index_next(from, frontier, INDEX_USED);
+    index = index < frontier ? index : 0;
+    hk_unlock(&hk_region_lock);
+    return index;
+}
+
 size_t region_frontier(void) {
     hk_lock(&hk_region_lock);
     size_t value = frontier;

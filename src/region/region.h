@@ -74,6 +74,10 @@ void region_relieve(void);
 int region_map_at(void *address, size_t size);
 int region_map_over(void *address, size_t size);
 
+/* The first superslab from `from` on that is USED; 0 when there is none. Its records can be read. A walk over the heap goes this way, so
+ * that it costs next to nothing where somebody else's mapping was stepped over. */
+size_t region_next_used(size_t from);
+
 /* One past the highest superslab ever used. */
 size_t region_frontier(void);
 

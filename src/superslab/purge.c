@@ -94,7 +94,7 @@ void superslab_after_fork(void) {
     if (atomic_load_explicit(&purging, memory_order_relaxed) == 0)
         return;
     hk_lock(&hk_superslab_lock);
-    for (size_t i = 1; i < map_count() / SLOTS; i++) {
+    for (size_t i = region_next_used(1); i != 0; i = region_next_used(i + 1)) {
         superslab_t *s = pool_record(i);
         uint32_t mask = s->purging_mask;
         s->purging_mask = 0;

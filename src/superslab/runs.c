@@ -241,7 +241,7 @@ static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use, 
 /* Any free run of the pool, for when memory is out: one of clean slots may lie across superslabs. */
 static slots_t alloc_anywhere_locked(size_t count, size_t align) {
     bool zeroed;
-    for (size_t index = 1; index < map_count() / SLOTS; index++)
+    for (size_t index = region_next_used(1); index != 0; index = region_next_used(index + 1))
         for (uint32_t left = pool_knows(index) ? pool_record(index)->free_mask : 0; left != 0;) {
             unsigned at = hk_ctz64(left), length = hk_ctz64(~((uint64_t)left >> at));
             size_t first = hk_align_up(index * SLOTS + at, align);

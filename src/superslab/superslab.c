@@ -194,7 +194,7 @@ static slots_t regrow_locked(superslab_t *s, unsigned count, unsigned align) {
 
 static slots_t regrow_any_locked(unsigned count, unsigned align) {
     slots_t got = {0};
-    for (size_t i = 1; i < map_count() / SLOTS && got.first == 0; i++)
+    for (size_t i = region_next_used(1); i != 0 && got.first == 0; i = region_next_used(i + 1))
         if (pool_knows(i) && pool_record(i)->present_mask != ALL_SLOTS)
             got = regrow_locked(pool_record(i), count, align);
     return got;
@@ -215,7 +215,7 @@ static size_t drop_free_locked(superslab_t *s) {
 size_t superslab_drop_free(void) {
     size_t bytes = 0;
     hk_lock(&hk_superslab_lock);
-    for (size_t i = 1; i < map_count() / SLOTS && region_is_tight(); i++)
+    for (size_t i = region_next_used(1); i != 0 && region_is_tight(); i = region_next_used(i + 1))
         if (pool_knows(i))
             bytes += drop_free_locked(pool_record(i));
     hk_unlock(&hk_superslab_lock);
@@ -443,7 +443,7 @@ size_t superslab_check(void) {
     size_t bad = 0, free_seen = 0, used_seen = 0, present_seen = 0, binned = 0, queued = 0;
     hk_lock(&hk_superslab_lock);
     size_t limit = map_count() / SLOTS;
-    for (size_t i = 1; i < limit; i++) {
+    for (size_t i = region_next_used(1); i != 0; i = region_next_used(i + 1)) {
         const superslab_t *s = pool_record(i);
         queued += s->queued;
         binned += s->binned;

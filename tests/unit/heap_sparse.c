@@ -5,6 +5,8 @@
  */
 #include "heap/sparse.h"
 #include "heap_places.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
 
 enum { CLS = HK_TINY_CLASSES - 1, SIZE = HK_TINY_MAX, BLOCKS = 64 * 40, KEEP = 16, DELAY = 400, ROUNDS = 20 };
 
@@ -47,10 +49,43 @@ static size_t rounds(uint64_t now_ms) {
     return bytes;
 }
 
+/* Somebody reserves what comes next of the window, so that the heap goes on far behind. Returns how many superslabs that is. */
+static size_t step_over(void) {
+    release(magazine_alloc(h, CLS));
+    size_t from = region_frontier(), count = hk_min(hk_window.superslab_max / 16, 1u << 19);
+    CHECK(superslab_totals().superslab_count > 0);
+    CHECK_EQ(sys_map_none_at(region_superslab_address(from), count << HK_SUPERSLAB_SHIFT), 0);
+    return count;
+}
+
+/* A round is as good as without the hole: it looks at what is in use, on both sides. */
+static void look_behind(size_t hole) {
+    enum { MOST = BLOCKS * SIZE };
+    uint64_t now = 100000;
+    thin_out();
+    CHECK(region_frontier() > hole);
+    size_t used = superslab_totals().superslab_count, seen = 0;
+    for (size_t index = region_next_used(0), last = 0; index != 0;
+         last = index, index = region_next_used(index + 1), seen++)
+        CHECK(index > last);
+    CHECK_EQ(seen, used);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        sparse_result_t found = sparse_round(now, DELAY);
+        CHECK_EQ(found.looked_at_bytes, used << HK_SUPERSLAB_SHIFT);
+        CHECK(found.waiting_bytes > MOST / 2);
+    }
+    size_t bytes = sparse_round(now + 2 * DELAY, DELAY).purged_bytes;
+    CHECK(bytes > MOST / 2 && bytes < MOST);
+    all_in_place();
+    fill();
+}
+
 int main(void) {
     enum { MOST = BLOCKS * SIZE };
     h = start_heap();
+    size_t hole = step_over();
     fill();
+    look_behind(hole);
     CHECK_EQ(sparse_trim(), 0); /* nothing is free */
     thin_out();
     size_t bytes = sparse_trim();

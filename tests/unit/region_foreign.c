@@ -60,6 +60,10 @@ static void large_reservation(void) {
     CHECK(atomic_load(&hk_counters.map_calls) - calls < 120);
     CHECK(region_area_bytes() - bytes < 8 * HK_MIB);
     CHECK(region_check());
+    /* A walk meets what is in use on both sides, and nothing between. */
+    CHECK_EQ(region_next_used(from - 3), from - 3);
+    CHECK(region_next_used(from) >= from + count);
+    CHECK_EQ(region_next_used(region_frontier()), 0);
     /* The records of what was stepped over can be read, those of both sides written. */
     uint32_t *table = (uint32_t *)hk_window.areas[REGION_AREA_TABLE];
     for (size_t i = from; i < from + count; i += count / 100)
