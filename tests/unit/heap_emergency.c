@@ -111,7 +111,8 @@ static void little_space(void) {
 
 int main(void) {
     char text[200];
-    CHECK_EQ(check_child(little_space, 2, text, sizeof text), 0);
+    if (!HK_TSAN) /* which does not live on under such a limit */
+        CHECK_EQ(check_child(little_space, 2, text, sizeof text), 0);
     emergency_open();
     emergency_open();
     is_none_of_it();

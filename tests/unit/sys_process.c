@@ -147,8 +147,8 @@ static void marks(void) {
     mark_in_child(fork, wiped);
     mark_in_child(raw_fork, wiped);
     pid_t child = vfork();
-    if (child == 0)
-        _exit(sys_process_mark() == SYS_MARK_KNOWN ? CHECK_PASS : CHECK_FAIL);
+    if (child == 0) /* ThreadSanitizer makes a fork of it */
+        _exit(sys_process_mark() == (HK_TSAN ? wiped : SYS_MARK_KNOWN) ? CHECK_PASS : CHECK_FAIL);
     int status = 1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     uint32_t from = SYS_MARK_NEW;
@@ -159,7 +159,8 @@ static void marks(void) {
 
 int main(void) {
     random_bytes();
-    threads_are_counted();
+    if (!HK_TSAN) /* which starts a thread of its own beside the first */
+        threads_are_counted();
     marks();
     clock_runs();
     limits();
