@@ -213,7 +213,9 @@ static void drain_in_steps(void) {
 
 int main(void) {
     if (!CAN_STEP)
-        return CHECK_SKIP;
+        return check_skip("this processor has no trap after each instruction that a program may ask for");
+    if (HK_TSAN)
+        return check_skip("ThreadSanitizer handles signals later, not after each instruction");
     in_child(magazine_in_steps);
     in_child(words_in_steps);
     in_child(drain_in_steps);
