@@ -224,7 +224,7 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want
 /* One block for the program, past the magazine; counted as one that went through it. Takes the lock. */
 void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past);
 
-/* The same from the slabs that the heap has: none is opened or fetched. */
+/* One block for the program, past the magazine, from a slab that the heap has already. Opens and adopts none. Takes the lock. */
 void *heap_take_one_there(heap_t *h, unsigned cls);
 
 /* The heap's thread frees a block of a slab of class `cls` that no thread owns: it takes the slab, so that this free and those that
