@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Builds the static library with musl-gcc and with it static_program.c, and runs the result.
+"""Builds the static library with musl-gcc and with it the programs, and runs each.
 
-    musl.py SOURCE_DIRECTORY WORK_DIRECTORY
+    musl.py SOURCE_DIRECTORY WORK_DIRECTORY PROGRAM.c...
 
 Skips (77) where musl-gcc is not installed.
 """
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-FLAGS = ["-std=gnu17", "-O2", "-fno-builtin", "-ftls-model=initial-exec", "-D_GNU_SOURCE", "-DTEST_STATIC"]
+FLAGS = ["-std=gnu17", "-O2", "-fno-builtin", "-D_GNU_SOURCE", "-DTEST_STATIC"]
 
 
 def kernel_headers(work):
@@ -29,26 +29,26 @@ def kernel_headers(work):
 
 
 def main():
-    source, work = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    source, work, programs = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
     compiler = shutil.which("musl-gcc")
     if compiler is None:
         print("skipped: musl-gcc is not installed")
         return 77
     work.mkdir(parents=True, exist_ok=True)
-    includes = [f"-I{source / d}" for d in ("src", "include", "tests")]
-    includes += ["-idirafter", str(kernel_headers(work))]
-    archive, program = work / "libhakmem.a", work / "static_program_musl"
-    archive.unlink(missing_ok=True)
-    # What only the shared library contains is named so; a static program takes from the archive what it needs.
-    sources = [file for file in sorted(source.glob("src/*/*.c")) if not file.stem.endswith("_shared")]
-    for file in sources:
-        target = work / (str(file.relative_to(source)).replace("/", "_") + ".o")
-        subprocess.run([compiler, *FLAGS, *includes, "-c", str(file), "-o", str(target)], check=True)
-        subprocess.run(["ar", "rcs", str(archive), str(target)], check=True)
-    test = source / "tests/events/static_program.c"
-    link = ["-static", "-pthread", "-Wl,--undefined=malloc"]
-    subprocess.run([compiler, *FLAGS, *includes, *link, str(test), str(archive), "-o", str(program)], check=True)
-    return subprocess.run([str(program)], timeout=1200).returncode
+    headers = f"-isystem {kernel_headers(work)}"
+    settings = [f"-DCMAKE_C_COMPILER={compiler}", f"-DCMAKE_C_FLAGS={headers}", "-DHAKMEM_TESTS=OFF"]
+    for command in (["-S", str(source), "-B", str(work), *settings], ["--build", str(work), "--target", "hakmem_static"]):
+        subprocess.run(["cmake", *command], stdout=subprocess.DEVNULL, check=True)
+    includes = [f"-I{source / d}" for d in ("include", "tests")] + headers.split()
+    link = ["-static", "-pthread", "-Wl,--undefined=malloc", str(work / "libhakmem.a")]
+    for program in programs:
+        target = work / (pathlib.Path(program).stem + "_musl")
+        subprocess.run([compiler, *FLAGS, *includes, program, *link, "-o", str(target)], check=True)
+        code = subprocess.run([str(target)], timeout=1200).returncode
+        if code != 0:
+            print(f"failed: {target.name} exited with {code}")
+            return 1
+    return 0
 
 
 if __name__ == "__main__":
