@@ -37,7 +37,6 @@ static struct sock_filter rules[] = {
     ALLOW(close),
     ALLOW(exit),
     ALLOW(exit_group),
-    ALLOW(clock_gettime),
     ALLOW(getpid),
     ALLOW(gettid),
     ALLOW(rt_sigreturn),
