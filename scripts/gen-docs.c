@@ -6,10 +6,11 @@
  *   gen-docs man         the same as tagged paragraphs of a man page
  */
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef enum kind { NUMBER, SIZE, LIMIT, CHOICE } option_kind_t;
+typedef enum kind { NUMBER, SIZE, LIMIT, CHOICE, OUTPUT } option_kind_t;
 typedef enum when { START, ANY } option_when_t;
 
 typedef struct option {
@@ -49,8 +50,11 @@ static void print_choices(const char *choices, const char *before, const char *a
 }
 
 static void print_values(const option_t *option, const char *before, const char *after) {
-    if (option->kind == CHOICE) {
+    if (option->kind == CHOICE || option->kind == OUTPUT) {
         print_choices(option->choices, before, after);
+        const char *rest = option->kind == OUTPUT ? strchr(option->choices, ',') : NULL;
+        for (; rest != NULL; rest = strchr(rest + 1, ','))
+            printf(", %s%.*s:FILE%s", before, (int)strcspn(rest + 1, ","), rest + 1, after);
     } else if (option->kind == NUMBER) {
         printf("%ld to %ld", option->min, option->max);
     } else if (option->kind == LIMIT) {
@@ -69,7 +73,7 @@ static void print_default(const option_t *option) {
         printf("%ld", option->initial);
     if (option->kind == SIZE || option->kind == LIMIT)
         print_size(option->initial);
-    if (option->kind != CHOICE)
+    if (option->kind != CHOICE && option->kind != OUTPUT)
         return;
     for (long i = 0; i < option->initial; i++)
         choice = strchr(choice, ',') + 1;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "api/stats.h"
 #include "base/build.h"
 #include "core/options.h"
 #include "core/print.h"
@@ -15,7 +14,6 @@ HK_EXPORT const char *hak_build_info(void) { return HK_BUILD_INFO; }
 HK_EXPORT int hak_option_set(const char *name, const char *value) {
     int error = hk_option_set(name, value);
     hk_limit_changed();
-    hk_stats_asked();
     return error;
 }
 

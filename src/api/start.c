@@ -13,7 +13,6 @@ __attribute__((constructor)) void hk_library_loaded(void) {
     if (heap_current() == NULL)
         return;
     hk_stats_note_program();
-    hk_stats_asked();
     if (hk_option(HK_OPT_CRASH_REPORT) != 0)
         crash_report_init(hk_describe);
     if (hk_option(HK_OPT_WARMUP) > 0)
@@ -22,6 +21,5 @@ __attribute__((constructor)) void hk_library_loaded(void) {
 
 static __attribute__((destructor)) void process_exits(void) {
     heap_at_exit();
-    if (hk_option(HK_OPT_STATS) != HK_STATS_OFF)
-        hk_stats_at_exit();
+    hk_stats_at_exit();
 }

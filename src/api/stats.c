@@ -14,8 +14,6 @@ enum {
 };
 _Static_assert(sizeof(hak_stats_t) / sizeof(uint64_t) * STAT_TEXT_MAX < STATS_TEXT_MAX, "all statistics fit");
 
-static const char NO_MEMORY[] = "hakmem: no memory for statistics\n";
-
 static size_t snapshot_bytes(void) { return hk_align_up(sizeof(hak_stats_t), sys_page_size()); }
 
 hak_stats_t *stats_take(void) {
@@ -48,14 +46,21 @@ HK_EXPORT int hak_stats_get(hak_stats_t *stats) {
     return 0;
 }
 
+/* A snapshot without classes is empty. */
 static void write_snapshot(hk_out_t *out, hak_format_t format) {
     hak_stats_t *stats = stats_take();
-    if (stats == NULL) {
-        hk_print(out, "%s", NO_MEMORY);
-        return;
+    if (stats != NULL && stats->class_count > 0) {
+        stats_write(out, stats, format);
+    } else {
+        bool stranded = sys_process_mark() == SYS_MARK_STRANDED;
+        const char *why = stranded ? "it was made while a thread of its parent held a lock of hakmem's" : "no memory";
+        hk_print(out,
+                 format == HAK_FORMAT_JSON ? "{\"process\": %u, \"no_statistics\": \"%s\"}\n"
+                                           : "hakmem: no statistics of process %u: %s\n",
+                 sys_process_id(), why);
     }
-    stats_write(out, stats, format);
-    stats_release(stats);
+    if (stats != NULL)
+        stats_release(stats);
 }
 
 /* In one write(2), so that in a file those of several processes do not mix; piece by piece where there is no memory for that. */

@@ -24,10 +24,7 @@ void stats_write(hk_out_t *out, const hak_stats_t *stats, hak_format_t format);
 /* Notes what the program is called: the C library's name for it lies in memory that is the program's. Once, before there are threads. */
 void hk_stats_note_program(void);
 
-/* When HAKMEM_STATS is on, notes where the statistics will go. To be called whenever it may have become so; any thread. */
-void hk_stats_asked(void);
-
-/* Prints to stderr what HAKMEM_STATS asks for. To be called once, as late in the process as may be. */
+/* Prints what HAKMEM_STATS asks for. To be called once, as late in the process as may be. */
 void hk_stats_at_exit(void);
 
 #endif

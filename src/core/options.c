@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-typedef enum option_kind { KIND_NUMBER, KIND_SIZE, KIND_LIMIT, KIND_CHOICE } option_kind_t;
+typedef enum option_kind { KIND_NUMBER, KIND_SIZE, KIND_LIMIT, KIND_CHOICE, KIND_OUTPUT } option_kind_t;
 typedef enum option_when { WHEN_START, WHEN_ANY } option_when_t;
 typedef enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_PROGRAM } option_origin_t;
 
@@ -43,8 +43,7 @@ static const char ENVIRONMENT_PREFIX[] = "HAKMEM_";
 static const char BENCHMARK_PREFIX[] = "HAKMEM_BENCH"; /* the benchmark tool's own variables */
 
 enum {
-    OPTION_TEXT_MAX = 64,  /* of a value as text, and of what a message repeats of a name or a value */
-    OPTION_GUESS_MAX = 24, /* longest unknown name for which a near one is looked for */
+    OPTION_TEXT_MAX = 64, /* of a value as text, and of what a message repeats of a name or a value */
 };
 
 /* --- Text ------------------------------------------------------------------------------------------------------- */
@@ -167,11 +166,30 @@ static bool parse_limit(const char *text, int64_t *value) {
     return *text == '\0' && *value >= 0;
 }
 
+/* The file's name is kept in a page of its own: what the program writes into its environment does not change it. */
+static bool parse_output(const option_info_t *info, const char *text, int64_t *value) {
+    const char *colon = strchr(text, ':');
+    if (colon == NULL)
+        return parse_choice(info, text, value);
+    char choice[OPTION_TEXT_MAX] = "";
+    size_t size = strlen(colon + 1) + 1;
+    if ((size_t)(colon - text) >= sizeof choice || size == 1 || size > sys_page_size())
+        return false;
+    memcpy(choice, text, (size_t)(colon - text));
+    char *name = parse_choice(info, choice, value) && *value != 0 ? sys_map(sys_page_size()) : NULL;
+    if (name == NULL)
+        return false;
+    memcpy(name, colon + 1, size);
+    *value |= (int64_t)((uintptr_t)name << HK_OUTPUT_CHOICE_BITS);
+    return true;
+}
+
 static bool option_parse(const option_info_t *info, const char *text, int64_t *value) {
-    bool well_formed = info->kind == KIND_NUMBER  ? parse_number(text, value)
-                       : info->kind == KIND_SIZE  ? parse_size(text, value)
-                       : info->kind == KIND_LIMIT ? parse_limit(text, value)
-                                                  : parse_choice(info, text, value);
+    bool well_formed = info->kind == KIND_NUMBER   ? parse_number(text, value)
+                       : info->kind == KIND_SIZE   ? parse_size(text, value)
+                       : info->kind == KIND_LIMIT  ? parse_limit(text, value)
+                       : info->kind == KIND_OUTPUT ? parse_output(info, text, value)
+                                                   : parse_choice(info, text, value);
     return well_formed && *value >= info->min && *value <= info->max;
 }
 
@@ -200,10 +218,13 @@ static void print_value(hk_out_t *out, const option_info_t *info, int64_t value)
         hk_print(out, ":");
         print_size(out, (int64_t)hk_limit_hard(value));
     } else {
-        const char *choice = info->choices;
-        for (int64_t i = 0; i < value; i++)
+        bool is_output = info->kind == KIND_OUTPUT;
+        const char *choice = info->choices, *file = is_output ? hk_output_file(value) : NULL;
+        for (int64_t i = 0; i < (is_output ? hk_output_choice(value) : value); i++)
             choice = choice_next(choice);
         hk_print(out, "%.*s", (int)choice_length(choice), choice);
+        if (file != NULL)
+            hk_print(out, ":%s", file);
     }
 }
 
@@ -222,6 +243,8 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
         hk_print(out, "one of ");
         for (const char *choice = info->choices; choice != NULL; choice = choice_next(choice))
             hk_print(out, "%s%.*s", choice == info->choices ? "" : ", ", (int)choice_length(choice), choice);
+        if (info->kind == KIND_OUTPUT)
+            hk_print(out, ", the last two also with :FILE");
     }
 }
 
@@ -232,38 +255,6 @@ static void option_store(size_t index, int64_t value, option_origin_t origin) {
 
 /* --- The environment -------------------------------------------------------------------------------------------- */
 
-/* Levenshtein distance; both are at most OPTION_GUESS_MAX long. One row of the table at a time. */
-static size_t edit_distance(const char *a, size_t a_length, const char *b) {
-    size_t row[OPTION_GUESS_MAX + 1];
-    size_t b_length = hk_min(strlen(b), OPTION_GUESS_MAX);
-    for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t replace = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
-            diagonal = row[j];
-            row[j] = hk_min(replace, hk_min(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[b_length];
-}
-
-/* The option that was probably meant: at least half of it is right. NULL when none is near. */
-static const char *option_guess(const char *name, size_t length) {
-    const char *nearest = NULL;
-    size_t nearest_distance = length / 2 + 1;
-    for (size_t i = 0; i < HK_OPT_COUNT && length <= OPTION_GUESS_MAX; i++) {
-        size_t distance = edit_distance(name, length, option_table[i].name);
-        if (distance < nearest_distance) {
-            nearest = option_table[i].name;
-            nearest_distance = distance;
-        }
-    }
-    return nearest;
-}
-
 static HK_COLD void complain_unknown(const char *name, size_t length) {
     char list[HK_OUT_BUFFER];
     hk_out_t out;
@@ -272,12 +263,7 @@ static HK_COLD void complain_unknown(const char *name, size_t length) {
         hk_print(&out, "%s%s%s", i == 0 ? "" : ", ", ENVIRONMENT_PREFIX, option_table[i].name);
     char shown[OPTION_TEXT_MAX + 1];
     quote(shown, name, length);
-    const char *guess = option_guess(name, length);
-    if (guess != NULL)
-        hk_message("%s%s is not an option; valid are %s; did you mean %s%s?", ENVIRONMENT_PREFIX, shown, list,
-                   ENVIRONMENT_PREFIX, guess);
-    else
-        hk_message("%s%s is not an option; valid are %s", ENVIRONMENT_PREFIX, shown, list);
+    hk_message("%s%s is not an option; valid are %s", ENVIRONMENT_PREFIX, shown, list);
 }
 
 static HK_COLD void complain_malformed(size_t index, const char *text) {

@@ -40,6 +40,16 @@ int hk_option_set(const char *name, const char *value);
 int hk_option_get(const char *name, char *value, size_t value_size);
 void hk_options_print(hk_out_t *out);
 
+/* What to write and where, in one option value: a choice, and the address of a file's name, which stays as it is from then on; NULL
+ * is stderr. */
+enum { HK_OUTPUT_CHOICE_BITS = 2 };
+
+HK_INLINE unsigned hk_output_choice(int64_t value) { return (unsigned)value & ((1u << HK_OUTPUT_CHOICE_BITS) - 1); }
+
+HK_INLINE const char *hk_output_file(int64_t value) {
+    return (const char *)((uintptr_t)value >> HK_OUTPUT_CHOICE_BITS);
+}
+
 /* Two limits in one option value, in units of 64 KiB, rounded up; -1 when one does not fit. 0 is no limit. HK_LIMIT_OFF has
  * none either, and says that those of the control group do not count. */
 enum { HK_LIMIT_UNIT_SHIFT = 16, HK_LIMIT_BITS = 31 };

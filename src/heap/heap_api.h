@@ -10,7 +10,8 @@
 #include "hakmem.h"
 #include "watch/describe.h"
 
-/* Fills every field of `stats` but struct_size. Other threads may go on allocating meanwhile. */
+/* Fills every field of `stats` but struct_size, with zeros in a stranded process (heap/fork.h) and where the allocator cannot start.
+ * Other threads may go on allocating meanwhile. */
 void hk_snapshot(hak_stats_t *stats);
 
 /* Empties caches and gives free pages back to the kernel; returns the bytes given back. */

@@ -105,8 +105,6 @@ int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*chi
     return pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-int libc_fork_child_hook_init(void (*child)(void)) { return pthread_atfork(NULL, NULL, child); }
-
 /* --- The start ------------------------------------------------------------------------------------------------------------ */
 
 #if defined(__GLIBC__)

@@ -48,7 +48,6 @@ char *const *libc_start_environment(void);
 const char *libc_program_name(void);
 
 int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*child)(void));
-int libc_fork_child_hook_init(void (*child)(void)); /* of any number; the last one runs last */
 int libc_exit_hook_init(void (*on_exit)(void));
 
 /* The library that this code is linked into stays when it is closed. Nothing in a program, and where libc unloads nothing. */

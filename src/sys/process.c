@@ -191,6 +191,15 @@ long sys_open_read(const char *path) {
     return fd;
 }
 
+long sys_open_append(const char *path) {
+    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    if (!sys_passage_begin())
+        return -EPERM;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0666);
+    sys_passage_end();
+    return fd;
+}
+
 void sys_close_read(long fd) {
     sys_close(fd);
     sys_passage_end();

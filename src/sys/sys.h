@@ -113,15 +113,10 @@ typedef struct sys_file {
     uint32_t mode;          /* its kind, as in stat(2) */
 } sys_file_t;
 
+bool sys_is_data(long fd);    /* a regular file that is open for reading, too: no log. False where it cannot be asked */
 sys_file_t sys_file(long fd); /* none when `fd` is not open, or where it cannot be asked (before Linux 4.11) */
-bool sys_is_open(long fd);
 bool sys_file_is_still(const sys_file_t *file);
 bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other);
-bool sys_file_is_log(const sys_file_t *file); /* a regular file, open for appending alone */
-/* Another descriptor for it, the first free one from `least` on, that exec(2) closes; none on failure. And whether it is there still, as
- * far as can be told: the program may have closed it, and opened the same file at its number, which exec(2) mostly does not close then. */
-sys_file_t sys_file_keep(const sys_file_t *file, unsigned least);
-bool sys_file_is_kept(const sys_file_t *file);
 void sys_file_close(sys_file_t *file); /* when it is still that file; none afterwards */
 
 /* What reports events: a pressure file (PSI), a pipe, or a stream socket (AF_UNIX) to connect to. `data` is written to it
@@ -194,7 +189,8 @@ void sys_random(void *buffer, size_t size); /* getrandom, never blocks; falls ba
 _Noreturn void sys_abort(void);             /* SIGABRT with the default action in the end */
 
 /* Unbuffered files, for /proc and for messages. Return bytes, or a negative errno value. Nothing opens in a confined process. */
-long sys_open_read(const char *path); /* sys_close_read closes it, soon: nobody confines the process so long */
+long sys_open_read(const char *path);   /* sys_close_read closes it, soon: nobody confines the process so long */
+long sys_open_append(const char *path); /* made if need be; a pipe that nobody reads is not waited for */
 long sys_read(long fd, void *buffer, size_t size);
 void sys_close_read(long fd);
 void sys_close(long fd);

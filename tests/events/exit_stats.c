@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Statistics at exit reach the standard error that the program was started with, whatever it made of descriptor 2 since, or in a child
- * of fork the log that it made of it, and nothing else: each case is this program run again, with its standard error in a pipe that the
- * case reads to the end.
+ * Statistics at exit: to standard error, unless the program closed it or made a file of its own of descriptor 2, or to a file that
+ * HAKMEM_STATS names. Each case is this program run again, with its standard error in a pipe that the case reads to the end.
  */
 #include "testing.h"
 
@@ -11,7 +10,6 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -19,7 +17,7 @@
 
 static const char *program, *scratch;
 static char *text;
-enum { TEXT_MAX = 1 << 20, STATS_MIN = 500 };
+enum { TEXT_MAX = 1 << 20, STATS_MIN = 500, CHILDREN = 8, VALUE_MAX = 200 };
 
 /* --- What the program does, run again ------------------------------------------------------------------------------- */
 
@@ -32,57 +30,31 @@ static void reopen(int flags) {
 }
 
 static void runs_database(void) { reopen(O_RDWR); }
-static void runs_output(void) { reopen(O_WRONLY); }
+static void runs_log(void) { reopen(O_WRONLY | O_APPEND); }
 
-static void in_child(int flags) {
+/* They end at about one time. */
+static void runs_children(void) {
     int status = 0;
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        reopen(flags);
-        exit(0);
+    for (int i = 0; i < CHILDREN; i++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0)
+            exit(0);
     }
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    for (int i = 0; i < CHILDREN; i++)
+        CHECK(wait(&status) > 0 && status == 0);
 }
-
-static void runs_child_output(void) { in_child(O_WRONLY); }
-static void runs_child_log(void) { in_child(O_WRONLY | O_APPEND); }
 
 /* Asked for while it runs. */
 static void runs_late(void) {
     int (*set)(const char *, const char *);
+    int (*get)(const char *, char *, size_t);
+    char value[VALUE_MAX], is[VALUE_MAX];
     TEST_SYMBOL(set, "hak_option_set");
-    CHECK(set("STATS", "json") == 0);
-    reopen(O_RDWR);
-}
-
-/* Descriptors of the program's own, of the same file, are there in a child. */
-static void runs_numbers(void) {
-    int status = 0, numbers = getdtablesize();
-    for (int fd = 10; fd < numbers; fd++)
-        CHECK(dup2(STDERR_FILENO, fd) == fd);
-    pid_t child = fork();
-    if (child == 0) {
-        for (int fd = 10; fd < numbers; fd++)
-            CHECK(fcntl(fd, F_GETFD) == 0);
-        _exit(0);
-    }
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
-}
-
-static void runs_few_numbers(void) { runs_closed(); }
-
-/* Started without standard error: the next file takes its number. */
-static void runs_without(void) { CHECK(open(scratch, O_WRONLY) == STDERR_FILENO); }
-
-/* The reader sees the end of the pipe while the daemon lives, which is as long as the test. */
-static void runs_daemon(void) {
-    if (fork() != 0)
-        return;
-    close(STDOUT_FILENO);
-    close(STDERR_FILENO);
-    char ends;
-    _exit(read(STDIN_FILENO, &ends, 1) == 0 ? 0 : 1);
+    TEST_SYMBOL(get, "hak_option_get");
+    snprintf(value, sizeof value, "json:%s", scratch);
+    CHECK(set("STATS", value) == 0 && get("STATS", is, sizeof is) == 0 && strcmp(is, value) == 0);
+    CHECK(set("STATS", "json:") == EINVAL && set("STATS", "off:file") == EINVAL && set("STATS", "yaml:file") == EINVAL);
 }
 
 static void on_timer(int number) { (void)number; }
@@ -93,6 +65,13 @@ static void runs_nonblocking(void) {
     const struct sigaction action = {.sa_handler = on_timer};
     CHECK(fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK) == 0);
     CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+}
+
+/* A process that may open nothing any more. */
+static void runs_confined(void) {
+    struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog filter = {1, all};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
 }
 
 /* --- The cases ------------------------------------------------------------------------------------------------------ */
@@ -110,32 +89,30 @@ static void forbid_statx(void) {
     (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0);
 }
 
-static void become(const char *what, int stderr_end) {
-    if (stderr_end >= 0 ? dup2(stderr_end, STDERR_FILENO) < 0 : close(STDERR_FILENO) != 0)
+static void become(const char *what, const char *value, int stderr_end) {
+    if (dup2(stderr_end, STDERR_FILENO) < 0)
         _exit(2);
     for (int fd = STDERR_FILENO + 1; fd < 20; fd++)
         close(fd);
-    struct rlimit numbers;
-    CHECK(getrlimit(RLIMIT_NOFILE, &numbers) == 0);
-    numbers.rlim_cur = strcmp(what, "few_numbers") == 0 ? 64 : 1024;
-    (void)setrlimit(RLIMIT_NOFILE, &numbers);
-    setenv("HAKMEM_STATS", strcmp(what, "late") == 0 ? "off" : "json", 1);
+    setenv("HAKMEM_STATS", value, 1);
     if (strcmp(what, "old") == 0)
         forbid_statx();
     execl(program, program, what, scratch, (char *)NULL);
     _exit(3);
 }
 
-/* How many bytes of statistics came out of the pipe; their text is in `text`. */
-static size_t said(const char *what, bool with_stderr, size_t fill) {
+static pid_t ended;
+
+/* How many bytes came out of the pipe; they are in `text`. */
+static size_t said(const char *what, const char *value, size_t fill) {
     int ends[2], status = 0;
     CHECK(pipe(ends) == 0);
     memset(text, ' ', fill);
     CHECK(write(ends[1], text, fill) == (ssize_t)fill);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0)
-        become(what, with_stderr ? ends[1] : -1);
+    ended = fork();
+    CHECK(ended >= 0);
+    if (ended == 0)
+        become(what, value, ends[1]);
     close(ends[1]);
     if (fill > 0)
         usleep(300000); /* the program finds the pipe full, and then there is room */
@@ -144,14 +121,17 @@ static size_t said(const char *what, bool with_stderr, size_t fill) {
         length += (size_t)got;
     text[length] = '\0';
     close(ends[0]);
-    CHECK_SAY(waitpid(child, &status, 0) == child && status == 0, "%s: status %d", what, status);
+    CHECK_SAY(waitpid(ended, &status, 0) == ended && status == 0, "%s: status %d", what, status);
     return length - fill;
 }
 
-static size_t scratch_bytes(void) {
-    struct stat file;
-    CHECK(stat(scratch, &file) == 0);
-    return (size_t)file.st_size;
+/* What the file holds, into `text`; the file is emptied. */
+static size_t written(const char *path) {
+    int fd = open(path, O_RDONLY);
+    ssize_t length = read(fd, text, TEXT_MAX - 1);
+    CHECK_SAY(length >= 0 && close(fd) == 0 && truncate(path, 0) == 0, "%s", path);
+    text[length] = '\0';
+    return (size_t)length;
 }
 
 static void is_whole(const char *what, size_t bytes) {
@@ -159,31 +139,68 @@ static void is_whole(const char *what, size_t bytes) {
     CHECK_SAY(strstr(text, "\"program\": \"") != NULL && strcmp(strrchr(text, ']'), "]\n}\n") == 0, "%s: cut", what);
 }
 
+static void to_stderr(void) {
+    is_whole("plain", said("plain", "json", 0));
+    is_whole("old", said("old", "json", 0));
+    is_whole("nonblocking", said("nonblocking", "json", 65536));
+    CHECK(said("closed", "json", 0) == 0);
+    CHECK(said("database", "json", 0) == 0 && written(scratch) == 0);
+    CHECK(said("log", "json", 0) == 0);
+    is_whole("log", written(scratch));
+}
+
+static void to_file(void) {
+    char value[VALUE_MAX], path[VALUE_MAX];
+    snprintf(value, sizeof value, "json:%s", scratch);
+    CHECK(said("closed", value, 0) == 0);
+    is_whole("file", written(scratch));
+    CHECK(said("late", "off", 0) == 0);
+    is_whole("late", written(scratch));
+    CHECK(said("children", value, 0) == 0);
+    is_whole("children", written(scratch));
+    unsigned whole = 0;
+    for (const char *at = text; (at = strstr(at, "\n}\n")) != NULL; at += 3)
+        whole += at[3] == '\0' || strncmp(at + 3, "{\n  \"version\"", 13) == 0;
+    CHECK_SAY(whole == CHILDREN + 1, "%u of %d are whole", whole, CHILDREN + 1);
+    snprintf(value, sizeof value, "json:%s.%%p.%%p.json", scratch);
+    CHECK(said("plain", value, 0) == 0);
+    snprintf(path, sizeof path, "%s.%d.%d.json", scratch, ended, ended);
+    is_whole("number", written(path));
+    unlink(path);
+}
+
+static void refused(void) {
+    char value[VALUE_MAX], path[VALUE_MAX], expected[2 * VALUE_MAX];
+    CHECK(said("plain", "text:/nowhere/at/all", 0) > 0);
+    CHECK(strcmp(text, "hakmem: no statistics: cannot open /nowhere/at/all: error 2 of errno(3)\n") == 0);
+    /* A pipe that nobody reads is not waited for. */
+    snprintf(path, sizeof path, "%s.pipe", scratch);
+    CHECK(mkfifo(path, 0600) == 0);
+    snprintf(value, sizeof value, "text:%s", path);
+    CHECK(said("plain", value, 0) > 0);
+    snprintf(expected, sizeof expected, "hakmem: no statistics: cannot open %s: error 6 of errno(3)\n", path);
+    CHECK_SAY(strcmp(text, expected) == 0, "%s", text);
+    unlink(path);
+    snprintf(value, sizeof value, "json:%s", scratch);
+    CHECK(said("confined", value, 0) > 0 && strstr(text, "error 1 of errno(3)\n") != NULL);
+    is_whole("confined", said("confined", "json", 0));
+    CHECK(said("plain", "json:", 0) > 0);
+    CHECK_SAY(strcmp(text,
+                     "hakmem: HAKMEM_STATS=json:: not valid, expected one of off, text, json, the last two also with "
+                     ":FILE; using off\n") == 0,
+              "%s", text);
+}
+
 static int test(char *self) {
     static char name[] = "/tmp/hakmem-exit-stats-XXXXXX";
     int fd = mkstemp(name);
-    CHECK(fd >= 0);
+    CHECK(fd >= 0 && close(fd) == 0);
     program = self, scratch = name;
     text = malloc(TEXT_MAX);
     CHECK(text != NULL);
-    int daemons[2]; /* their standard input ends when we do */
-    CHECK(pipe2(daemons, O_CLOEXEC) == 0 && dup2(daemons[0], STDIN_FILENO) == STDIN_FILENO && close(daemons[0]) == 0);
-
-    is_whole("plain", said("plain", true, 0));
-    is_whole("old", said("old", true, 0));
-    is_whole("closed", said("closed", true, 0));
-    is_whole("few_numbers", said("few_numbers", true, 0));
-    is_whole("database", said("database", true, 0));
-    is_whole("output", said("output", true, 0));
-    is_whole("late", said("late", true, 0));
-    is_whole("numbers", said("numbers", true, 0));
-    is_whole("child_output", said("child_output", true, 0));
-    CHECK(scratch_bytes() == 0);
-    is_whole("child_log", said("child_log", true, 0));
-    CHECK(scratch_bytes() >= STATS_MIN && truncate(scratch, 0) == 0);
-    CHECK(said("without", false, 0) == 0 && scratch_bytes() == 0);
-    is_whole("daemon", said("daemon", true, 0));
-    is_whole("nonblocking", said("nonblocking", true, 65536));
+    to_stderr();
+    to_file();
+    refused();
     unlink(scratch);
     return TEST_PASS;
 }
@@ -192,17 +209,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"closed", runs_closed},
-                 {"database", runs_database},
-                 {"output", runs_output},
-                 {"late", runs_late},
-                 {"child_output", runs_child_output},
-                 {"child_log", runs_child_log},
-                 {"numbers", runs_numbers},
-                 {"few_numbers", runs_few_numbers},
-                 {"nonblocking", runs_nonblocking},
-                 {"without", runs_without},
-                 {"daemon", runs_daemon}};
+    } modes[] = {{"closed", runs_closed},     {"database", runs_database}, {"log", runs_log},
+                 {"children", runs_children}, {"late", runs_late},         {"nonblocking", runs_nonblocking},
+                 {"confined", runs_confined}};
     test_require_hakmem();
     test_alarm(60);
     if (argc < 3)

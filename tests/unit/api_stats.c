@@ -6,6 +6,7 @@
 #include "unit/fake_heap.h"
 
 #include "api/stats.h"
+#include "sys/sys.h"
 #include "core/options.h"
 
 #include <errno.h>
@@ -101,12 +102,26 @@ static void at_exit_prints(void) {
     json_is_whole(text);
 }
 
+static void without_snapshot(void) {
+    fake_has_classes = false;
+    CHECK(hak_stats_format(text, sizeof text, HAK_FORMAT_TEXT) > 0);
+    CHECK_HAS(text, "hakmem: no statistics of process ");
+    CHECK_HAS(text, ": no memory\n");
+    sys_process_mark_set(SYS_MARK_STRANDED);
+    CHECK(hak_stats_format(text, sizeof text, HAK_FORMAT_JSON) > 0);
+    json_is_whole(text);
+    CHECK_HAS(text, "\"no_statistics\": \"it was made while a thread of its parent held a lock of hakmem's\"}\n");
+    sys_process_mark_set(SYS_MARK_KNOWN);
+    fake_has_classes = true;
+}
+
 int main(void) {
     hk_stats_note_program();
     get();
     format_text();
     format_json();
     cut();
+    without_snapshot();
     at_exit_prints();
     return CHECK_PASS;
 }

@@ -72,8 +72,7 @@ static void switches(void) {
     CHECK_EQ(hk_option_set("ON_ERROR", "no"), EINVAL);
 }
 
-static void unknown_near(void) { INIT("HAKMEM_SAEF=1"); }
-static void unknown_far(void) { INIT("HAKMEM_XYZZY=1"); }
+static void unknown(void) { INIT("HAKMEM_SAEF=1"); }
 static void unknown_long(void) {
     INIT("HAKMEM_THIS_NAME_IS_LONGER_THAN_ANY_OPTION_COULD_EVER_HOPE_TO_BE_IN_THIS_LIBRARY=1");
 }
@@ -90,12 +89,10 @@ static void bad_line(void) { INIT("HAKMEM_SAFE=1\nhakmem: forged"); }
 static const char VALID[] = "is not an option; valid are HAKMEM_VERBOSE, ";
 
 static void complaints(void) {
-    CHECK_HAS(said(unknown_near), "hakmem: HAKMEM_SAEF is not an option; valid are HAKMEM_VERBOSE, ");
-    CHECK_HAS(text, "HAKMEM_ADAPT; did you mean HAKMEM_SAFE?\n");
-    CHECK_HAS(said(unknown_far), VALID);
-    CHECK(strstr(text, "did you mean") == NULL);
+    CHECK_HAS(said(unknown), "hakmem: HAKMEM_SAEF is not an option; valid are HAKMEM_VERBOSE, ");
+    CHECK_HAS(text, "HAKMEM_ADAPT\n");
     CHECK_HAS(said(unknown_long), VALID);
-    CHECK_HAS(said(unknown_lower_case), "did you mean HAKMEM_SAFE?");
+    CHECK_HAS(said(unknown_lower_case), "hakmem: HAKMEM_safe is not an option; valid are ");
     CHECK_HAS(said(unknown_empty), "hakmem: HAKMEM_ is not an option");
     CHECK_STR(said(bad_number), "hakmem: HAKMEM_SAFE=9: not valid, expected a number from 0 to 3; using 1\n");
     CHECK_STR(said(bad_number_text), "hakmem: HAKMEM_SAFE=two: not valid, expected a number from 0 to 3; using 1\n");

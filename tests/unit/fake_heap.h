@@ -10,8 +10,13 @@
 enum { FAKE_TRIMMED = 4096, FAKE_SLOT = 65536 };
 
 static size_t fake_trim_bytes = FAKE_TRIMMED;
+static bool fake_has_classes = true;
 
 void hk_snapshot(hak_stats_t *stats) {
+    if (!fake_has_classes) {
+        *stats = (hak_stats_t){.struct_size = stats->struct_size};
+        return;
+    }
     *stats = (hak_stats_t){
         .struct_size = stats->struct_size,
         .class_count = 3,
