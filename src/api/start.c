@@ -7,7 +7,11 @@
 #include "heap/heap.h"
 #include "heap/heap_api.h"
 #include "heap/life.h"
+#include "inspect/record.h"
 #include "watch/crash.h"
+
+/* For the link editor: who takes this out of the archive takes the record too. */
+static __attribute__((used)) const inspect_record_t *const also_needed = &hk_inspect;
 
 __attribute__((constructor)) void hk_library_loaded(void) {
     if (heap_current() == NULL)

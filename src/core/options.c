@@ -34,7 +34,7 @@ _Atomic int64_t hk_option_values[HK_OPT_COUNT] = {
 };
 
 /* Written with the value of the same index; a reader may see one without the other, which only a listing can notice. */
-static _Atomic uint8_t option_origins[HK_OPT_COUNT];
+_Atomic uint8_t hk_option_origins[HK_OPT_COUNT];
 
 /* Set at the end of hk_options_init; from then on START options are closed. */
 static _Atomic bool options_closed;
@@ -250,7 +250,7 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
 
 static void option_store(size_t index, int64_t value, option_origin_t origin) {
     atomic_store_explicit(&hk_option_values[index], value, memory_order_relaxed);
-    atomic_store_explicit(&option_origins[index], (uint8_t)origin, memory_order_relaxed);
+    atomic_store_explicit(&hk_option_origins[index], (uint8_t)origin, memory_order_relaxed);
 }
 
 /* --- The environment -------------------------------------------------------------------------------------------- */
@@ -378,7 +378,7 @@ void hk_options_print(hk_out_t *out) {
         hk_out_t text;
         hk_out_to_memory(&text, value, sizeof value);
         print_value(&text, &option_table[i], hk_option((hk_option_t)i));
-        uint8_t origin = atomic_load_explicit(&option_origins[i], memory_order_relaxed);
+        uint8_t origin = atomic_load_explicit(&hk_option_origins[i], memory_order_relaxed);
         hk_print(out, "  %s%-14s %-10s %s\n", ENVIRONMENT_PREFIX, option_table[i].name, value, origin_names[origin]);
     }
 }

@@ -26,6 +26,8 @@ enum { HK_PREFAULT_AUTO, HK_PREFAULT_OFF, HK_PREFAULT_POPULATE, HK_PREFAULT_TOUC
 enum { HK_STATS_OFF, HK_STATS_TEXT, HK_STATS_JSON };
 
 extern _Atomic int64_t hk_option_values[HK_OPT_COUNT];
+extern _Atomic uint8_t
+    hk_option_origins[HK_OPT_COUNT]; /* 0 default, 1 environment, 2 program; also read from outside */
 
 HK_INLINE int64_t hk_option(hk_option_t option) {
     return atomic_load_explicit(&hk_option_values[option], memory_order_relaxed);

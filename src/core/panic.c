@@ -11,7 +11,7 @@
 enum { PANIC_DETAIL_MAX = 512 };
 
 /* Written by every thread that misuses the interface, read by statistics. Relaxed: it only counts. */
-static _Atomic uint64_t misuse_count;
+_Atomic uint64_t hk_misuses;
 
 static void report(const char *what, const void *ptr, const char *detail, const void *caller) {
     char place[HK_PLACE_TEXT_MAX];
@@ -24,7 +24,7 @@ static void report(const char *what, const void *ptr, const char *detail, const 
 }
 
 void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) {
-    atomic_fetch_add_explicit(&misuse_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&hk_misuses, 1, memory_order_relaxed);
     int64_t on_error = hk_option(HK_OPT_ON_ERROR);
     if (on_error == HK_ON_ERROR_IGNORE)
         return;
@@ -40,7 +40,7 @@ void hk_misuse(const char *what, const void *ptr, const void *caller, const char
         sys_abort();
 }
 
-uint64_t hk_misuse_count(void) { return atomic_load_explicit(&misuse_count, memory_order_relaxed); }
+uint64_t hk_misuse_count(void) { return atomic_load_explicit(&hk_misuses, memory_order_relaxed); }
 
 void hk_fatal(const char *format, ...) {
     char text[PANIC_DETAIL_MAX];

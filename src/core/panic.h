@@ -16,12 +16,15 @@
 
 #include "base/base.h"
 
+#include <stdatomic.h>
+
 /* Reports a misuse of the interface: "hakmem: <what> <ptr> (<detail>), called from <caller>"; `what` is as in "double
  * free of" or "free of interior pointer", a NULL `caller` is not known. Counts it, prints it and aborts as HAKMEM_ON_ERROR
  * says. Returns only when the program is to go on. The caller holds no lock. */
 void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) HK_PRINTF(4, 5);
 
 /* Number of misuses reported so far. */
+extern _Atomic uint64_t hk_misuses;
 uint64_t hk_misuse_count(void);
 
 /* An error of ours or of the kernel that cannot be survived: prints "hakmem: fatal: ..." and aborts. */

@@ -38,14 +38,14 @@ static _Atomic uint32_t init_state;  /* written under init_lock */
 static bool options_are_read;        /* guarded by init_lock */
 static _Atomic uint32_t hooks_state; /* HOOKS_*, or the process whose thread is at it: process id << 1 | 1 */
 
-/* Guarded by hk_heap_list_lock; id_limit is also read without it. */
+/* Guarded by hk_heap_list_lock; hk_heap_id_limit is also read without it. */
 hk_lock_t hk_heap_list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
 static uint32_t resting_ids; /* the latest first, */
 static uint32_t unused_ids;  /* here too */
 static uint32_t bare_ids;    /* unused, and their records given back */
 static uint32_t resting_count;
 static _Atomic size_t ended_bytes; /* also read without it */
-static _Atomic uint32_t id_limit = HK_OWNER_FIRST;
+_Atomic uint32_t hk_heap_id_limit = HK_OWNER_FIRST;
 static _Atomic uint32_t orphan_count;
 static _Atomic uint32_t thread_heap_count; /* heaps of threads, with or without that lock */
 
@@ -81,7 +81,7 @@ static void look_at_cpus(void) {
     atomic_store_explicit(&crowd, heap_crowd_of(cpus), memory_order_relaxed);
 }
 
-uint32_t heap_limit(void) { return atomic_load_explicit(&id_limit, memory_order_acquire); }
+uint32_t heap_limit(void) { return atomic_load_explicit(&hk_heap_id_limit, memory_order_acquire); }
 
 static void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
     h->front.tag = hardened_is_on() ? HK_MAP_NO_TAG : map_tag(id); /* hardened: no free takes the fast path */
@@ -160,7 +160,7 @@ static heap_t *take_new_locked(void) {
     heap_prepare(h, id, HK_RANK_HEAP);
     atomic_store_explicit(&h->life, HEAP_LIVE, memory_order_relaxed);
     /* Release: pairs with the acquire in heap_limit; who sees the limit sees a prepared heap. */
-    atomic_store_explicit(&id_limit, id + 1, memory_order_release);
+    atomic_store_explicit(&hk_heap_id_limit, id + 1, memory_order_release);
     return h;
 }
 

@@ -56,6 +56,9 @@ void heap_at_exit(void);
 /* With more heaps than this each keeps less in its magazines: a few for each processor that the process may keep busy. */
 uint32_t heap_crowd_of(uint64_t cpus);
 
+/* One past the highest id in use: what heap_limit returns, for who looks at the process from outside. */
+extern _Atomic uint32_t hk_heap_id_limit;
+
 /* Heaps with a live thread. */
 size_t heap_live_count(void);
 

@@ -23,8 +23,8 @@ _Atomic size_t hk_limit_check_at = FIRST_LOOK_BYTES;
 _Atomic bool hk_limit_near;
 
 static _Atomic bool cgroup_is_read; /* once at least */
-static _Atomic uint64_t cgroup_high = UINT64_MAX;
-static _Atomic uint64_t cgroup_max = UINT64_MAX;
+_Atomic uint64_t hk_cgroup_high = UINT64_MAX;
+_Atomic uint64_t hk_cgroup_max = UINT64_MAX;
 
 typedef struct limits {
     size_t soft, hard; /* SIZE_MAX is none */
@@ -37,9 +37,9 @@ static void read_cgroup(void) {
     sys_memory_limits_t limits = sys_cgroup_limits("/proc/self/cgroup", "/sys/fs/cgroup");
     if (!limits.known)
         return;
-    atomic_store_explicit(&cgroup_high, limits.high, memory_order_relaxed);
+    atomic_store_explicit(&hk_cgroup_high, limits.high, memory_order_relaxed);
     uint64_t besides = limits.max == UINT64_MAX ? 0 : limits.max / KERNEL_SHARE;
-    atomic_store_explicit(&cgroup_max, limits.max - besides, memory_order_relaxed);
+    atomic_store_explicit(&hk_cgroup_max, limits.max - besides, memory_order_relaxed);
 }
 
 static void read_cgroup_once(void) {
@@ -58,8 +58,8 @@ static limits_t limits_in_force(void) {
     int64_t option = hk_option(HK_OPT_LIMIT);
     if (option == HK_LIMIT_OFF)
         return (limits_t){SIZE_MAX, SIZE_MAX};
-    size_t hard = least(hk_limit_hard(option), &cgroup_max);
-    return (limits_t){hk_min(hard, least(hk_limit_soft(option), &cgroup_high)), hard};
+    size_t hard = least(hk_limit_hard(option), &hk_cgroup_max);
+    return (limits_t){hk_min(hard, least(hk_limit_soft(option), &hk_cgroup_high)), hard};
 }
 
 size_t limit_hard(void) { return limits_in_force().hard; }

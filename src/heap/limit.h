@@ -26,6 +26,9 @@
 extern _Atomic size_t hk_limit_check_at; /* written by who looks */
 extern _Atomic bool hk_limit_near;
 
+/* What was last read of the control group; UINT64_MAX is none. */
+extern _Atomic uint64_t hk_cgroup_high, hk_cgroup_max;
+
 /* False when `more` bytes would go beyond the hard limit. */
 bool limit_look(size_t more);
 

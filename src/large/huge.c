@@ -11,51 +11,46 @@
 
 enum { FREED_REMEMBERED = 16 };
 
-typedef struct huge_block {
-    char *start;
-    size_t size;
-} huge_block_t;
-
 hk_lock_t hk_huge_lock = HK_LOCK_INIT(HK_RANK_HUGE);
 
-/* Guarded by hk_huge_lock; block_count and byte_count are also read without it. */
-static huge_block_t *blocks;
+/* Guarded by hk_huge_lock; hk_huge_count and hk_huge_total are also read without it. */
+huge_block_t *hk_huge_blocks;
 static size_t capacity;
 static huge_block_t freed[FREED_REMEMBERED]; /* a ring, for reports only */
 static size_t freed_next;
-static _Atomic size_t block_count;
-static _Atomic size_t byte_count;
+_Atomic size_t hk_huge_count;
+_Atomic size_t hk_huge_total;
 
 static bool reserve_entry_locked(void) {
-    size_t count = atomic_load_explicit(&block_count, memory_order_relaxed);
+    size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
     if (count < capacity)
         return true;
     size_t wanted = capacity == 0 ? 64 : capacity * 2;
     huge_block_t *larger = meta_alloc(wanted * sizeof *larger);
     if (larger == NULL)
         return false;
-    if (blocks != NULL)
-        memcpy(larger, blocks, count * sizeof *larger);
-    meta_free(blocks, capacity * sizeof *blocks);
-    blocks = larger;
+    if (hk_huge_blocks != NULL)
+        memcpy(larger, hk_huge_blocks, count * sizeof *larger);
+    meta_free(hk_huge_blocks, capacity * sizeof *hk_huge_blocks);
+    hk_huge_blocks = larger;
     capacity = wanted;
     return true;
 }
 
 /* Index of the block that holds `address`, or SIZE_MAX. */
 static size_t find_locked(const void *address) {
-    size_t count = atomic_load_explicit(&block_count, memory_order_relaxed);
+    size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
     for (size_t i = 0; i < count; i++)
-        if ((uintptr_t)address - (uintptr_t)blocks[i].start < blocks[i].size)
+        if ((uintptr_t)address - (uintptr_t)hk_huge_blocks[i].start < hk_huge_blocks[i].size)
             return i;
     return SIZE_MAX;
 }
 
 static void add_locked(char *start, size_t size) {
-    size_t count = atomic_load_explicit(&block_count, memory_order_relaxed);
-    blocks[count] = (huge_block_t){start, size};
-    atomic_store_explicit(&block_count, count + 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&byte_count, size, memory_order_relaxed);
+    size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
+    hk_huge_blocks[count] = (huge_block_t){start, size};
+    atomic_store_explicit(&hk_huge_count, count + 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&hk_huge_total, size, memory_order_relaxed);
 }
 
 /* Maps `size` bytes at a multiple of `align`: what sticks out of an aligned piece is unmapped at once. */
@@ -96,18 +91,18 @@ void *huge_alloc(size_t size, size_t align) {
 }
 
 bool huge_free(void *block) {
-    if (atomic_load_explicit(&block_count, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&hk_huge_count, memory_order_relaxed) == 0)
         return false;
     hk_lock(&hk_huge_lock);
     size_t index = find_locked(block);
     huge_block_t found = {0};
-    if (index != SIZE_MAX && blocks[index].start == block) {
-        found = blocks[index];
-        size_t last = atomic_load_explicit(&block_count, memory_order_relaxed) - 1;
-        blocks[index] = blocks[last];
+    if (index != SIZE_MAX && hk_huge_blocks[index].start == block) {
+        found = hk_huge_blocks[index];
+        size_t last = atomic_load_explicit(&hk_huge_count, memory_order_relaxed) - 1;
+        hk_huge_blocks[index] = hk_huge_blocks[last];
         freed[freed_next++ % FREED_REMEMBERED] = found;
-        atomic_store_explicit(&block_count, last, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&byte_count, found.size, memory_order_relaxed);
+        atomic_store_explicit(&hk_huge_count, last, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&hk_huge_total, found.size, memory_order_relaxed);
     }
     hk_unlock(&hk_huge_lock);
     if (found.start == NULL)
@@ -131,14 +126,14 @@ bool huge_was_freed(const void *block, size_t *size) {
 static bool find_and_unlock(const void *address, void **start, size_t *size) {
     size_t index = find_locked(address);
     if (index != SIZE_MAX) {
-        *start = blocks[index].start;
-        *size = blocks[index].size;
+        *start = hk_huge_blocks[index].start;
+        *size = hk_huge_blocks[index].size;
     }
     hk_unlock(&hk_huge_lock);
     return index != SIZE_MAX;
 }
 
-static bool has_blocks(void) { return atomic_load_explicit(&block_count, memory_order_relaxed) != 0; }
+static bool has_blocks(void) { return atomic_load_explicit(&hk_huge_count, memory_order_relaxed) != 0; }
 
 bool huge_find(const void *address, void **start, size_t *size) {
     if (!has_blocks())
@@ -156,23 +151,23 @@ void *huge_resize(void *block, size_t size) {
     char *moved = NULL;
     hk_lock(&hk_huge_lock);
     size_t index = find_locked(block);
-    if (size != 0 && index != SIZE_MAX && blocks[index].start == block) {
-        moved = sys_remap(block, blocks[index].size, size);
+    if (size != 0 && index != SIZE_MAX && hk_huge_blocks[index].start == block) {
+        moved = sys_remap(block, hk_huge_blocks[index].size, size);
         if (moved != NULL) {
-            atomic_fetch_add_explicit(&byte_count, size - blocks[index].size, memory_order_relaxed);
-            blocks[index] = (huge_block_t){moved, size};
+            atomic_fetch_add_explicit(&hk_huge_total, size - hk_huge_blocks[index].size, memory_order_relaxed);
+            hk_huge_blocks[index] = (huge_block_t){moved, size};
         }
     }
     hk_unlock(&hk_huge_lock);
     return moved;
 }
 
-size_t huge_bytes(void) { return atomic_load_explicit(&byte_count, memory_order_relaxed); }
+size_t huge_bytes(void) { return atomic_load_explicit(&hk_huge_total, memory_order_relaxed); }
 
 void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context) {
     hk_lock(&hk_huge_lock);
-    size_t count = atomic_load_explicit(&block_count, memory_order_relaxed);
+    size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
     for (size_t i = 0; i < count; i++)
-        visit(context, blocks[i].start, blocks[i].size);
+        visit(context, hk_huge_blocks[i].start, hk_huge_blocks[i].size);
     hk_unlock(&hk_huge_lock);
 }

@@ -10,7 +10,19 @@
 #include "base/base.h"
 #include "core/lock.h"
 
+#include <stdatomic.h>
+
 extern hk_lock_t hk_huge_lock;
+
+typedef struct huge_block {
+    char *start;
+    size_t size;
+} huge_block_t;
+
+/* The registry, for who looks at the process from outside: inspect/. */
+extern huge_block_t *hk_huge_blocks;
+extern _Atomic size_t hk_huge_count; /* of them, */
+extern _Atomic size_t hk_huge_total; /* and their bytes */
 
 /* NULL when memory is out. The memory reads as zeros. */
 void *huge_alloc(size_t size, size_t align);

@@ -12,7 +12,7 @@ _Atomic bool hk_scarce_near;
 _Atomic bool hk_scarce_at_limit;
 
 static _Atomic size_t claimed_bytes;
-static _Atomic size_t peak_bytes;
+_Atomic size_t hk_region_peak;
 static size_t small_from =
     SIZE_MAX; /* of a small limit, from here on all is near it; constant after scarce_init, as the next */
 static size_t small_half = SIZE_MAX; /* ... and from here on at it */
@@ -25,8 +25,8 @@ static void note(_Atomic bool *what, bool now) {
 
 static void look(size_t claimed) {
     atomic_store_explicit(&claimed_bytes, claimed, memory_order_relaxed);
-    if (claimed > atomic_load_explicit(&peak_bytes, memory_order_relaxed))
-        atomic_store_explicit(&peak_bytes, claimed, memory_order_relaxed);
+    if (claimed > atomic_load_explicit(&hk_region_peak, memory_order_relaxed))
+        atomic_store_explicit(&hk_region_peak, claimed, memory_order_relaxed);
     if (claimed > refused_at)
         refused_at = SIZE_MAX;
     bool no_room = refused_at != SIZE_MAX && refused_at - claimed < hk_max(refused_at / ROOM_SHARE, ROOM_MIN);
@@ -60,4 +60,4 @@ void scarce_refused(size_t bytes) {
 
 size_t region_claimed_bytes(void) { return atomic_load_explicit(&claimed_bytes, memory_order_relaxed); }
 
-size_t region_peak_bytes(void) { return atomic_load_explicit(&peak_bytes, memory_order_relaxed); }
+size_t region_peak_bytes(void) { return atomic_load_explicit(&hk_region_peak, memory_order_relaxed); }
