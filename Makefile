@@ -47,8 +47,9 @@ install: release ## stripped library, header, CMake package, .pc file and manual
 uninstall: ## removes what `make install` with this DESTDIR and PREFIX installed, and the folders that it made
 	@scripts/install --remove "$(PREFIX)" "$(DESTDIR)"
 
-check-style: ## layers, format, tables of options, marks left over
+check-style: ## layers, size, links, words, format, tables of options, marks left over
 	@scripts/check-layers
+	@scripts/check-tree
 	@scripts/check-format
 	@scripts/gen-docs --check
 

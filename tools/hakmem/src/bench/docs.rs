@@ -11,17 +11,30 @@ use std::path::Path;
 const BEGIN: &str = "<!-- figures:begin -->";
 const END: &str = "<!-- figures:end -->";
 
-const METHOD: &str = "Every figure is the median of that many rounds, in which all allocators take turns, each round in another order; a row that did not get them is named in the remarks with the reason. Rows that time nothing run as many allocators side by side as there \
-are cores: memory after a rest and counted instructions do not depend on the machine's load. Before a run counts, the program proves by `dladdr` which library its `malloc`, `free` and \
-`operator new` come from. Before each round the runner touches and gives back, by huge pages, as much memory as the row needs, because what a virtual machine's \
-host has not backed faults ten times slower. A host that is told of free pages takes huge ones back within seconds; the order of every round is another \
-one, so that this meets all allocators alike. A run during which the machine worked on something else for more than 15 % of a core is repeated, and \
-marked if that does not help. The load at the start is the kernel's average of the minutes before the run, in which the loads and the other allocators were built. Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured, and what `smaps_rollup` says \
-(RSS, PSS and LazyFree apart): every load reads it in every run right after its timed part; programs, and loads with large heaps, have an additional round, not timed, that \
-samples it while they run; rows that time nothing are sampled in every round. Some loads end after a fifth or a quarter of a second, so that an allocator a thousand times slower than the others does \
-less instead of taking longer; their figures are per operation. \
-A `~` marks figures most of whose runs shared the machine with other work. Bold is the best of a row and whatever cannot be told from it (Mann-Whitney, p > 0.05, or \
-less than 1 % apart). Instruction counts come from callgrind, in one round, because they repeat exactly.";
+const COLUMNS: usize = 120;
+
+const METHOD: &str = "\
+Every figure is the median of the rounds. In a round all allocators take turns; each round has another order. A row that did \
+not get all rounds is named in the remarks with the reason. Before a run counts, the program proves by `dladdr` which library \
+its `malloc`, `free` and `operator new` come from. Rows that time nothing (memory after a rest, counted instructions) do not \
+depend on the machine's load, so as many allocators run side by side as there are cores.
+
+A virtual machine's host takes back memory that the guest does not use, and a page that it has to find again faults ten times \
+slower. So the runner touches and gives back, by huge pages, as much memory as a row needs before each round of it. A host that \
+is told of free pages takes huge ones back within seconds; the changing order of the rounds spreads that over all allocators.
+
+A run is repeated when the machine worked on something else for more than 15 % of a core, and marked if that does not help: `~` \
+marks figures most of whose runs shared the machine. The load at the start is the kernel's average of the minutes before the \
+run, in which the loads and the other allocators were built.
+
+Memory is the peak that the kernel reports, taken by a launcher smaller than any program measured, and what `smaps_rollup` says \
+(RSS, PSS and LazyFree apart). Every load reads it in every run right after its timed part. Programs, and loads with large \
+heaps, have one more round, which is not timed and samples memory while they run; rows that time nothing are sampled in every \
+round.
+
+Some loads end after a fifth or a quarter of a second: an allocator a thousand times slower than the others then does less of \
+the load. Figures of these are per operation. Bold is the best of a row and whatever cannot be told from it (Mann-Whitney, \
+p > 0.05, or less than 1 % apart). Instruction counts come from callgrind, in one round, because they repeat exactly.";
 
 pub fn write_docs(results: &Results, folder: &Path, root: &Path) -> Result<()> {
     let target = root.join("docs/benchmarks.md");
@@ -38,11 +51,31 @@ fn shown_folder(folder: &Path, root: &Path) -> Result<String> {
     }
 }
 
+/// Paragraphs of one line each, with lines of at most 120 columns.
+fn wrapped(text: &str) -> String {
+    let paragraph = |line: &str| {
+        let mut lines = vec![String::new()];
+        for word in line.split_whitespace() {
+            let last = lines.last_mut().expect("never empty");
+            match last.chars().count() {
+                0 => *last += word,
+                width if width + 1 + word.chars().count() <= COLUMNS => *last += &format!(" {word}"),
+                _ => lines.push(word.into()),
+            }
+        }
+        lines.join("\n") + "\n"
+    };
+    text.lines().map(paragraph).collect()
+}
+
 fn page(results: &Results, folder: &str) -> String {
     let mut text =
         format!("# Benchmarks\n\n<!-- Written by `hakmem bench --docs {folder}`; edit that, not this. -->\n\n");
-    text += &format!("Run of {} ({} suite, {} rounds). Raw data of every run, CSV and a page with all charts: [`{folder}`](../{folder}/).\n\n", results.date, results.suite, results.rounds);
-    text += &format!("## Method\n\n{METHOD}\n\n");
+    text += &wrapped(&format!(
+        "Run of {} ({} suite, {} rounds). Raw data of every run, medians as CSV and the charts: [`{folder}`](../{folder}/).\n\n",
+        results.date, results.suite, results.rounds
+    ));
+    text += &wrapped(&format!("## Method\n\n{METHOD}\n\n"));
     text += "<!-- not run (make bench*): up to an hour -->\n<!-- not run (hakmem bench *): as the one before -->\n";
     text += "Run it yourself: `make bench`, `make bench-quick`, or `hakmem bench -- your-program its arguments`.\n\n";
     text += &machine(results);
@@ -134,7 +167,7 @@ fn standing(results: &Results, kinds: &[Kind], name: &str) -> Option<(f64, usize
 
 fn readme_block(results: &Results, folder: &str) -> String {
     let mut text = format!("![Time and memory of each allocator]({folder}/charts/overview.svg)\n\n");
-    text += &how_to_read(results);
+    text += &wrapped(&how_to_read(results));
     text += "| Allocator | Time | Memory |\n|---|---:|---:|\n";
     let mean = |kinds: &[Kind], name: &str| {
         standing(results, kinds, name).map_or("-".to_string(), |(m, n)| format!("{} ({n} rows)", short(m)))
@@ -148,11 +181,11 @@ fn readme_block(results: &Results, folder: &str) -> String {
         text += &format!("| {name} | {} | {} |\n", mean(&[Kind::Speed], &a.name), mean(&[Kind::Memory], &a.name));
     }
     let cores = results.machine.get("cores").map_or("?", String::as_str);
-    text + &format!(
+    text + &wrapped(&format!(
         "\n{} suite of {} on {cores} cores. [Every row, also the lost ones](docs/benchmarks.md), [raw data]({folder}).\n",
         capitalised(&results.suite),
         results.date
-    )
+    ))
 }
 
 /// Another peer is the best in each row, so that even the first allocator of all has more than 1.
@@ -166,8 +199,9 @@ fn how_to_read(results: &Results) -> String {
     let best: Vec<String> =
         [best("time", &[Kind::Speed]), best("memory", &[Kind::Memory])].into_iter().flatten().collect();
     format!(
-        "Each figure is an allocator's time or memory over that of the best of the {} other allocators in the same row (another one \
-         from row to row), as the geometric mean of all rows. Less is better; of the others the first is {}.\n\n",
+        "A figure is an allocator's time or memory over that of the best of the {} others in the same row, as the geometric \
+         mean of all rows. Less is better. The best is not the same allocator in each row; over all rows the first of the \
+         others is {}.\n\n",
         peers().count(),
         best.join(", ")
     )
@@ -192,6 +226,12 @@ mod tests {
     }
 
     #[test]
+    fn prose_is_wrapped() {
+        let text = format!("a\n\n{}\n", "word ".repeat(30));
+        assert_eq!(wrapped(&text), format!("a\n\n{}\n{}\n", ["word"; 24].join(" "), ["word"; 6].join(" ")));
+    }
+
+    #[test]
     fn results_must_lie_inside_the_repository() {
         let outside = shown_folder(Path::new("/"), &std::env::temp_dir());
         assert!(outside.unwrap_err().to_string().contains("outside the repository"));
@@ -201,9 +241,9 @@ mod tests {
     fn the_page_shows_every_row_and_why_some_are_missing() {
         let page = page(&sample_results(), "bench/results/x");
         assert!(page.contains("| r | Mops/s | **100** |") && page.contains("missing: not built"), "{page}");
-        let block = readme_block(&sample_results(), "x");
+        let block = readme_block(&sample_results(), "x").replace('\n', " ");
         assert!(block.contains("| **hakmem** |"), "{block}");
-        assert!(block.contains("the best of the 1 other allocators in the same row"), "{block}");
-        assert!(block.contains("of the others the first is jemalloc with 1.00 in time."), "{block}");
+        assert!(block.contains("the best of the 1 others in the same row"), "{block}");
+        assert!(block.contains("the first of the others is jemalloc with 1.00 in time."), "{block}");
     }
 }

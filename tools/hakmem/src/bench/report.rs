@@ -4,7 +4,7 @@
 use super::charts::{self, Chart};
 use super::figures::{short, Line};
 use super::model::{Kind, Results};
-use super::svg::{escape, to_png};
+use super::svg::escape;
 use super::table;
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -20,7 +20,6 @@ pub fn write(results: &Results, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(&pictures).context("cannot make the charts folder")?;
     for chart in &charts {
         std::fs::write(pictures.join(format!("{}.svg", chart.name)), &chart.svg)?;
-        std::fs::write(pictures.join(format!("{}.png", chart.name)), to_png(&chart.svg)?)?;
     }
     write_scaling(results, &folder.join("scaling.csv"))?;
     std::fs::write(folder.join("report.html"), page(results, &charts)).context("cannot write report.html")

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT
-//! The result folder: runs.json holds everything, the CSV files are for other tools.
+//! The result folder: runs.json.gz holds every sample, summary.csv the medians for other tools.
 
 use super::figures::Line;
 use super::model::Results;
 use super::stats::Summary;
 use anyhow::{Context, Result};
+use flate2::{read::GzDecoder, write::GzEncoder, Compression};
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+
+const RAW: &str = "runs.json.gz";
+const SUMMARY: &str = "summary.csv";
 
 /// bench/results/DATE-HOST, with a number behind it when that is taken.
 pub fn new_folder(root: &Path, results: &Results) -> PathBuf {
@@ -28,40 +34,36 @@ pub fn save(results: &Results, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let json = serde_json::to_string(results)?;
     // One sample a line: readable, and a difference shows what changed.
-    let json = json.replace("{\"row\":", "\n{\"row\":").replace("{\"name\":", "\n{\"name\":");
-    replace(&folder.join("runs.json"), json + "\n")?;
-    save_runs(results, &folder.join("runs.csv"))?;
-    save_summary(results, &folder.join("summary.csv"))?;
-    save_series(results, &folder.join("rss-over-time.csv"))
+    let json = json.replace("{\"row\":", "\n{\"row\":").replace("{\"name\":", "\n{\"name\":") + "\n";
+    save_raw(json.as_bytes(), &folder.join(RAW)).with_context(|| format!("cannot write {RAW}"))?;
+    save_summary(results, &folder.join(SUMMARY))
 }
 
 /// Whoever interrupts us finds the file as it was before or as it is now.
-fn replace(path: &Path, text: String) -> Result<()> {
+fn save_raw(json: &[u8], path: &Path) -> std::io::Result<()> {
     let new = path.with_extension("new");
-    std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).context("cannot write runs.json")
+    let mut file = GzEncoder::new(File::create(&new)?, Compression::best());
+    file.write_all(json)?;
+    file.finish()?;
+    std::fs::rename(&new, path)
 }
 
 pub fn load(folder: &Path) -> Result<Results> {
-    let path = folder.join("runs.json");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("{} is no result folder", folder.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
+    let path = folder.join(RAW);
+    let file = File::open(&path).with_context(|| what_is_missing(folder))?;
+    let mut json = String::new();
+    let read = GzDecoder::new(file).read_to_string(&mut json).map_err(anyhow::Error::from);
+    let results = read.and_then(|_| Ok(serde_json::from_str(&json)?));
+    results.with_context(|| format!("{} is damaged", path.display()))
 }
 
-fn save_runs(results: &Results, path: &Path) -> Result<()> {
-    let mut csv = csv::Writer::from_path(path)?;
-    csv.write_record(["row", "allocator", "round", "busy", "repeats", "failure", "field", "value"])?;
-    for s in &results.samples {
-        let common =
-            [s.row.clone(), s.allocator.clone(), s.round.to_string(), s.busy.to_string(), s.repeats.to_string()];
-        let common = || common.iter().map(String::as_str);
-        if let Some(failure) = &s.failure {
-            csv.write_record(common().chain([failure.as_str(), "", ""]))?;
-        }
-        for (field, value) in &s.fields {
-            csv.write_record(common().chain(["", field.as_str(), value.to_string().as_str()]))?;
-        }
+/// Of older runs the repository keeps the summary alone.
+fn what_is_missing(folder: &Path) -> String {
+    let shown = folder.display();
+    match folder.join(SUMMARY).is_file() {
+        true => format!("{shown} has only a summary, and this needs the samples: give a folder with {RAW}"),
+        false => format!("{shown} is no result folder"),
     }
-    csv.flush().context("cannot write runs.csv")
 }
 
 fn save_summary(results: &Results, path: &Path) -> Result<()> {
@@ -98,17 +100,6 @@ fn word<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
 }
 
-fn save_series(results: &Results, path: &Path) -> Result<()> {
-    let mut csv = csv::Writer::from_path(path)?;
-    csv.write_record(["row", "allocator", "round", "ms", "rss_kib"])?;
-    for s in results.samples.iter().filter(|s| !s.series.is_empty() && s.round <= 1) {
-        for (ms, kib) in &s.series {
-            csv.write_record([&s.row, &s.allocator, &s.round.to_string(), &format!("{ms:.0}"), &kib.to_string()])?;
-        }
-    }
-    csv.flush().context("cannot write rss-over-time.csv")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +115,33 @@ mod tests {
         assert_eq!(back.rows[0].name, results.rows[0].name);
         let csv = std::fs::read_to_string(folder.join("summary.csv")).unwrap();
         assert!(csv.lines().count() > 2);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// A kept run is written once: two equal runs make equal files, whatever the time.
+    #[test]
+    fn a_folder_is_the_raw_data_and_the_summary() {
+        let folder = std::env::temp_dir().join(format!("hakmem-store-files-{}", std::process::id()));
+        let raw = || {
+            save(&sample_results(), &folder).unwrap();
+            std::fs::read(folder.join(RAW)).unwrap()
+        };
+        assert_eq!(raw(), raw());
+        let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [RAW, SUMMARY]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let folder = std::env::temp_dir().join(format!("hakmem-store-damaged-{}", std::process::id()));
+        save(&sample_results(), &folder).unwrap();
+        let raw = std::fs::read(folder.join(RAW)).unwrap();
+        std::fs::write(folder.join(RAW), &raw[..raw.len() / 2]).unwrap();
+        assert!(load(&folder).unwrap_err().to_string().contains("runs.json.gz is damaged"));
+        std::fs::remove_file(folder.join(RAW)).unwrap();
+        assert!(load(&folder).unwrap_err().to_string().contains("has only a summary"));
         std::fs::remove_dir_all(folder).unwrap();
     }
 
