@@ -202,7 +202,7 @@ static bool passes_on_locked(const heap_t *h, unsigned cls) {
 
 /* Partial slabs of a thread that is awake, the fullest first, as the emptiest may soon be empty, and never the last of a list: as
  * many as it takes to make up for a new slab. Returns the first. Without them, where blocks change threads, each heap keeps slabs for its largest swing: magazines take
- * from one heap and give to another by hundreds, at random, and what one lacks another has too much of (docs/adr/0013). */
+ * from one heap and give to another by hundreds, at random, and what one lacks another has too much of (docs/adr/0019). */
 static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
     unsigned adopted = 0, blocks = 0;
     slab_t *first = NULL;

@@ -20,7 +20,7 @@ enum {
     GUEST_TURNS = 20000
 };
 
-/* In hundredths. One thread alone comes to 111; two that free each other's blocks keep some more free for each other (docs/adr/0013).
+/* In hundredths. One thread alone comes to 111; two that free each other's blocks keep some more free for each other (docs/adr/0019).
  * DRIFT_MAX is how far the last quarter may lie above the first: more than chance. */
 enum { RATIO_MAX = 135, DRIFT_MAX = 10 };
 
