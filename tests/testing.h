@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * testing.h: what the test programs share. Header only, C17 and C++17; include it first.
+ * testing.h: what the test programs share beside the checks of check.h. Header only, C17 and C++17; include it first.
  *
- * A test is a program: it exits 0 (passed), 1 (failed, one line on stderr says where and what) or 77 (cannot run here).
- * Most run under LD_PRELOAD=libhakmem.so and call the C names; those that only make sense on hakmem begin with
+ * Most programs run under LD_PRELOAD=libhakmem.so and call the C names; those that only make sense on hakmem begin with
  * test_require_hakmem(). TEST_ANY_MALLOC=1 in the environment lifts that, to try a test on another allocator.
  *
  * Nothing here allocates: memory comes from test_pages (mmap), text goes through a buffer on the stack.
@@ -21,7 +20,6 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "hakmem.h"
 
 #define TEST_KIB ((size_t)1024)
@@ -40,54 +39,7 @@
 
 #define TEST_UNUSED __attribute__((unused))
 
-enum { TEST_PASS = 0, TEST_FAIL = 1, TEST_SKIP = 77 };
-
-/* --- Text and verdicts ------------------------------------------------------------------------------------------ */
-
-__attribute__((format(printf, 2, 0))) static inline void test_print_to(int fd, const char *format, va_list args) {
-    char line[1024];
-    int length = vsnprintf(line, sizeof line, format, args);
-    size_t size = length < 0 ? 0 : (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
-    for (size_t done = 0; done < size;) {
-        ssize_t n = write(fd, line + done, size - done);
-        if (n <= 0)
-            return;
-        done += (size_t)n;
-    }
-}
-
-__attribute__((format(printf, 1, 2))) static inline void test_say(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    test_print_to(STDOUT_FILENO, format, args);
-    va_end(args);
-}
-
-/* Ends the process at once, without exit handlers: after a failure the heap is not to be trusted. */
-__attribute__((format(printf, 1, 2), noreturn)) static inline void test_fail(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    test_print_to(STDERR_FILENO, format, args);
-    va_end(args);
-    _exit(TEST_FAIL);
-}
-
-__attribute__((noreturn)) static inline void test_skip(const char *reason) {
-    test_say("skipped: %s\n", reason);
-    _exit(TEST_SKIP);
-}
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            test_fail("%s:%d: failed: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);                        \
-    } while (0)
-
-#define CHECK_SAY(condition, format, ...)                                                                              \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            test_fail("%s:%d: failed: %s: " format "\n", __FILE__, __LINE__, #condition, __VA_ARGS__);                 \
-    } while (0)
+enum { TEST_PASS = CHECK_PASS, TEST_FAIL = CHECK_FAIL, TEST_SKIP = CHECK_SKIP };
 
 /* --- Time and hangs --------------------------------------------------------------------------------------------- */
 
