@@ -22,7 +22,7 @@ extern "C" {
 #define HAK_VERSION_MINOR 1
 #define HAK_VERSION_PATCH 0
 
-/* --- Version and build ------------------------------------------------------------------------------------------ */
+/* --- Version and build -------------------------------------------------------------------------------------------- */
 
 /* Version of the library that is running, as MAJOR * 10000 + MINOR * 100 + PATCH. */
 int hak_version(void);
@@ -30,7 +30,7 @@ int hak_version(void);
 /* One line: version, compiler, target, build type. Static storage. */
 const char *hak_build_info(void);
 
-/* --- Allocation (same contracts as the C names; see malloc(3)) ------------------------------------------------- */
+/* --- Allocation (same contracts as the C names; see malloc(3)) ---------------------------------------------------- */
 
 void *hak_malloc(size_t size);
 void *hak_calloc(size_t count, size_t size);
@@ -48,18 +48,19 @@ size_t hak_malloc_usable_size(const void *ptr);
  * Reads nothing that `ptr` points to. */
 bool hak_owns(const void *ptr);
 
-/* --- Memory ----------------------------------------------------------------------------------------------------- */
+/* --- Memory ------------------------------------------------------------------------------------------------------- */
 
-/* Empties the caches of the calling thread and of every thread that is not allocating right now, and gives free
- * pages back to the system at once. What HAKMEM_WARMUP keeps resident stays, as it does with every PURGE_DELAY, until a
- * hard limit is reached. Returns the number of bytes given back. */
+/* Empties the caches of the calling thread and of every thread that is not allocating right now, and gives free pages
+ * back to the system at once. What HAKMEM_WARMUP keeps resident stays until a hard limit is reached. Returns the number
+ * of bytes given back. */
 size_t hak_trim(void);
 
-/* Sets the limits of HAKMEM_LIMIT, each rounded up to a multiple of 64 KiB; 0 is none. Near `soft` caches shrink and memory is given back at once; a request that
- * would go beyond `hard` fails with ENOMEM. The limits of the process's cgroup count besides. Returns 0 or EINVAL. */
+/* Sets the limits of HAKMEM_LIMIT, each rounded up to a multiple of 64 KiB; 0 is none. Near `soft` caches shrink and
+ * memory is given back at once; a request that would go beyond `hard` fails with ENOMEM. The limits of the process's
+ * cgroup count besides. Returns 0 or EINVAL. */
 int hak_limit_set(size_t soft, size_t hard);
 
-/* --- Checking ---------------------------------------------------------------------------------------------------- */
+/* --- Checking ----------------------------------------------------------------------------------------------------- */
 
 /* Walks the whole heap and verifies every invariant of its metadata. Returns the number of violations found, 0 when
  * the heap is whole; each violation is one line on stderr. Other threads may go on allocating meanwhile. */
@@ -111,7 +112,7 @@ typedef struct hak_stats {
 
     /* Events since start. */
     uint64_t slabs_new;         /* opened on slots fresh from a superslab */
-    uint64_t slabs_reused;      /* opened on slots that the thread or the pool kept warm */
+    uint64_t slabs_reused;      /* opened on slots that the thread or the slot pool kept warm */
     uint64_t slabs_adopted;     /* taken over from a dead or idle thread */
     uint64_t slabs_retired;     /* emptied, slots returned */
     uint64_t superslabs_new;    /* taken from the region */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * alloc.c: the hak_malloc family: the same functions under our own names, in every build.
+ * alloc.c: the hak_malloc family: malloc and its siblings under our own names, in every build.
  */
 #include "front/calls.h"
 #include "front/front.h"

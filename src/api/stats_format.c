@@ -43,7 +43,7 @@ void hk_stats_note_program(void) {
         program_name[i] = from[i] < ' ' || from[i] > '~' || from[i] == '"' || from[i] == '\\' ? '?' : from[i];
 }
 
-/* --- Text ------------------------------------------------------------------------------------------------------- */
+/* --- Text --------------------------------------------------------------------------------------------------------- */
 
 /* "11.8 MiB"; nothing below 1 KiB, where the plain number says it. */
 static void format_bytes(char text[STAT_SHORT_MAX], uint64_t bytes) {
@@ -144,7 +144,7 @@ static void write_text(hk_out_t *out, const hak_stats_t *s) {
     text_classes(out, s, sum);
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 static void json_class(hk_out_t *out, const hak_class_stats_t *c) {
     const char *separator = "{";

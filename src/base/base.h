@@ -20,8 +20,8 @@
 #define HK_EXPORT   __attribute__((visibility("default")))
 #define HK_HIDDEN   __attribute__((visibility("hidden"))) /* on a declaration: it is near, no GOT */
 
-/* A function that looks at records without their lock, for a report or an answer that may be out of date when it is given:
- * what it reads stays mapped, and every value it may find is bounded before it is used. */
+/* A function that looks at records without their lock, for a report or an answer that may be out of date when it is
+ * given: what it reads stays mapped, and every value it may find is bounded before it is used. */
 #define HK_SNAPSHOT __attribute__((no_sanitize("thread")))
 
 /* A second exported name of a function. */

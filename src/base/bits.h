@@ -35,9 +35,9 @@ HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1)
 /* A word with the `n` lowest bits set, 0 <= n <= 64. */
 HK_INLINE uint64_t hk_low_mask64(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
-/* Sets bit `n` of the bitmap at `*bits`, and clears it and tells whether it was set: one writer at a time, readers that need no order, as
- * in relaxed.h. On x86-64 in the five instructions that compilers do not find: bit number and word number from one register, no
- * address apart. */
+/* Sets bit `n` of the bitmap at `*bits`, and clears it and tells whether it was set: one writer at a time, readers that
+ * need no order, as in relaxed.h. On x86-64 in the five instructions that compilers do not find: bit number and word
+ * number from one register, no address apart. */
 #if HK_X86_64 && !HK_TSAN
 #define HK_BIT_CHANGE(change)                                                                                          \
     "mov %[bits], %[base]\n\tmov %[n], %[word]\n\tshr $6, %[word]\n\tmov (%[base],%[word],8), %[value]\n\t" change     \
@@ -82,7 +82,7 @@ HK_INLINE bool hk_bit_clear(uint64_t *const *bits, size_t n) {
     return was;
 }
 
-/* The same for bit `n` of a byte, n < 8: no other byte is written. */
+/* Clears bit `n` of a byte, n < 8, and tells whether it was set: no other byte is written. */
 HK_INLINE bool hk_bit_clear_in_byte(uint8_t *byte, size_t n) {
     unsigned value = hk_read(*byte);
     bool was;

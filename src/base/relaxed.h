@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * relaxed.h: counters with one writer at a time (a lock's holder, or a thread of its own) and readers that need no order.
- * A plain load and a plain store in machine code, without the data race.
+ * relaxed.h: counters with one writer at a time (a lock's holder, or a thread of its own) and readers that need no
+ * order. A plain load and a plain store in machine code, without the data race.
  */
 #ifndef HK_RELAXED_H
 #define HK_RELAXED_H
@@ -12,13 +12,14 @@
 #define hk_write(place, now) __atomic_store_n(&(place), (now), __ATOMIC_RELAXED)
 #define hk_add(place, by)    hk_write(place, hk_read(place) + (by))
 
-/* A store that comes after all that its thread read and wrote before, and a load that comes before all that its thread reads and writes
- * later: for readers without a lock, and for the child of a fork, which finds what other threads had stored at that moment. On x86-64
- * the instructions of hk_write and hk_read (docs/adr/0032). */
+/* A store that comes after all that its thread read and wrote before, and a load that comes before all that its thread
+ * reads and writes later: for readers without a lock, and for the child of a fork, which finds what other threads had
+ * stored at that moment. On x86-64 the instructions of hk_write and hk_read (docs/adr/0032). */
 #define hk_write_release(place, now) __atomic_store_n(&(place), (now), __ATOMIC_RELEASE)
 #define hk_read_acquire(place)       __atomic_load_n(&(place), __ATOMIC_ACQUIRE)
 
-/* What was written before comes before what is written later; without an instruction on x86-64. ThreadSanitizer knows no fences. */
+/* What was written before comes before what is written later; without an instruction on x86-64. ThreadSanitizer knows
+ * no fences. */
 HK_INLINE void hk_write_barrier(void) {
     if (HK_TSAN)
         __atomic_signal_fence(__ATOMIC_RELEASE);
@@ -26,7 +27,7 @@ HK_INLINE void hk_write_barrier(void) {
         __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* The same on the fast path, where an operand in memory does; GCC takes more instructions for the above. */
+/* hk_read and hk_add on the fast path, with an operand in memory: GCC takes more instructions for those. */
 #define hk_read_in_place(place)    (HK_TSAN ? hk_read(place) : (place))
 #define hk_add_in_place(place, by) (HK_TSAN ? (void)hk_add(place, by) : (void)((place) += (by)))
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * mappings.h: the kernel's list of what is mapped in this process (/proc/self/maps), entry by entry, for reports. It is read
- * into a small buffer on the caller's stack: nothing is allocated, nothing is kept, no lock is taken, so it may run in a
- * signal handler. It costs some 50 us and serves error paths only.
+ * mappings.h: the kernel's list of what is mapped in this process (/proc/self/maps), entry by entry, for reports. It is
+ * read into a small buffer on the caller's stack: nothing is allocated, nothing is kept, no lock is taken, so it may
+ * run in a signal handler. It costs some 50 us and serves error paths only.
  */
 #ifndef HK_MAPPINGS_H
 #define HK_MAPPINGS_H
@@ -28,7 +28,7 @@ bool hk_mappings_read(hk_mapping_visit_t *visit, void *argument);
 /* Copies a name, cut as above. */
 void hk_mapping_name_copy(char to[HK_MAPPING_NAME_MAX], const char *name);
 
-/* --- The reader of the list, without an environment (for its test) ----------------------------------------------- */
+/* --- The reader of the list, without an environment (for its test) ------------------------------------------------ */
 
 typedef struct hk_mappings_reader {
     hk_mapping_visit_t *visit;

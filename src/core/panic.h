@@ -19,8 +19,8 @@
 #include <stdatomic.h>
 
 /* Reports a misuse of the interface: "hakmem: <what> <ptr> (<detail>), called from <caller>"; `what` is as in "double
- * free of" or "free of interior pointer", a NULL `caller` is not known. Counts it, prints it and aborts as HAKMEM_ON_ERROR
- * says. Returns only when the program is to go on. The caller holds no lock. */
+ * free of" or "free of interior pointer", a NULL `caller` is not known. Counts it, prints it and aborts as
+ * HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
 void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) HK_PRINTF(4, 5);
 
 /* Number of misuses reported so far. */

@@ -6,8 +6,8 @@
 #include <link.h>
 #include <string.h>
 
-/* A file is loaded from its beginning on, which holds its headers; so the mapping of `address` and the last one before it
- * with offset 0 belong together when they have one name. */
+/* A file is loaded from its beginning on, which holds its headers; so the mapping of `address` and the last one before
+ * it with offset 0 belong together when they have one name. */
 bool hk_place_visit(const hk_mapping_t *mapping, void *place) {
     hk_place_t *p = place;
     if (mapping->start > p->address) /* the list is in order: nothing is there */
@@ -23,8 +23,8 @@ bool hk_place_visit(const hk_mapping_t *mapping, void *place) {
     return false;
 }
 
-/* The address that the first byte of a loaded ELF file has in its own headers: 0 for shared objects and position-independent
- * programs, elsewhere the one it is linked to. False when it is no such file. Source: elf(5). */
+/* The address that the first byte of a loaded ELF file has in its own headers: 0 for shared objects and
+ * position-independent programs, elsewhere the one it is linked to. False when it is no such file. Source: elf(5). */
 static bool linked_base(const hk_place_t *place, uintptr_t *linked) {
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)place->base;
     if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)

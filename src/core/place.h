@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * place.h: the address of an instruction as text that outlives the process. Programs and libraries are loaded at addresses
- * that change with every run; so behind the address stands the file that it lies in and the address by which that file
- * knows it, which is what `addr2line -e FILE ADDRESS`, `objdump` and `gdb FILE` take:
+ * place.h: the address of an instruction as text that outlives the process. Programs and libraries are loaded at
+ * addresses that change with every run; so behind the address stands the file that it lies in and the address by which
+ * that file knows it, which is what `addr2line -e FILE ADDRESS`, `objdump` and `gdb FILE` take:
  *
  *   0x55d0c1a2b1a6 (/usr/bin/program+0x11a6)
  *

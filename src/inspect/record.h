@@ -2,13 +2,14 @@
  *
  * record.h: what a reader from outside needs to understand this process: where things lie and how they are laid out.
  *
- * The note .note.hakmem, which is in the memory of every process that has hakmem, leads to `hk_inspect`. That is constant: addresses,
- * strides, offsets and names. The figures are where the allocator itself keeps them, and the reader takes them from there
- * (process_vm_readv), whatever the threads do meanwhile. So nothing is kept, written or started for a reader; the child of a fork has
- * a record that is true without being touched; and what the kernel knows (process id, time of start) is not here.
+ * The note .note.hakmem, which is in the memory of every process that has hakmem, leads to `hk_inspect`. That is
+ * constant: addresses, strides, offsets and names. The figures are where the allocator itself keeps them, and the
+ * reader takes them from there (process_vm_readv), whatever the threads do meanwhile. So nothing is kept, written or
+ * started for a reader; the child of a fork has a record that is true without being touched; and what the kernel knows
+ * (process id, time of start) is not here.
  *
- * INSPECT-1  magic, struct_size, layout, version and build are in every layout. Words are appended without a new layout; a layout is
- *            new only when a word means something else.
+ * INSPECT-1  magic, struct_size, layout, version and build are in every layout. Words are appended without a new
+ *            layout; a layout is new only when a word means something else.
  */
 #ifndef HK_INSPECT_RECORD_H
 #define HK_INSPECT_RECORD_H

@@ -79,7 +79,8 @@ void filling_observe(const char *start, size_t size) {
     learn(size, full, some);
 }
 
-/* A program that frees nothing can be seen filling, too. The run may be gone by now: then it is a hint that says little. */
+/* A program that frees nothing can be seen filling, too. The run may be gone by now: then it is a hint that says
+ * little. */
 static void look_at_newest(size_t size) {
     uint64_t run = atomic_load_explicit(&newest, memory_order_relaxed);
     size_t bytes = (size_t)(uint32_t)run << HK_SLOT_SHIFT;

@@ -33,7 +33,7 @@ bool huge_free(void *block);
 /* The huge block that `address` lies in: its start and size. False when there is none. */
 bool huge_find(const void *address, void **start, size_t *size);
 
-/* The same without waiting for the lock: false also when somebody holds it. For signal handlers. */
+/* huge_find without waiting for the lock: false also when somebody holds it. For signal handlers. */
 bool huge_find_try(const void *address, void **start, size_t *size);
 
 /* Changes the size by mremap; NULL when `block` is not huge or memory is out. */

@@ -279,8 +279,8 @@ static bool grow_in_place(large_cache_t *cache, slot_t first, size_t count) {
     return true;
 }
 
-/* A run that the pages of another did not come to, as a process at its limit of mappings finds. The kernel may have unmapped it
- * before it refused: what cannot be mapped anew is lost to us. */
+/* A run that the pages of another did not come to, as a process at its limit of mappings finds. The kernel may have
+ * unmapped it before it refused: what cannot be mapped anew is lost to us. */
 static void give_target_back(large_cache_t *cache, char *to) {
     size_t size = large_size(to);
     if (region_map_over(to, size) == 0 || sys_is_mapped(to, size)) {
@@ -300,8 +300,8 @@ static void release_moved(slot_t first, size_t count) {
         slots_free(first, count, false);
 }
 
-/* Whether a program that grows the run to `size` bytes fills it: a superslab's worth at three quarters of it is resident, or
- * it has filled such runs before. */
+/* Whether a program that grows the run to `size` bytes fills it: a superslab's worth at three quarters of it is
+ * resident, or it has filled such runs before. */
 static bool is_filled(slot_t first, size_t size) {
     size_t count = run_at(first)->slot_count;
     if (hk_option(HK_OPT_HUGE) == HK_HUGE_OFF)

@@ -3,35 +3,37 @@
  * map.h: the slot table: whose is an address, and how big are the blocks there? And the live bits: is it a block of the
  * program's?
  *
- * One entry of 4 bytes for each 64 KiB slot of the window: `owner << 8 | class`. An owner is a heap's id; `entry ^ tag`,
- * where tag is `id << 8`, is the class when the slot is the heap's own and above 255 otherwise. 16 entries fill a cache
- * line, so that one line covers 1 MiB of heap.
+ * One entry of 4 bytes for each 64 KiB slot of the window: `owner << 8 | class`. An owner is a heap's id; `entry ^
+ * tag`, where tag is `id << 8`, is the class when the slot is the heap's own and above 255 otherwise. 16 entries fill a
+ * cache line, so that one line covers 1 MiB of heap.
  *
  *   0                       nothing of ours is there
  *   id << 8 | class         a slab of heap `id` (every slot of the slab carries it)
  *   HK_MAP_RUN_HEAD         first slot of a run of slots (a large block)
- *   id << 8 | large class   the same, of a run that heap `id` keeps in its magazines
+ *   id << 8 | large class   first slot of a run that heap `id` keeps in its magazines
  *   HK_MAP_RUN_BODY         another slot of a run
  *
- * Writers: the owner of the slots (slab open and retire, adoption, large). Readers: any thread, relaxed: who frees a block
- * got its address through some synchronisation that came after the entry was written; a stale owner only sends a free
- * down the remote path, which is always valid.
+ * Writers: the owner of the slots (slab open and retire, adoption, large). Readers: any thread, relaxed: who frees a
+ * block got its address through some synchronisation that came after the entry was written; a stale owner only sends a
+ * free down the remote path, which is always valid.
  *
- * A live bit for each granule of 16 bytes of the window is set where a block lies with the program that came from a slab or
- * a magazine, at the block's first granule, and clear everywhere else. So one bit says that an address starts a block and
- * that it is not free, without a look at the block, whose line is often in no cache when it is freed (docs/adr/0017).
- * The slab's owner reads and writes a word of bits plainly, on each call; others clear bits atomically, but of blocks from 128
- * bytes on, which have a byte of bits each, by plain access to that byte. A plain write of a word can undo what another thread
- * did to the same word in between. So a bit may stay set though its block is free: that double free is found later, when the
- * block comes back to its slab twice. It may also be clear though the block is live (slabs change
- * owners while their blocks lie in magazines, and threads hand out blocks of others that they kept): a clear bit is a
- * suspicion, and reported only if the block is found where free blocks are. Two threads that free the same block of a third one's
- * heap within the nanoseconds that a store takes may both find the bit set; that too is found when the block comes back twice.
+ * A live bit for each granule of 16 bytes of the window is set where a block lies with the program that came from a
+ * slab or a magazine, at the block's first granule, and clear everywhere else. So one bit says that an address starts a
+ * block and that it is not free, without a look at the block, whose line is often in no cache when it is freed
+ * (docs/adr/0017). The slab's owner reads and writes a word of bits plainly, on each call; others clear bits
+ * atomically, but of blocks from 128 bytes on, which have a byte of bits each, by plain access to that byte. A plain
+ * write of a word can undo what another thread did to the same word in between. So a bit may stay set though its block
+ * is free: that double free is found later, when the block comes back to its slab twice. It may also be clear though
+ * the block is live (slabs change owners while their blocks lie in magazines, and threads hand out blocks of others
+ * that they kept): a clear bit is a suspicion, and reported only if the block is found where free blocks are. Two
+ * threads that free the same block of a third one's heap within the nanoseconds that a store takes may both find the
+ * bit set; that too is found when the block comes back twice.
  *
- * On x86-64 the word of granule 0, far from the others, exists and is all ones: a malloc that finds 0 on top of an empty magazine
- * finds its live bit set, without another test. It is so before map_init too.
+ * On x86-64 the word of granule 0, far from the others, exists and is all ones: a malloc that finds 0 on top of an
+ * empty magazine finds its live bit set, without another test. It is so before map_init too.
  *
- * MAP-1  `count` only grows; entries below it are readable for ever, and so are live bits of superslabs that ever were the region's.
+ * MAP-1  `count` only grows; entries below it are readable for ever, and so are live bits of superslabs that ever were
+ *        the region's.
  * MAP-2  HK_MAP_RUN_* ^ tag is above 255 for every tag in use; the class of both is a large one.
  */
 #ifndef HK_MAP_H
@@ -73,15 +75,15 @@ extern hk_map_t hk_map HK_HIDDEN;
 
 void map_init(void);
 
-/* From here on the table and the live bits cover the first `slot_count` slots, the last of which are of superslabs that the region has
- * handed out. Caller holds the superslab lock. */
+/* From here on the table and the live bits cover the first `slot_count` slots, the last of which are of superslabs that
+ * the region has handed out. Caller holds the superslab lock. */
 void map_cover(size_t slot_count);
 
 /* Slot of an address, or a number >= hk_map.count when the address is not in the covered window. */
 HK_INLINE size_t map_slot(const void *address) { return ((uintptr_t)address >> HK_SLOT_SHIFT) - hk_map.first; }
 
-/* A plain load, so that the compiler compares with memory. It may miss growth that happens meanwhile, of which no pointer
- * that the reader holds can be part. */
+/* A plain load, so that the compiler compares with memory. It may miss growth that happens meanwhile, of which no
+ * pointer that the reader holds can be part. */
 HK_INLINE size_t map_count(void) { return HK_TSAN ? __atomic_load_n(&hk_map.count, __ATOMIC_RELAXED) : hk_map.count; }
 
 HK_INLINE uint32_t map_entry(size_t slot) { return atomic_load_explicit(&hk_map.table[slot], memory_order_relaxed); }
@@ -92,8 +94,8 @@ HK_INLINE uint32_t map_lookup(const void *address) {
     return slot < map_count() ? map_entry(slot) : 0;
 }
 
-/* Release: pairs with nothing that the fast path relies on (see above); it lets a diagnosing reader that finds the entry
- * also find the record behind it. */
+/* Release: pairs with nothing that the fast path relies on (see above); it lets a diagnosing reader that finds the
+ * entry also find the record behind it. */
 HK_INLINE void map_set(slot_t slot, unsigned count, uint32_t entry) {
     for (unsigned i = 0; i < count; i++)
         atomic_store_explicit(&hk_map.table[slot + i], entry, memory_order_release);
@@ -104,7 +106,7 @@ HK_INLINE char *map_slot_address(slot_t slot) { return (char *)((hk_map.first + 
 /* True when the entry is of a run of slots; its head when the entry is not HK_MAP_RUN_BODY. */
 HK_INLINE bool map_is_run(uint32_t entry) { return (entry & HK_MAP_CLASS_MAX) >= HK_MAP_CLASS_LARGE; }
 
-/* --- Live bits ---------------------------------------------------------------------------------------------------------- */
+/* --- Live bits ---------------------------------------------------------------------------------------------------- */
 
 /* Granule of an address; one that is no multiple of 16 gives a granule outside every window. */
 HK_INLINE granule_t map_granule(const void *address) {
@@ -122,14 +124,14 @@ HK_INLINE bool map_is_live(granule_t granule) {
     return (__atomic_load_n(&hk_map.live[granule / 64], __ATOMIC_RELAXED) & map_live_bit(granule)) != 0;
 }
 
-/* Clears the bits of slots that nobody has a block in: a bit that stayed set would make the inside of a later block look like the
- * start of one. By writing alone: a page that is read first and written then faults twice. */
+/* Clears the bits of slots that nobody has a block in: a bit that stayed set would make the inside of a later block
+ * look like the start of one. By writing alone: a page that is read first and written then faults twice. */
 void map_reset_live(slot_t slot, unsigned count);
 
 /* By the owner of the slab: no atomic read-modify-write, see above. */
 HK_INLINE void map_set_live(granule_t granule) { hk_bit_set(&hk_map.live, granule); }
 
-/* The same in two steps: the first tells whether it is set already, as that of granule 0 always is. */
+/* map_set_live in two steps: the first tells whether the bit is set already, as that of granule 0 always is. */
 typedef hk_bit_place_t map_live_t;
 HK_INLINE bool map_find_live(granule_t granule, map_live_t *live) {
     return (!REGION_HAS_LIVE_ORIGIN && granule == 0) || hk_bit_find(&hk_map.live, granule, live);
@@ -150,7 +152,7 @@ HK_INLINE void map_set_live_shared(granule_t granule) {
     (void)__atomic_fetch_or(&hk_map.live[granule / 64], map_live_bit(granule), __ATOMIC_RELAXED);
 }
 
-/* The same; false when it was clear. */
+/* Clears the bit, by any thread; false when it was clear. */
 HK_INLINE bool map_clear_live_shared(granule_t granule) {
     uint64_t bit = map_live_bit(granule);
     return (__atomic_fetch_and(&hk_map.live[granule / 64], ~bit, __ATOMIC_RELAXED) & bit) != 0;

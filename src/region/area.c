@@ -45,7 +45,8 @@ static int map_at(region_area_t area, size_t at, size_t size) {
     return at < readable[area] ? sys_map_over(address, size) : sys_map_at(address, size);
 }
 
-/* Maps what comes behind a piece: `wanted` bytes, but no more than up to `end`, and some more of it or the whole of a huge page. */
+/* Maps what comes behind a piece: `wanted` bytes, but no more than up to `end`, and some more of it or the whole of a
+ * huge page. */
 static int piece_extend(region_area_t area, piece_t *piece, size_t wanted, size_t end) {
     size_t at = to_of(piece), border = hk_align_up(hk_window.areas[area] + at + 1, HK_SUPERSLAB_SIZE);
     if (at < readable[area]) /* what was filled is replaced, and nothing behind it */

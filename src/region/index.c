@@ -120,7 +120,8 @@ static unsigned first_run(uint64_t bits, unsigned count) {
     return hk_ctz64(bits);
 }
 
-/* The largest part that begins at `at` and need not be looked into: that which ends the search, or has no run that long. */
+/* The largest part that begins at `at` and need not be looked into: that which ends the search, or has no run that
+ * long. */
 static sum_t look_at(size_t at, size_t run, size_t count, unsigned *stair) {
     *stair = at % ((size_t)1 << shift_of(2)) == 0 ? 2u : at % ((size_t)1 << shift_of(1)) == 0 ? 1u : 0u;
     for (; *stair > 0; --*stair) {

@@ -8,12 +8,13 @@
  *      1         1      FREE       mapped by us, reads as zeros
  *      1         0      USED       handed out
  *
- * 64 superslabs are a word. Above the words of `available` stand two floors of sums: one for 64 words (8 GiB), one for 64 of those
- * (512 GiB). A sum says how long the run is that a part begins with, the one that it ends with, and the longest in it. So the first run
- * of any length is found by some 160 looks at the most in a window of 16 TiB, and by a few in a heap of 8 GiB.
+ * 64 superslabs are a word. Above the words of `available` stand two floors of sums: one for 64 words (8 GiB), one for
+ * 64 of those (512 GiB). A sum says how long the run is that a part begins with, the one that it ends with, and the
+ * longest in it. So the first run of any length is found by some 160 looks at the most in a window of 16 TiB, and by a
+ * few in a heap of 8 GiB.
  *
- * The words lie where index_init says, and are zeros at first: only those of superslabs below every `limit` and of what was set are
- * touched. The caller holds the region lock.
+ * The words lie where index_init says, and are zeros at first: only those of superslabs below every `limit` and of what
+ * was set are touched. The caller holds the region lock.
  *
  * INDEX-1  a sum is that of the words below it.
  */

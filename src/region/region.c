@@ -48,7 +48,7 @@ int region_map_at(void *address, size_t size) { return mapped(sys_map_at(address
 
 int region_map_over(void *address, size_t size) { return mapped(sys_map_over(address, size), address, size); }
 
-/* --- Claiming -------------------------------------------------------------------------------------------------------------- */
+/* --- Claiming ----------------------------------------------------------------------------------------------------- */
 
 /* False at the limit of mappings: they stay mapped, and so FREE, as their pages are zero already (REGION-2). */
 static bool unclaim_locked(size_t first, size_t count, index_kind_t kind) {
@@ -88,7 +88,7 @@ static int claim_locked(size_t first, size_t count) {
     return 0;
 }
 
-/* The same for superslabs that are needed now: what lies free elsewhere goes before memory is out. */
+/* claim_locked for superslabs that are needed now: what lies free elsewhere goes before memory is out. */
 static int claim_needed_locked(size_t first, size_t count) {
     int error = claim_locked(first, count);
     if (error != ENOMEM)
@@ -97,7 +97,7 @@ static int claim_needed_locked(size_t first, size_t count) {
     return shed_locked() ? claim_locked(first, count) : error;
 }
 
-/* --- The frontier ---------------------------------------------------------------------------------------------------------- */
+/* --- The frontier ------------------------------------------------------------------------------------------------- */
 
 static bool is_inside(size_t first, size_t count) {
     return first <= hk_window.superslab_max && hk_window.superslab_max - first >= count;
@@ -115,7 +115,7 @@ static int extend_locked(size_t start, size_t count) {
     return error;
 }
 
-/* The same, and what is left out in front of it becomes UNCLAIMED. */
+/* extend_locked further on: what is left out in front of it becomes UNCLAIMED. */
 static int extend_behind_locked(size_t start, size_t count) {
     size_t from = frontier;
     int error = start > from ? cover_state_locked(from, start) : 0;
@@ -126,7 +126,8 @@ static int extend_behind_locked(size_t start, size_t count) {
     return error;
 }
 
-/* Somebody is in the way of a long run. Short ones may find room before: as far as can be found by halves, it becomes UNCLAIMED. */
+/* Somebody is in the way of a long run. Short ones may find room before: as far as can be found by halves, it becomes
+ * UNCLAIMED. */
 static void keep_room_locked(size_t most) {
     for (size_t count = hk_min(most / 2, hk_window.superslab_max - frontier); count > 0; count /= 2)
         if (claim_locked(frontier, count) == 0) {
@@ -182,9 +183,10 @@ static bool grow_locked(size_t count, size_t align) {
     return error == 0;
 }
 
-/* --- Taking ---------------------------------------------------------------------------------------------------------------- */
+/* --- Taking ------------------------------------------------------------------------------------------------------- */
 
-/* Somebody has mapped into [first, first + count): the superslab where becomes UNKNOWN, what comes before it is claimed. */
+/* Somebody has mapped into [first, first + count): the superslab where becomes UNKNOWN, what comes before it is
+ * claimed. */
 static int find_foreign_locked(size_t first, size_t count) {
     while (count > 1) {
         int error = claim_locked(first, count / 2);
@@ -224,8 +226,8 @@ static int ready_locked(size_t first, size_t count) {
     return error == 0 ? cover_records_locked(first, count) : error;
 }
 
-/* [first, first + count), which is available, becomes USED, or is nobody's as before. What lies free elsewhere goes before memory is
- * out. */
+/* [first, first + count), which is available, becomes USED, or is nobody's as before. What lies free elsewhere goes
+ * before memory is out. */
 static int take_locked(size_t first, size_t count) {
     int error = ready_locked(first, count);
     if (error == ENOMEM) {
@@ -247,8 +249,8 @@ static size_t find_locked(size_t count, size_t align) {
     return first;
 }
 
-/* Where the records of these superslabs would be, somebody else has mapped: those that are nobody's become UNKNOWN, and the frontier comes
- * behind them. */
+/* Where the records of these superslabs would be, somebody else has mapped: those that are nobody's become UNKNOWN, and
+ * the frontier comes behind them. */
 static void give_up_locked(size_t first, size_t count) {
     size_t limit = hk_min(first + count, hk_window.superslab_max), known = hk_min(limit, frontier), at, end;
     for (at = index_next(first, known, INDEX_FREE); at < known; at = index_next(end, known, INDEX_FREE)) {

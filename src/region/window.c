@@ -39,7 +39,7 @@ size_t window_area_share(region_area_t area) {
     return shares[area];
 }
 
-/* --- Random numbers --------------------------------------------------------------------------------------------------------- */
+/* --- Random numbers ----------------------------------------------------------------------------------------------- */
 
 typedef struct dice {
     uint64_t words[RANDOM_WORDS];
@@ -58,10 +58,10 @@ static uintptr_t random_address(dice_t *dice, size_t align) {
     return RANDOM_LOWEST + hk_align_down((uintptr_t)roll(dice) % RANDOM_SPAN, align);
 }
 
-/* --- Areas --------------------------------------------------------------------------------------------------------------- */
+/* --- Areas -------------------------------------------------------------------------------------------------------- */
 
-/* Where an area begins behind a border of a huge page, never on one, so that the next border comes after what is to have small
- * pages. Live bits are used from those of the first superslab on. */
+/* Where an area begins behind a border of a huge page, never on one, so that the next border comes after what is to
+ * have small pages. Live bits are used from those of the first superslab on. */
 static size_t border_offset(region_area_t area, size_t first) {
     size_t unused = hk_align_down((first - 1) * window_area_share(area), PLACE_ALIGN);
     return HK_SUPERSLAB_SIZE - (area == REGION_AREA_LIVE ? AREA_SMALL_LIVE + unused : AREA_SMALL);
@@ -154,7 +154,7 @@ static int begin_all(uintptr_t at, size_t first, dice_t *dice) {
     return 0;
 }
 
-/* --- The window ----------------------------------------------------------------------------------------------------------- */
+/* --- The window --------------------------------------------------------------------------------------------------- */
 
 /* Usable when nobody else has the first superslab, and when the areas find places. */
 static int window_try(uintptr_t base, size_t superslab_max, size_t first, dice_t *dice) {

@@ -4,13 +4,14 @@
  *
  *   window.base
  *   | superslab 0 | superslab 1 | ... superslab_max - 1 |        ... | area |      ... | area |   | area | ...
- *     (never used)  2 MiB each, blocks                               arrays of our records, each at a random place of its own
+ *     (never used)  2 MiB each, blocks                               arrays of our records, each at a random place of
+ *                   its own
  *
- * Unknown to an attacker are 15 bits of the base and 6 of the first superslab that is used; and of each area 24 bits or more, so that the
- * address of a block tells nothing of the place of any record.
+ * Unknown to an attacker are 15 bits of the base and 6 of the first superslab that is used; and of each area 24 bits or
+ * more, so that the address of a block tells nothing of the place of any record.
  *
- * Where fixed places cannot be had (Valgrind, ThreadSanitizer, small address spaces), a hole found by the kernel holds all of it, the
- * areas behind the superslabs.
+ * Where fixed places cannot be had (Valgrind, ThreadSanitizer, small address spaces), a hole found by the kernel holds
+ * all of it, the areas behind the superslabs.
  *
  * Constant after region_init.
  */
@@ -55,13 +56,14 @@ extern region_window_t hk_window;
 /* Bytes of an area for each superslab; of the areas that are no arrays of superslabs, their share of the window. */
 size_t window_area_share(region_area_t area);
 
-/* Slab records, live bits and everything else are 1.3 % of a heap of small blocks: a page fault in five if they had small pages only. */
+/* Slab records, live bits and everything else are 1.3 % of a heap of small blocks: a page fault in five if they had
+ * small pages only. */
 HK_INLINE bool window_may_be_huge(region_area_t area) {
     return area == REGION_AREA_SLABS || area == REGION_AREA_META || area == REGION_AREA_LIVE;
 }
 
-/* Finds the window, and begins each area with what the superslab `*first`, picked at random, will need. Returns 0 or ENOMEM: then
- * nothing of ours is mapped, and it may be tried again. */
+/* Finds the window, and begins each area with what the superslab `*first`, picked at random, will need. Returns 0 or
+ * ENOMEM: then nothing of ours is mapped, and it may be tried again. */
 int window_find(size_t *first);
 
 HK_INLINE char *region_superslab_address(size_t index) {

@@ -6,8 +6,8 @@
  *
  *   1. A throwing operator that finds no memory calls the new_handler until there is memory or no handler, and then
  *      throws bad_alloc. The C++ runtime of the program does both (cxx_runtime.h).
- *   2. A nothrow operator does the same and answers NULL, also when the handler throws. C cannot catch, so that case
- *      goes to the runtime's own nothrow operator, which calls the throwing operator (ours) inside a try block.
+ *   2. A nothrow operator calls the handler too and answers NULL, also when the handler throws. C cannot catch, so that
+ *      case goes to the runtime's own nothrow operator, which calls the throwing operator (ours) inside a try block.
  *   3. A program may replace a few operators and keep the rest. The array, sized and nothrow forms are defined to
  *      call a more basic form, so they ask whether the basic form in force is ours before they take their own short
  *      way. All are weak, so that in a static program each can be replaced alone.
@@ -39,7 +39,7 @@ HK_INLINE void *new_aligned(size_t size, size_t alignment) {
     return hk_likely(hk_is_pow2(alignment)) ? front_aligned(alignment, size) : NULL;
 }
 
-/* --- The slow ways. `alignment` 0: none was asked for ------------------------------------------------------------ */
+/* --- The slow ways. `alignment` 0: none was asked for ------------------------------------------------------------- */
 
 static void *allocate(size_t size, size_t alignment) {
     return alignment == 0 ? front_malloc(size) : new_aligned(size, alignment);

@@ -2,10 +2,10 @@
  *
  * deepbind_shared.c: dlopen without RTLD_DEEPBIND.
  *
- * A library opened with it looks names up in itself and in what it needs before it looks in the program. So it calls the C library's
- * free, and hands it the blocks that the program or another library took from hakmem: PHP opens all its extensions like
- * this, and dies at start under any preloaded malloc. A process has one malloc; so the flag is left out. dlopen
- * finds by its return address whose search path applies, which is why this is a jump and never a call.
+ * A library opened with it looks names up in itself and in what it needs before it looks in the program. So it calls
+ * the C library's free, and hands it the blocks that the program or another library took from hakmem: PHP opens all its
+ * extensions like this, and dies at start under any preloaded malloc. A process has one malloc; so the flag is left
+ * out. dlopen finds by its return address whose search path applies, which is why this is a jump and never a call.
  */
 #include "base/base.h"
 #include "sys/jump.h"
@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Relaxed: everybody finds the same. */
+/* Relaxed: every thread finds one address. */
 static _Atomic(uintptr_t) next_dlopen;
 
 static HK_NOINLINE uintptr_t find_next(void) {

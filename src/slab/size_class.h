@@ -4,14 +4,14 @@
  *
  *   class   0 ..  63   tiny   16, 32, ... 1,024 bytes
  *   class  64 .. 127   mid    8 a doubling: 1,152, 1,280, ... 262,144 bytes (12.5 % steps)
- *   class 128 .. 159   large  the same steps to 4 MiB: no slabs, but magazines for runs of slots that a thread reuses
+ *   class 128 .. 159   large steps as for mid to 4 MiB: no slabs, but magazines for runs of slots that a thread reuses
  *
- * A tiny or mid class lives in slabs of a power of two slots, naturally aligned, so that the offset of a block in its slab is a mask.
- * Whether that offset is the start of a block is one multiplication (D. Lemire, O. Kaser, N. Kurz, "Faster remainder by
- * direct computation", 2019): with inverse = ceil(2^64 / size), offset * inverse modulo 2^64 is k * e for the multiple
- * k * size (e = inverse * size - 2^64) and at least `inverse` for anything else; so one comparison with
- * limit = block_count * e also excludes the tail of the slab. For powers of two e is 0, limit is 1, and there is no tail.
- * The high half of the product is the index of the block.
+ * A tiny or mid class lives in slabs of a power of two slots, naturally aligned, so that the offset of a block in its
+ * slab is a mask. Whether that offset is the start of a block is one multiplication (D. Lemire, O. Kaser, N. Kurz,
+ * "Faster remainder by direct computation", 2019): with inverse = ceil(2^64 / size), offset * inverse modulo 2^64 is
+ * k * e for the multiple k * size (e = inverse * size - 2^64) and at least `inverse` for anything else; so one
+ * comparison with limit = block_count * e also excludes the tail of the slab. For powers of two e is 0, limit is 1, and
+ * there is no tail. The high half of the product is the index of the block.
  *
  * Constant after classes_init.
  */

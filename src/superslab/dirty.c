@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Superslabs with dirty slots: in a queue, those that wait longest for a purge first, and in lists by the length of the longest
- * run of such slots, likewise, where a place for a run is looked for. Runs that go on in the next superslab are followed by who looks
- * (runs.c).
+ * Superslabs with dirty slots: in a queue, those that wait longest for a purge first, and in lists by the length of the
+ * longest run of such slots, likewise, where a place for a run is looked for. Runs that go on in the next superslab are
+ * followed by who looks (runs.c).
  */
 #include "superslab/pool.h"
 

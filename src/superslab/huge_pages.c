@@ -2,17 +2,18 @@
  *
  * Which superslabs ask for huge pages, and how many stretches of the address space differ in that.
  *
- * Dense superslabs, and long runs that are expected to be filled, earn them by the size of the heap. Of the others a program
- * may use a page here and there, so those before them decide: a superslab that was opened with small pages is looked at
- * (mincore) when all its slots are taken and some more were opened since, which leaves the program time to write. Once two
- * in a row were full, those opened for as many slots as they were, or up to twice as many, ask for huge pages; one that is not full
- * ends that for a quarter of its slots and more. A huge page is resident as a whole and proves nothing, so one superslab in nine
- * (in a large heap, one for each eighth of it) keeps small pages, to be looked at.
+ * Dense superslabs, and long runs that are expected to be filled, earn them by the size of the heap. Of the others a
+ * program may use a page here and there, so those before them decide: a superslab that was opened with small pages is
+ * looked at (mincore) when all its slots are taken and some more were opened since, which leaves the program time to
+ * write. Once two in a row were full, those opened for as many slots as they were, or up to twice as many, ask for huge
+ * pages; one that is not full ends that for a quarter of its slots and more. A huge page is resident as a whole and
+ * proves nothing, so one superslab in nine (in a large heap, one for each eighth of it) keeps small pages, to be looked
+ * at.
  *
- * A look costs as much as all else that an allocation of 2 MiB does, so looks that change nothing get rarer: eight in a row double the
- * number of superslabs that are opened from one to the next, up to an eighth of the heap. One that finds a full superslab is followed by the
- * next at once. Who opens a superslab looks, when it has let go of the lock; what it saw is learned under the lock again, unless the
- * superslab was given back meanwhile.
+ * A look costs as much as all else that an allocation of 2 MiB does, so looks that change nothing get rarer: eight in a
+ * row double the number of superslabs that are opened from one to the next, up to an eighth of the heap. One that finds
+ * a full superslab is followed by the next at once. Who opens a superslab looks, when it has let go of the lock; what
+ * it saw is learned under the lock again, unless the superslab was given back meanwhile.
  */
 #include "core/counters.h"
 #include "core/options.h"
@@ -23,7 +24,7 @@
 enum {
     HUGE_BORDERS_MAX = 600, /* each is one mapping more */
     HUGE_SHARE = 8,     /* a superslab asks for a huge page when it is at most this part of the heap, itself included */
-    RECORDS_SHARE = 48, /* a huge page of records likewise: such pages fill slowly */
+    RECORDS_SHARE = 48, /* a huge page of records is at most this share: such pages fill slowly */
     SAMPLES = 16,       /* superslabs of small pages that wait to be looked at */
     SAMPLE_AGE = 8,     /* ... until so many more were opened */
     LOOKS_A_GAP = 8,    /* looks in vain, until the next ones are twice as far apart */
@@ -46,7 +47,8 @@ static size_t full_slots;      /* the most that two in a row were */
 static unsigned looked_at;     /* opened_count at the last look */
 static unsigned looks_in_vain; /* looks since the last that changed anything */
 
-/* The kernel splits a mapping where advice changes: how many more such places there are when superslab `index` changes. */
+/* The kernel splits a mapping where advice changes: how many more such places there are when superslab `index`
+ * changes. */
 static int borders_by_change(size_t index) {
     bool huge = pool_record(index)->huge;
     int borders = pool_record(index - 1)->huge == huge ? 1 : -1;

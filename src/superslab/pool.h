@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pool.h: what the files of this room share: the superslabs' records and the rules by which slots come and go. Everything
- * here that says `_locked` is called under hk_superslab_lock; superslab.h is for the other rooms.
+ * pool.h: what the files of this room share: the superslabs' records and the rules by which slots come and go.
+ * Everything here that says `_locked` is called under hk_superslab_lock; superslab.h is for the other rooms.
  */
 #ifndef HK_SUPERSLAB_POOL_H
 #define HK_SUPERSLAB_POOL_H
@@ -59,23 +59,24 @@ uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length);
 /* Takes the free slots of `mask`; true when all of them read as zeros. */
 bool pool_take_locked(superslab_t *s, uint32_t mask);
 
-/* Gives slots back; the second also returns an empty superslab to the region: one that is given as a whole and clean, and
- * clean ones beyond a few. */
+/* Gives slots back; the second also returns an empty superslab to the region: one that is given as a whole and clean,
+ * and clean ones beyond a few. */
 void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty);
 void pool_free_locked(size_t index, uint32_t mask, bool dirty);
 
-/* Slots that nobody has used yet. Those that a huge page brings along are resident with it: they serve before anything fresh,
- * or go back, but they read as zeros. */
+/* Slots that nobody has used yet. Those that a huge page brings along are resident with it: they serve before anything
+ * fresh, or go back, but they read as zeros. */
 void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along);
 
 /* Takes one superslab from the region, at its place; its slots are all taken then. */
 bool pool_open_at_locked(size_t index, bool huge);
 
-/* Takes neighbouring superslabs from the region for `slot_count` slots, the first at a multiple of `align` superslabs; the slots
- * of `tail_mask` in the last are free. 0: memory is out. */
+/* Takes neighbouring superslabs from the region for `slot_count` slots, the first at a multiple of `align` superslabs;
+ * the slots of `tail_mask` in the last are free. 0: memory is out. */
 slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge);
 
-/* Takes slots, less than a superslab, that are absent of a part, or from the beginning of one of which the region gives a part. */
+/* Takes slots, less than a superslab, that are absent of a part, or from the beginning of one of which the region gives
+ * a part. */
 slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use);
 
 /* Takes slots within one superslab. */
@@ -97,8 +98,8 @@ bool pool_set_huge_locked(superslab_t *s, bool huge);
 /* Of a mapping that was not asked about. */
 void pool_forget_huge_locked(superslab_t *s);
 
-/* Superslabs of which nothing is resident are taken into use for `slot_count` sparse slots. How those of small pages are
- * filled decides for others. */
+/* Superslabs of which nothing is resident are taken into use for `slot_count` sparse slots. How those of small pages
+ * are filled decides for others. */
 void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count);
 
 /* A superslab of small pages that was opened for `slot_count` slots when `opened` sparse ones had been. */
@@ -128,7 +129,8 @@ unsigned pool_length_below_locked(unsigned end);
 /* Violations of SUPERSLAB-3 among the `queued` superslabs flagged, of at most `limit`. */
 size_t pool_check_dirty_locked(size_t queued, size_t limit);
 
-/* A superslab with `count` dirty slots from a multiple of `align` on, whatever its use, out of the short runs first; or NULL. */
+/* A superslab with `count` dirty slots from a multiple of `align` on, whatever its use, out of the short runs first; or
+ * NULL. */
 superslab_t *pool_find_warm_locked(unsigned count, unsigned align);
 
 /* Memory has grown by `slot_count` slots that nothing resident could serve (superslab/purge.c). Without the lock. */

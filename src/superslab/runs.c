@@ -172,8 +172,8 @@ static unsigned look_at_length(place_t *best, unsigned length, unsigned least, u
     return looks;
 }
 
-/* For a run that fits into a superslab: among the shortest dirty runs that serve, or else the longest, as these may go on in the
- * next superslab. */
+/* For a run that fits into a superslab: among the shortest dirty runs that serve, or else the longest, as these may go
+ * on in the next superslab. */
 static void find_short_locked(place_t *best) {
     unsigned count = (unsigned)best->count, looks = FIT_LOOKS_MAX;
     for (unsigned length = count; looks > 0 && (length = pool_length_from_locked(length)) != 0; length++)
@@ -252,8 +252,9 @@ static slots_t alloc_anywhere_locked(size_t count, size_t align) {
     return (slots_t){0};
 }
 
-/* Where address space is scarce, and superslabs would be left with much that no such run fits in: from the free end of one into the next,
- * which would be opened in any case. Others stay within a superslab, which can then go back sooner. */
+/* Where address space is scarce, and superslabs would be left with much that no such run fits in: from the free end of
+ * one into the next, which would be opened in any case. Others stay within a superslab, which can then go back
+ * sooner. */
 static slots_t alloc_behind_locked(size_t count) {
     bool wasteful = count < SLOTS && SLOTS % count >= SLOTS / WASTE_SHARE, zeroed;
     size_t next = wasteful && region_is_tight() ? region_lowest_free() : 0, index = next - 1;

@@ -21,8 +21,8 @@ enum {
 hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
 pool_counts_t hk_pool;
 
-/* Guarded by hk_superslab_lock. bins[use][order][rank], the rank being the number of free slots or BIN_CLEAN; bit rank of
- * bin_masks[use][order] says that the bin is not empty. */
+/* Guarded by hk_superslab_lock. bins[use][order][rank], the rank being the number of free slots or BIN_CLEAN; bit rank
+ * of bin_masks[use][order] says that the bin is not empty. */
 static uint32_t bins[SLOTS_USES][ORDER_COUNT][BIN_LIMIT];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static size_t empty_count;
@@ -334,8 +334,8 @@ static superslab_t *find_between_locked(unsigned count, unsigned order, slots_us
     return NULL;
 }
 
-/* What is resident goes before what is not, or memory would grow while slots of the other use wait for their purge. A huge
- * page in use is resident as a whole. Before an empty superslab come those in use. */
+/* What is resident goes before what is not, or memory would grow while slots of the other use wait for their purge. A
+ * huge page in use is resident as a whole. Before an empty superslab come those in use. */
 static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use) {
     unsigned order = hk_log2_ceil(hk_max(count, align));
     superslab_t *s = find_bin_locked(order, use);

@@ -10,11 +10,12 @@
  *
  *   USED --slots_free--> FREE, DIRTY --purge--> FREE, clean --whole superslab free--> region
  *
- * Superslabs with a free slot wait in a bin by their use (dense or sparse), by the largest aligned run of free slots and
- * by the number of free slots; empty ones without a dirty slot come last, so that what was given back for want of need stays
- * so. Dense slots may come from sparse superslabs, not the other way round.
- * Those with dirty slots wait in a queue, oldest first, and in lists by the longest run of such slots. Everything is guarded by the superslab lock; purging itself
- * (the system call) is done without it, on slots taken out of free_mask for the time.
+ * Superslabs with a free slot wait in a bin by their use (dense or sparse), by the largest aligned run of free slots
+ * and by the number of free slots; empty ones without a dirty slot come last, so that what was given back for want of
+ * need stays so. Dense slots may come from sparse superslabs, not the other way round.
+ * Those with dirty slots wait in a queue, oldest first, and in lists by the longest run of such slots. Everything is
+ * guarded by the superslab lock; purging itself (the system call) is done without it, on slots taken out of free_mask
+ * for the time.
  *
  * Where the kernel refuses memory, a superslab may be a *part*: of its slots only some are *present*, that is mapped.
  * The others are absent: never free, never taken, and perhaps somebody else's. A part comes into being when a whole
@@ -26,8 +27,8 @@
  *
  * SUPERSLAB-1  dirty_mask is a subset of free_mask, zeros_mask of dirty_mask, free_mask of present_mask.
  * SUPERSLAB-2  a superslab is in a bin exactly when free_mask is not 0, and in the bin that its mask says.
- * SUPERSLAB-3  a superslab is in the dirty queue exactly when its dirty_mask is not 0, which its `queued` flag says, and then
- *              in the list of its longest run of dirty slots.
+ * SUPERSLAB-3  a superslab is in the dirty queue exactly when its dirty_mask is not 0, which its `queued` flag says,
+ *              and then in the list of its longest run of dirty slots.
  * SUPERSLAB-4  a part never lies free as a whole, and has no huge pages.
  */
 #ifndef HK_SUPERSLAB_H
@@ -65,14 +66,14 @@ typedef struct slots {
 } slots_t;
 
 /* What the slots are for. Dense slots hold small blocks, so that every page of them will be touched: huge pages and
- * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only: they get huge pages when the program
- * fills such slots. A run longer than a superslab is dense when the program is expected to fill it. */
+ * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only: they get huge pages when
+ * the program fills such slots. A run longer than a superslab is dense when the program is expected to fill it. */
 typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
 
 /* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use);
 
-/* The same from superslabs of the region, for pages that are moved there: what is resident serves others. */
+/* Takes slots that are not resident, for pages that are moved there: what is resident serves others. */
 slots_t slots_alloc_clean(size_t count, size_t align);
 
 /* Whether the superslabs of a run have the same kind of pages, so that it can be moved as one mapping. */
@@ -90,18 +91,18 @@ bool slots_take_dirty(slot_t first, size_t count);
 /* Gives slots back; `dirty` when their pages may be resident. */
 void slots_free(slot_t first, size_t count, bool dirty);
 
-/* The same for dirty slots that are about to be used again: they stay resident, however many. */
+/* Gives dirty slots back that are about to be used again: they stay resident, however many. */
 void slots_free_for_reuse(slot_t first, size_t count);
 
-/* Gives the pages of at most `slot_count` dirty slots back to the kernel, all of a superslab at once, those first that have
- * waited longest; clean empty superslabs beyond a few go back to the region. Returns the bytes given back. */
+/* Gives the pages of at most `slot_count` dirty slots back to the kernel, all of a superslab at once, those first that
+ * have waited longest; clean empty superslabs beyond a few go back to the region. Returns the bytes given back. */
 size_t superslab_purge(size_t slot_count);
 
 /* The least number of slots that were dirty at any time since the last call: so many were free all the time. */
 size_t superslab_dirty_low(void);
 
-/* Before pages of slabs in superslab `index` are given back: true when that is right. A superslab of huge pages must have enough
- * of it free, `free_bytes` in its slabs included; it is then advised against huge pages for good. */
+/* Before pages of slabs in superslab `index` are given back: true when that is right. A superslab of huge pages must
+ * have enough of it free, `free_bytes` in its slabs included; it is then advised against huge pages for good. */
 bool superslab_make_small(size_t index, size_t free_bytes);
 
 /* Slots whose pages are known to have been used in full: what "a large heap" is measured by. `by` may be negative. */

@@ -2,9 +2,9 @@
  *
  * cgroup.c: the control groups of the process, v2 and v1, read without libc.
  *
- * A line of /proc/self/cgroup is "id:controllers:path"; that of v2 has no controllers. A limit holds for every group below
- * too, so the way goes from the process's group up to the root of what is mounted: in a container the path may be the
- * host's, of which only the root is there.
+ * A line of /proc/self/cgroup is "id:controllers:path"; that of v2 has no controllers. A limit holds for every group
+ * below too, so the way goes from the process's group up to the root of what is mounted: in a container the path may be
+ * the host's, of which only the root is there.
  */
 #include "base/bits.h"
 #include "sys/confined.h"
@@ -57,7 +57,7 @@ static size_t find_path(const char *text, size_t length, const char *controller,
     return 0;
 }
 
-/* --- Groups --------------------------------------------------------------------------------------------------------- */
+/* --- Groups ------------------------------------------------------------------------------------------------------- */
 
 static size_t read_file(const char *path, char *text, size_t size) {
     long fd = sys_open_read(path);
@@ -114,7 +114,7 @@ static uint64_t number_of(group_t *group, const char *name, bool *known) {
     return sys_parse_number(&at, end);
 }
 
-/* --- Memory --------------------------------------------------------------------------------------------------------- */
+/* --- Memory ------------------------------------------------------------------------------------------------------- */
 
 sys_memory_limits_t sys_cgroup_limits(const char *membership, const char *root) {
     sys_memory_limits_t limits = {UINT64_MAX, UINT64_MAX, false};
@@ -160,7 +160,7 @@ size_t sys_available_bytes(void) {
     return kib > SIZE_MAX / HK_KIB ? SIZE_MAX : (size_t)kib * HK_KIB;
 }
 
-/* --- Processors ----------------------------------------------------------------------------------------------------- */
+/* --- Processors --------------------------------------------------------------------------------------------------- */
 
 /* Whole processors that a quota of `quota` microseconds in each `period` comes to. */
 static uint64_t cpus_of(uint64_t quota, uint64_t period) {

@@ -2,14 +2,16 @@
  *
  * confined.h: whether the process has given up system calls.
  *
- * A program that puts itself under a filter (seccomp(2)) lists the calls that it needs, those that a C library's malloc makes
- * among them, and may be killed at any other. From then on hakmem makes these and no more: mmap, munmap, mremap, madvise, futex,
- * the clock (which the kernel answers without a call), write for messages, and to abort getpid, gettid, tgkill, rt_sigaction,
- * rt_sigprocmask and exit_group. What would need another does without: no thread of ours, nothing read from files, residency and
- * processors unknown. (The handlers of HAKMEM_CRASH_REPORT, which run when the program dies, make calls of their own.)
+ * A program that puts itself under a filter (seccomp(2)) lists the calls that it needs, those that a C library's malloc
+ * makes among them, and may be killed at any other. From then on hakmem makes these and no more: mmap, munmap, mremap,
+ * madvise, futex, the clock (which the kernel answers without a call), write for messages, and to abort getpid, gettid,
+ * tgkill, rt_sigaction, rt_sigprocmask and exit_group. What would need another does without: no thread of ours, nothing
+ * read from files, residency and processors unknown. (The handlers of HAKMEM_CRASH_REPORT, which run when the program
+ * dies, make calls of their own.)
  *
- * The calls of other threads that are under way are waited for: see the passages below. The state is for good, and children inherit it with the memory that holds it. A filter that the process was started under
- * does not confine it: such a one (a container's) allows what programs commonly need.
+ * The calls of other threads that are under way are waited for: see the passages below. The state is for good, and
+ * children inherit it with the memory that holds it. A filter that the process was started under does not confine it:
+ * such a one (a container's) allows what programs commonly need.
  */
 #ifndef HK_CONFINED_H
 #define HK_CONFINED_H
@@ -23,13 +25,14 @@ extern _Atomic bool hk_confined HK_HIDDEN;
 
 HK_INLINE bool sys_is_confined(void) { return hk_unlikely(atomic_load_explicit(&hk_confined, memory_order_relaxed)); }
 
-/* A thread of the program that makes other calls is in a *passage* from before it asks whether it may until after the last of
- * them: a filter of another thread may come into force for all threads (SECCOMP_FILTER_FLAG_TSYNC). Passages are short, and one
- * may lie in another. Who confines the process sets the flag and waits until no passage is left. */
+/* A thread of the program that makes other calls is in a *passage* from before it asks whether it may until after the
+ * last of them: a filter of another thread may come into force for all threads (SECCOMP_FILTER_FLAG_TSYNC). Passages
+ * are short, and one may lie in another. Who confines the process sets the flag and waits until no passage is left. */
 extern _Atomic uint32_t hk_passages HK_HIDDEN;
 
-/* False, and no passage, in a confined process. Sequentially consistent, here and in sys_confine: of a thread that counts itself and then
- * looks at the flag, and one that sets the flag and then looks at the count, one at least sees the other. */
+/* False, and no passage, in a confined process. Sequentially consistent, here and in sys_confine: of a thread that
+ * counts itself and then looks at the flag, and one that sets the flag and then looks at the count, one at least sees
+ * the other. */
 HK_INLINE bool sys_passage_begin(void) {
     (void)atomic_fetch_add_explicit(&hk_passages, 1, memory_order_seq_cst);
     if (hk_likely(!atomic_load_explicit(&hk_confined, memory_order_seq_cst)))
@@ -41,17 +44,17 @@ HK_INLINE bool sys_passage_begin(void) {
 /* Release: pairs with the acquire in sys_wait_for_passages; the calls are made before the filter is there. */
 HK_INLINE void sys_passage_end(void) { (void)atomic_fetch_sub_explicit(&hk_passages, 1, memory_order_release); }
 
-/* From here on no passage begins; and when this returns none is left, but for one that takes longer than a second: it is that of the
- * calling thread, in which a signal handler confines the process. */
+/* From here on no passage begins; and when this returns none is left, but for one that takes longer than a second: it
+ * is that of the calling thread, in which a signal handler confines the process. */
 HK_INLINE void sys_confine(void) { atomic_store_explicit(&hk_confined, true, memory_order_seq_cst); }
 void sys_wait_for_passages(void);
 
 /* In the child of a fork: those of threads that do not exist there do not end. */
 HK_INLINE void sys_passages_after_fork(uint32_t own) { atomic_store_explicit(&hk_passages, own, memory_order_relaxed); }
 
-/* True when the calling thread is under a filter of system calls: mostly one that the process was started under, as services are.
- * Lists of what services need (systemd's @system-service) leave out mincore, commonly all that changes ids, capabilities and
- * scheduling, and may kill for them. Asked once: filters are for good. */
+/* True when the calling thread is under a filter of system calls: mostly one that the process was started under, as
+ * services are. Lists of what services need (systemd's @system-service) leave out mincore, commonly all that changes
+ * ids, capabilities and scheduling, and may kill for them. Asked once: filters are for good. */
 bool sys_is_filtered(void);
 
 #endif

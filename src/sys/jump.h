@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * jump.h: a function of two arguments that ends in a jump, in every build. Compilers make a jump of a call at the end of a function
- * when they optimise, and some when they are told to (musttail), but not all that hakmem is built with.
+ * jump.h: a function of two arguments that ends in a jump, in every build. Compilers make a jump of a call at the end
+ * of a function when they optimise, and some when they are told to (musttail), but not all that hakmem is built with.
  */
 #ifndef HK_SYS_JUMP_H
 #define HK_SYS_JUMP_H
@@ -16,9 +16,9 @@ typedef struct jump {
     uintptr_t second;
 } jump_t;
 
-/* Defines the exported function `name`, which calls `jump_t find(first, second)` and then jumps: `to` finds its caller's return address and
- * first argument. Both names as text; `find` is not static, hidden, and `used`. The first instruction is where an indirect call may
- * land (CET, BTI), and nothing elsewhere. */
+/* Defines the exported function `name`, which calls `jump_t find(first, second)` and then jumps: `to` finds its
+ * caller's return address and first argument. Both names as text; `find` is not static, hidden, and `used`. The first
+ * instruction is where an indirect call may land (CET, BTI), and nothing elsewhere. */
 #if defined(__x86_64__)
 #define SYS_DEFINE_JUMP(name, find)                                                                                    \
     __asm__(".pushsection .text\n"                                                                                     \

@@ -32,7 +32,8 @@ typedef struct foreign {
 
 void foreign_classify(const void *ptr, foreign_t *out);
 
-/* The same as the DETAIL of a report: "stack", "mapped file PATH", "anonymous memory not from hakmem", "not mapped". */
+/* What foreign_classify finds, as the DETAIL of a report: "stack", "mapped file PATH", "anonymous memory not from
+ * hakmem", "not mapped". */
 void foreign_describe(const void *ptr, char text[FOREIGN_TEXT_MAX]);
 
 /* --- Without an environment (for its test) ------------------------------------------------------------------------ */
