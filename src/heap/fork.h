@@ -2,29 +2,24 @@
  *
  * fork.h: what holds at a fork.
  *
- * A child has one thread: the one that made it. Whatever another thread was at stays half done there, and a lock that
- * it held stays taken. The ways to make a child, and what is done about it:
+ * A child has one thread: the one that made it. Whatever another thread was at stays half done there, and a lock that it held stays
+ * taken. The ways to make a child, and what is done about it:
  *
- *   fork                        Handlers (pthread_atfork). They are registered at the first allocation, so those of the
- *                               program run
- *                               first: they may allocate, wait for other threads, and join them. Then our threads
- *                               leave, and all locks are taken in the order of ranks. The child finds whole data. The
- *                               heaps of other threads are orphans there, which refills adopt one by one.
+ *   fork                        Handlers (pthread_atfork). They are registered at the first allocation, so those of the program run
+ *                               first: they may allocate, wait for other threads, and join them. Then our threads leave, and all locks
+ *                               are taken in the order of ranks. The child finds whole data. The heaps of other threads are orphans
+ *                               there, which refills adopt one by one.
  *   fork, alone                 No other thread is left, so no lock is taken. What was freed goes back first.
- *   fork in a signal handler    As fork, alone. If the handler has interrupted malloc or free, that frame holds its
- *                               locks, in the child
+ *   fork in a signal handler    The same. If the handler has interrupted malloc or free, that frame holds its locks, in the child
  *   of a program of one thread  too: the child is stranded until the frame goes on there.
- *   _Fork, clone                No handlers. The child finds out at its first slow path, by a word that the kernel
- *                               wipes in children (sys_process_mark). Our threads do not exist there. If one of them
- *                               held a lock, the child is stranded.
+ *   _Fork, clone                No handlers. The child finds out at its first slow path, by a word that the kernel wipes in children
+ *                               (sys_process_mark). Our threads do not exist there. If one of them held a lock, the child is stranded.
  *   vfork                       The memory is the parent's. The child starts no thread of ours.
  *
- * A stranded process is cut off from its heap: it allocates from an emergency pool (heap/emergency.h), and what it
- * frees of the heap is lost. It never waits for a lock that nobody gives back. Once all locks are free, it returns to
- * its heap.
+ * A stranded process is cut off from its heap: it allocates from an emergency pool (heap/emergency.h), and what it frees of the heap is lost. It never
+ * waits for a lock that nobody gives back. Once all locks are free, it returns to its heap.
  *
- * The mark is KNOWN in a process that has been looked at. A thread looks at it at each slow path, before it waits for
- * any lock.
+ * The mark is KNOWN in a process that has been looked at. A thread looks at it at each slow path, before it waits for any lock.
  *
  *   NEW --first slow path--> ATTENDED --no lock is held--> KNOWN
  *                            ATTENDED --one is----------> STRANDED --all are free--> KNOWN

@@ -23,10 +23,9 @@ enum {
     TRAILER_BYTES = 16, /* at least 8 bytes of pattern and the size word */
 };
 
-/* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. A fork may
- * come between any two steps, and the child must not find a place that holds nothing or a block that is elsewhere: so
- * places are written before they count, and stop counting at the far end before the near one moves on. It may lose
- * blocks. */
+/* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. A fork may come between any
+ * two steps, and the child must not find a place that holds nothing or a block that is elsewhere: so places are written before they
+ * count, and stop counting at the far end before the near one moves on. It may lose blocks. */
 struct hardened_queue {
     uint32_t first, count;
     size_t bytes;
@@ -106,8 +105,8 @@ static bool seal_is_whole(const void *block, size_t block_size, const void *call
     return true;
 }
 
-/* The first words of a free block: of what slab and class it was freed, and a secret. A head that an earlier slab in
- * the same place left behind is not taken for one. */
+/* The first words of a free block: of what slab and class it was freed, and a secret. A head that an earlier slab in the same
+ * place left behind is not taken for one. */
 typedef struct free_head {
     uint64_t words[2];
 } free_head_t;
@@ -178,7 +177,7 @@ static void report_if_run_written(const char *run, size_t size, const void *call
         report_if_part_written(run, from, hk_min(size - from, HK_SUPERSLAB_SIZE), size, caller);
 }
 
-/* --- The queue ---------------------------------------------------------------------------------------------------- */
+/* --- The queue ---------------------------------------------------------------------------------------------------------- */
 
 static size_t weight(const void *block, unsigned cls) {
     return cls == CLASS_OF_RUNS ? large_size(block) / QUEUE_RUN_SHARE : hk_class_info[cls].block_size;
@@ -240,7 +239,7 @@ void hardened_drain(heap_t *h) {
     meta_free(q, sizeof *q);
 }
 
-/* --- Large and huge blocks ---------------------------------------------------------------------------------------- */
+/* --- Large and huge blocks ---------------------------------------------------------------------------------------------------- */
 
 /* 0 when it is neither. */
 static size_t big_size(const void *block) {
@@ -289,7 +288,7 @@ static void *resize_huge(void *block, size_t size, const void *caller) {
     return moved;
 }
 
-/* --- Alloc, free, realloc ----------------------------------------------------------------------------------------- */
+/* --- Alloc, free, realloc -------------------------------------------------------------------------------------------------- */
 
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     if (h == NULL)

@@ -4,15 +4,12 @@
  *
  * Magazines stay empty, so that every call takes the slow path and comes here.
  *   2  a freed block is filled with a pattern and waits in a queue of its thread's heap; when it leaves the queue the
- *      pattern must be whole: a write after free is found. It is looked at once more when the block is handed out
- *      again, if its first 16 bytes still say that it was freed so. A large block (above 256 KiB, at level 3 with its
- *      seal) waits in the same queue without pages, and must read as zeros when it leaves it. A huge one is unmapped at
- *      once: who writes to it faults.
- *   3  besides, the bytes behind what was asked for, to the end of the block, carry a pattern and the size: an overflow
- *      is found at free.
+ *      pattern must be whole: a write after free is found. It is looked at once more when the block is handed out again,
+ *      if its first 16 bytes still say that it was freed so. A large block (above 256 KiB, at level 3 with its seal) waits in the same
+ *      queue without pages, and must read as zeros when it leaves it. A huge one is unmapped at once: who writes to it faults.
+ *   3  besides, the bytes behind what was asked for, to the end of the block, carry a pattern and the size: an overflow is found at free.
  *
- * Layout of a block at level 3:  | what was asked for | pattern ... | size ^ secret ^ address |   (at least 8 bytes
- *                                each)
+ * Layout of a block at level 3:  | what was asked for | pattern ... | size ^ secret ^ address |   (at least 8 bytes each)
  */
 #ifndef HK_HARDENED_H
 #define HK_HARDENED_H
@@ -35,8 +32,7 @@ void *hardened_realloc(void *block, size_t old_size, size_t size, const void *ca
 /* Frees the large block at `block`, the start of a run. */
 void hardened_free_large(heap_t *h, void *block, const void *caller);
 
-/* False when the huge block at `block` was written past what was asked for, which is reported. True when there is
- * none. */
+/* False when the huge block at `block` was written past what was asked for, which is reported. True when there is none. */
 bool hardened_huge_is_whole(const void *block, const void *caller);
 
 /* What the program may use of a block. */

@@ -2,14 +2,16 @@
  *
  * scarce.h: how much of the window is claimed, and what the kernel has refused.
  *
- *   PLENTY --a limit from the start, or a refusal--> TIGHT, for good: nothing is claimed ahead, what is free is
- *   unmapped far --a refusal, or little room left to what was refused--> AT THE LIMIT --more room, or more claimed
- *   after all--> far
+ *   PLENTY --a limit from the start, or a refusal--> TIGHT, for good
+ *   FAR --a refusal, or little room left to what was refused--> AT THE LIMIT
+ *   AT THE LIMIT --more room, or more claimed after all--> FAR
+ *
+ * While TIGHT nothing is claimed ahead, and what is free is unmapped.
  *
  * A refusal is ENOMEM, whatever limit it comes from: RLIMIT_AS, RLIMIT_DATA, what may be locked (mlockall(2)), the
- * number of mappings, strict overcommit. NEAR is AT THE LIMIT, and under a small limit from the start all from an
- * eighth of it on, AT THE LIMIT from half of it on: once such a one is full of slabs with a block or two each, it is
- * too late.
+ * number of mappings, strict overcommit. A process AT THE LIMIT is also NEAR it. Under a small
+ * limit from the start it is NEAR from an eighth of the limit on, and AT THE LIMIT from half of it on: once a small
+ * limit is full of slabs with a block or two each, it is too late.
  *
  * Written under the region lock, read by any thread.
  */

@@ -4,8 +4,9 @@
  *
  *   window.base
  *   | superslab 0 | superslab 1 | ... superslab_max - 1 |        ... | area |      ... | area |   | area | ...
- *     (never used)  2 MiB each, blocks                               arrays of our records, each at a random place of
- *                   its own
+ *     (never used)  2 MiB each, blocks                               arrays of our records
+ *
+ * Each area has a random place of its own.
  *
  * Unknown to an attacker are 15 bits of the base and 6 of the first superslab that is used; and of each area 24 bits or
  * more, so that the address of a block tells nothing of the place of any record.

@@ -4,7 +4,7 @@
  *
  *   class   0 ..  63   tiny   16, 32, ... 1,024 bytes
  *   class  64 .. 127   mid    8 a doubling: 1,152, 1,280, ... 262,144 bytes (12.5 % steps)
- *   class 128 .. 159   large steps as for mid to 4 MiB: no slabs, but magazines for runs of slots that a thread reuses
+ *   class 128 .. 159   large  8 a doubling to 4 MiB: no slabs, but magazines for runs of slots that a thread reuses
  *
  * A tiny or mid class lives in slabs of a power of two slots, naturally aligned, so that the offset of a block in its
  * slab is a mask. Whether that offset is the start of a block is one multiplication (D. Lemire, O. Kaser, N. Kurz,

@@ -10,7 +10,7 @@ enum {
     LONG_LOOKS_MAX = 256, /* ... and for a long run */
     LENGTH_MAX = 16384,   /* slots of a free run that are followed: 1 GiB */
     WASTE_SHARE = 4,      /* so much of a superslab is much */
-    SNUG_SHARE = 16,      /* a free run that is longer by this part at most is not worth looking further */
+    CLOSE_SHARE = 16,     /* a free run that is longer by this part at most is not worth looking further */
 };
 
 /* How the superslabs are opened that a run takes from the region. */
@@ -132,8 +132,8 @@ static void consider(place_t *best, size_t first, size_t room) {
     best->room = room;
 }
 
-static bool is_snug(const place_t *place) {
-    return place->dirty == place->count && (place->any || place->room - place->count <= place->count / SNUG_SHARE);
+static bool fits_closely(const place_t *place) {
+    return place->dirty == place->count && (place->any || place->room - place->count <= place->count / CLOSE_SHARE);
 }
 
 /* In the free run around the dirty slot `at`: at an end of it, so that the rest stays one, or where more is dirty. */
@@ -157,7 +157,7 @@ static void consider_around(place_t *best, size_t at) {
 
 /* Looks at the free runs around the superslab's dirty runs of `least` slots or more. */
 static void look_into(place_t *best, const superslab_t *s, unsigned least) {
-    for (uint32_t begins = pool_runs(s->dirty_mask, least, 1); begins != 0 && !is_snug(best);) {
+    for (uint32_t begins = pool_runs(s->dirty_mask, least, 1); begins != 0 && !fits_closely(best);) {
         unsigned at = hk_ctz64(begins), length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
         consider_around(best, (size_t)pool_first_slot(s) + at);
         begins &= ~(uint32_t)hk_low_mask64(at + length);
@@ -167,7 +167,7 @@ static void look_into(place_t *best, const superslab_t *s, unsigned least) {
 /* In the superslabs whose longest dirty run has `length` slots. Returns the looks that are left. */
 static unsigned look_at_length(place_t *best, unsigned length, unsigned least, unsigned looks) {
     uint32_t index = pool_of_length_locked(length);
-    for (; index != 0 && looks > 0 && !is_snug(best); index = pool_record(index)->length_next, looks--)
+    for (; index != 0 && looks > 0 && !fits_closely(best); index = pool_record(index)->length_next, looks--)
         look_into(best, pool_record(index), least);
     return looks;
 }
@@ -186,7 +186,7 @@ static void find_short_locked(place_t *best) {
 /* For a longer one: in those that wait longest for a purge. */
 static void find_long_locked(place_t *best) {
     uint32_t index = pool_dirty_head_locked();
-    for (unsigned looks = LONG_LOOKS_MAX; index != 0 && looks > 0 && !is_snug(best); looks--) {
+    for (unsigned looks = LONG_LOOKS_MAX; index != 0 && looks > 0 && !fits_closely(best); looks--) {
         look_into(best, pool_record(index), 1);
         index = pool_record(index)->dirty_next;
     }

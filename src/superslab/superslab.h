@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * superslab.h: the shared pool of slots.
+ * superslab.h: the slot pool.
  *
  * A superslab is 2 MiB of the region, 32 slots of 64 KiB. Slots of any use lie side by side. New slots come from the
  * fullest superslab that has room, so that the emptiest drain and go back whole.
@@ -11,8 +11,8 @@
  *   USED --slots_free--> FREE, DIRTY --purge--> FREE, clean --whole superslab free--> region
  *
  * Superslabs with a free slot wait in a bin by their use (dense or sparse), by the largest aligned run of free slots
- * and by the number of free slots; empty ones without a dirty slot come last, so that what was given back for want of
- * need stays so. Dense slots may come from sparse superslabs, not the other way round.
+ * and by the number of free slots. Empty ones without a dirty slot come last: what nobody needed and was given back
+ * stays with the kernel. Dense slots may come from sparse superslabs, not the other way round.
  * Those with dirty slots wait in a queue, oldest first, and in lists by the longest run of such slots. Everything is
  * guarded by the superslab lock; purging itself (the system call) is done without it, on slots taken out of free_mask
  * for the time.
