@@ -13,6 +13,11 @@ enum { PANIC_DETAIL_MAX = 512 };
 /* Written by every thread that misuses the interface, read by statistics. Relaxed: it only counts. */
 _Atomic uint64_t hk_misuses;
 
+/* Written by hk_misuse_stack_init, constant afterwards. */
+static void (*show_stack)(const void *caller);
+
+void hk_misuse_stack_init(void (*show)(const void *caller)) { show_stack = show; }
+
 static void report(const char *what, const void *ptr, const char *detail, const void *caller) {
     char place[HK_PLACE_TEXT_MAX];
     if (caller == NULL) {
@@ -21,6 +26,8 @@ static void report(const char *what, const void *ptr, const char *detail, const 
     }
     hk_place_describe(caller, place);
     hk_message("%s %p (%s), called from %s", what, ptr, detail, place);
+    if (show_stack != NULL)
+        show_stack(caller);
 }
 
 void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) {

@@ -23,6 +23,10 @@
  * HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
 void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) HK_PRINTF(4, 5);
 
+/* What is called between a report that knows its caller and what follows: it shows the stack (watch/stack.h). Set once,
+ * before there are threads; core/ is below those who can. */
+void hk_misuse_stack_init(void (*show)(const void *caller));
+
 /* Number of misuses reported so far. */
 extern _Atomic uint64_t hk_misuses;
 uint64_t hk_misuse_count(void);

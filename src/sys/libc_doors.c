@@ -154,6 +154,28 @@ static void *open_loaded(const char *file, int mode) {
 
 void *libc_loaded_library(const char *file) { return open_loaded(file, 0); }
 
+/* glibc's struct dl_find_object and its function, which headers before 2.35 do not have. Source: "Finding loaded objects" in the glibc manual. */
+typedef struct found_object {
+    unsigned long long flags;
+    void *start, *end;
+    void *link_map;
+    void *eh_frame;
+    unsigned long long reserved[7];
+} found_object_t;
+extern int find_object(void *pc, found_object_t *found) __asm__("_dl_find_object") __attribute__((weak));
+
+libc_found_t libc_find_code(uintptr_t pc, uintptr_t *start, uintptr_t *end, uintptr_t *tables) {
+    found_object_t found;
+    if (find_object == NULL)
+        return LIBC_UNKNOWN;
+    if (find_object((void *)pc, &found) != 0)
+        return LIBC_NONE;
+    *start = (uintptr_t)found.start;
+    *end = (uintptr_t)found.end;
+    *tables = (uintptr_t)found.eh_frame;
+    return LIBC_FOUND;
+}
+
 /* musl never unloads anything. */
 #if defined(__GLIBC__)
 extern __typeof__(dladdr) dladdr __attribute__((weak));

@@ -22,6 +22,12 @@ enum { LIBC_DEEPBIND = 0 };
  * program. */
 void *libc_loaded_library(const char *file);
 
+/* The program, library or page of the kernel's that has code at `pc`, and the header of its unwind tables (.eh_frame_hdr, 0: none).
+ * Takes no lock and may be asked in a signal handler. LIBC_UNKNOWN where the C library does not tell (glibc before 2.35, musl, most
+ * static programs). */
+typedef enum libc_found { LIBC_NONE, LIBC_FOUND, LIBC_UNKNOWN } libc_found_t;
+libc_found_t libc_find_code(uintptr_t pc, uintptr_t *start, uintptr_t *end, uintptr_t *tables);
+
 /* The C library's own allocator, reached past our names; any may be NULL (static or musl programs). */
 typedef struct libc_allocator {
     void (*free)(void *);

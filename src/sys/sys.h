@@ -67,6 +67,9 @@ int sys_populate(void *address, size_t size);
 /* Whether all of it is mapped: by advice that asks for what is so already (madvise(2): ENOMEM where nothing is mapped). */
 bool sys_is_mapped(void *address, size_t size);
 
+/* Whether the byte at `address`, and so the page that it is in, can be read now: the kernel reads it, and nothing comes of that. */
+bool sys_is_readable(uintptr_t address);
+
 /* Which of the pages are resident: bit 0 of one byte a page (mincore, or pagemap under a filter). EPERM in a confined process. */
 int sys_resident(const void *address, size_t size, unsigned char *pages);
 

@@ -7,6 +7,7 @@
 #include "sys/signals.h"
 #include "sys/sys.h"
 #include "watch/foreign.h"
+#include "watch/stack.h"
 
 enum { CRASH_STACK_BYTES = 64 * 1024 }; /* a frame of the kernel's with every vector register takes 12 KB */
 
@@ -86,11 +87,12 @@ static void report_address(const void *address) {
 }
 
 static void crash_handler(int number, siginfo_t *info, void *context) {
-    (void)context;
+    const sys_registers_t at = sys_registers_of(context);
     size_t index = number == SIGSEGV ? CRASH_SEGV : number == SIGBUS ? CRASH_BUS : CRASH_ABRT;
     report_signal(index, info);
     if (has_address(number, info))
         report_address(info->si_addr);
+    stack_show_interrupted(&at, "crash:");
     hk_message("crash: " HK_BUILD_INFO);
     sys_signal_restore(number, &crash_previous[index]);
     if (!is_fault(number, info))

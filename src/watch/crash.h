@@ -5,6 +5,7 @@
  *
  *   hakmem: crash: SIGSEGV at 0x7f12a0004010 (access is not permitted)
  *   hakmem: crash: 0x7f12a0004010 is in a free 64-byte block at 0x7f12a0004000, offset 16, 48 bytes before its end
+ *   hakmem: crash:  from 0x55d0c1a2b1a6 (/usr/bin/program+0x11a6)
  *   hakmem: crash: hakmem 0.1.0, gcc 12.2.0, x86_64 linux, glibc 2.36, release build
  *
  * One report per signal: the handler first puts back what was installed before it, then has the signal come again, by
@@ -13,7 +14,7 @@
  * wins.
  *
  * The first thread gets an alternate stack unless it has one, so that its stack overflow is reported too. The handler
- * needs about 4 KB of stack, takes no lock and allocates nothing.
+ * needs about 8 KB of stack, takes no lock and allocates nothing.
  */
 #ifndef HK_CRASH_H
 #define HK_CRASH_H

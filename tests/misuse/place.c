@@ -16,12 +16,13 @@ static __attribute__((noinline)) void free_twice_in_program(void) {
     test_say("survived\n");
 }
 
-static void free_twice_in(const char *library) {
+static __attribute__((noinline)) void free_twice_in(const char *library) {
     void *handle = dlopen(library, RTLD_NOW), *found = handle != NULL ? dlsym(handle, "free_twice_in_library") : NULL;
     void (*free_twice)(void);
     CHECK_SAY(found != NULL, "%s", dlerror());
     memcpy(&free_twice, &found, sizeof free_twice);
     free_twice();
+    test_say("");
 }
 
 int main(int argc, char **argv) {

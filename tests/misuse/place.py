@@ -15,8 +15,9 @@ import sys
 
 # A first block of a class may be one of the next class; how long the path of the library is decides which class is new.
 REPORT = r"hakmem: double free of 0x[0-9a-f]+ \((?:64|80)-byte block, free\), called from 0x[0-9a-f]+"
-WITH_PLACE = re.compile(REPORT + r" \((/\S+)\+(0x[0-9a-f]+)\)\n")
-ALONE = re.compile(REPORT + r"\n")
+WITH_PLACE = re.compile(REPORT + r" \((/\S+)\+(0x[0-9a-f]+)\)\n(?P<stack>(?:hakmem:   from .*\n)+)")
+FRAME = re.compile(r"hakmem:   from 0x[0-9a-f]+ \((/\S+)\+(0x[0-9a-f]+)\)")
+ALONE = re.compile(REPORT + r"\n(?:hakmem:   from 0x[0-9a-f]+\n)+")
 
 
 def report(library, program, where, **settings):
@@ -37,7 +38,18 @@ def problem_of(text, file, function):
     name, source = found.split("\n")[:2]
     if name != function or not re.search(r"/place(_library)?\.c:\d+|^\?\?:", source):
         return f"{' '.join(command)} says {found!r}, not {function}"
-    return None
+    names = stack_of(match["stack"])
+    wanted = ["free_twice_in", "main"] if function == "free_twice_in_library" else ["main"]
+    return None if names[: len(wanted)] == wanted else f"the stack is {names}, not {wanted}: {text!r}"
+
+
+def stack_of(lines):
+    """The functions that the lines below a report lead to."""
+    names = []
+    for file, address in FRAME.findall(lines):
+        command = ["addr2line", "-f", "-e", file, address]
+        names.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")[0])
+    return names
 
 
 def main():
@@ -52,8 +64,12 @@ def main():
         confined = report(library, program, "confined")
         problems.append(None if ALONE.fullmatch(confined) else f"confined: {confined!r}")
         crash = report(library, program, "program", HAKMEM_CRASH_REPORT="1").splitlines(keepends=True)
-        problems.append(problem_of("".join(crash[:1]), program, "free_twice_in_program"))
-        problems.append(None if "crash: SIGABRT, sent by process" in "".join(crash[1:]) else f"no crash report: {crash}")
+        own = [line for line in crash if not line.startswith("hakmem: crash:")]
+        problems.append(problem_of("".join(own), program, "free_twice_in_program"))
+        told = "".join(crash[len(own) :])
+        problems.append(None if "crash: SIGABRT, sent by process" in told else f"no crash report: {crash}")
+        found = stack_of(told.replace("hakmem: crash:  from", "hakmem:   from"))
+        problems.append(None if "free_twice_in_program" in found and "main" in found else f"crash: {found}: {crash}")
     problems = [problem for problem in problems if problem]
     print("\n".join(problems + [f"{len(programs)} programs, {len(problems)} problems"]))
     return 1 if problems or not programs else 0

@@ -54,6 +54,9 @@ def overflow(asked, offset):
     return ("overflow of", rf"\d+-byte block, {asked} bytes asked for, offset {offset} overwritten", {"HAKMEM_SAFE": "3"})
 
 
+# Who called the caller, down to main and what is behind it; all of it, as these stacks are short.
+STACK = r"(?:hakmem:   from 0x[0-9a-f]+ \(\S+\+0x[0-9a-f]+\)\n)+"
+
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 # name: (what, detail as a regular expression, environment)
@@ -163,7 +166,7 @@ def expected_line(program, name, announced):
     what, detail, _ = EXPECTED[name]
     ptr, base, size = announced
     detail = detail.replace("{size}", size).replace("{base}", base).replace("{program}", os.path.basename(program))
-    return re.compile(rf"hakmem: {what} {ptr} \({detail}\), called from (0x[0-9a-f]+) \((\S+)\+(0x[0-9a-f]+)\)\n")
+    return re.compile(rf"hakmem: {what} {ptr} \({detail}\), called from (0x[0-9a-f]+) \((\S+)\+(0x[0-9a-f]+)\)\n{STACK}")
 
 
 def wrong_line(program, name, out, err):

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Mapping: exactly there or not at all, over what is there, moved with and without its address range.
+ * Mapping: exactly there or not at all, over what is there, moved with and without its address range. What can be read.
  */
 #include "check.h"
+#include "sys/confined.h"
 #include "sys/sys.h"
 
 #include <signal.h>
@@ -105,6 +106,19 @@ static void no_access(void) {
     CHECK(check_child(write_to_protected, 2, text, sizeof text) != 0);
 }
 
+static void readable(void) {
+    char *at = sys_map(3 * page);
+    CHECK_EQ(mprotect(at + page, page, PROT_NONE), 0);
+    sys_unmap(at + 2 * page, page);
+    for (unsigned confined = 0; confined < 2; confined++) {
+        CHECK(sys_is_readable((uintptr_t)at) && sys_is_readable((uintptr_t)at + page - 1));
+        CHECK(sys_is_readable((uintptr_t)&readable));
+        CHECK(!sys_is_readable((uintptr_t)at + page) && !sys_is_readable((uintptr_t)at + 2 * page));
+        CHECK(!sys_is_readable(0) && !sys_is_readable(UINTPTR_MAX));
+        sys_confine();
+    }
+}
+
 int main(void) {
     page = sys_page_size();
     CHECK_EQ(page, sysconf(_SC_PAGESIZE));
@@ -115,5 +129,6 @@ int main(void) {
     no_access();
     CHECK(sys_map((size_t)1 << 60) == NULL);
     CHECK(sys_map_none((size_t)1 << 60) == NULL);
+    readable();
     return CHECK_PASS;
 }
