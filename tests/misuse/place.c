@@ -22,7 +22,7 @@ static __attribute__((noinline)) void free_twice_in(const char *library) {
     CHECK_SAY(found != NULL, "%s", dlerror());
     memcpy(&free_twice, &found, sizeof free_twice);
     free_twice();
-    test_say("");
+    test_say("back from the library\n");
 }
 
 int main(int argc, char **argv) {
