@@ -121,7 +121,7 @@ typedef struct hak_stats {
     uint64_t superslabs_now;
     uint64_t remote_frees;   /* blocks freed by a thread that does not own them */
     uint64_t remote_batches; /* groups of up to 64 neighbours in which they were passed on */
-    uint64_t remote_drains;  /* messages, and slabs, from which their owner collected them */
+    uint64_t remote_drains;  /* messages from which they were collected */
     uint64_t large_allocs;
     uint64_t large_frees;
     uint64_t large_cache_hits;

@@ -310,41 +310,89 @@ void heap_free_suspect(void *block, uint32_t cls) {
         magazine_free(heap_current(), cls, block);
 }
 
-/* A block of another heap: its bit goes to the owner, in company if this thread has a heap. */
+/* What another heap's thread may keep instead of giving it back: its own next block, if it has allocated of the
+ * class since the last tick. Smaller ones would let two threads write to one line. */
+HK_INLINE bool may_keep(const heap_t *h, uint32_t cls) {
+    return cls >= KEEP_CLASS_MIN && h->front.bins[cls].below != NULL &&
+           heap_pops(h, cls, heap_bin_count(h, cls)) != h->class_stats[cls].seen_pops;
+}
+
+static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
+    magazine_free(h, cls, block);
+    hk_add(h->class_stats[cls].freed_remote, 1);
+    hk_add(h->class_stats[cls].kept, 1);
+}
+
+static HK_NOINLINE void keep_foreign(heap_t *h, uint32_t cls, granule_t granule) {
+    bin_t *bin = &h->front.bins[cls];
+    if (hk_unlikely(bin->below == bin->last)) {
+        keep_where_full(h, cls, map_granule_address(granule));
+        return;
+    }
+    bin_push(bin, granule);
+    hk_add_in_place(h->class_stats[cls].freed_remote, 1);
+    hk_add_in_place(h->class_stats[cls].kept, 1);
+}
+
+/* Into the table where another word has the place, or reports. */
+static HK_NOINLINE void return_displacing(heap_t *h, void *block, uint32_t cls, const void *caller) {
+    if (!heap_remote_add(h, slab_base(slab_of(block, cls)), cls, class_block_index(&hk_classes[cls], block)))
+        misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
+}
+
+HK_INLINE void return_foreign(heap_t *h, void *block, uint32_t cls, const void *caller) {
+    const size_class_t *c = &hk_classes[cls];
+    uint32_t offset = class_slab_offset(c, block);
+    if (hk_unlikely(!heap_remote_note_in_place(h, (char *)block - offset, cls, class_index_at(c, offset)))) {
+        return_displacing(h, block, cls, caller);
+        return;
+    }
+    hk_add_in_place(h->class_stats[cls].freed_remote, 1);
+    heap_remote_post_much(h);
+}
+
+HK_INLINE void pass_foreign(heap_t *h, void *block, uint32_t cls, granule_t granule, const void *caller) {
+    if (may_keep(h, cls))
+        keep_foreign(h, cls, granule);
+    else
+        return_foreign(h, block, cls, caller);
+}
+
+/* For threads that have no heap (any more). */
+static HK_COLD void return_without_heap(void *block, uint32_t cls, const void *caller) {
+    const remote_entry_t word = heap_remote_word(block, cls);
+    uint64_t doubled = heap_remote_give(&word);
+    hk_count(remote_batches);
+    heap_t *pool = heap_pool();
+    heap_lock(pool);
+    hk_add(pool->class_stats[cls].freed_remote, 1);
+    heap_unlock(pool);
+    if (hk_unlikely(doubled != 0))
+        misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
+}
+
+/* A thread that only frees would hoard what others could use. */
+static bool adopts(heap_t *h, void *block, uint32_t cls) {
+    return h->class_stats[cls].refills > 0 && map_lookup(block) >> 8 == HK_OWNER_POOL &&
+           heap_adopt_freed_slab(h, slab_of(block, cls), cls);
+}
+
+/* A block of another heap, or of none. */
 static void free_remote(void *block, unsigned cls, const void *caller) {
     if (!slab_block_is_good("free", block, cls, caller))
         return;
     bool was_live = map_clear_live_shared(map_granule(block));
-    if (hk_unlikely(hardened_is_on())) {
-        if (!was_live) { /* another thread frees it at this moment */
-            misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
-            return;
-        }
-        hardened_free(heap_current(), block, cls, caller);
-        return;
-    }
-    slab_t *slab = slab_of(block, cls);
-    unsigned index = class_block_index(&hk_classes[cls], block);
     heap_t *h = heap_current();
-    bool fresh;
-    /* A thread that only frees would hoard what others could use. */
-    bool uses_class = h != NULL && h->class_stats[cls].refills > 0;
-    if (uses_class && map_lookup(block) >> 8 == HK_OWNER_POOL && heap_adopt_freed_slab(h, slab, cls)) {
-        magazine_free(h, cls, block);
-        return;
-    }
-    if (h != NULL) {
-        fresh = heap_remote_add(h, slab_base(slab), cls, index);
-    } else {
-        fresh = heap_remote_post_one(slab, index);
-        hk_count(remote_batches);
-        heap_t *pool = heap_pool();
-        heap_lock(pool);
-        hk_add(pool->class_stats[cls].freed_remote, 1);
-        heap_unlock(pool);
-    }
-    if (hk_unlikely(!fresh))
+    if (hk_unlikely(hardened_is_on()) && !was_live) /* another thread frees it at this moment */
         misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
+    else if (hk_unlikely(hardened_is_on()))
+        hardened_free(h, block, cls, caller);
+    else if (h == NULL)
+        return_without_heap(block, cls, caller);
+    else if (adopts(h, block, cls))
+        magazine_free(h, cls, block);
+    else
+        pass_foreign(h, block, cls, map_granule(block), caller);
 }
 
 static void free_large(void *block, const void *caller) {
@@ -440,59 +488,11 @@ static HK_NOINLINE void free_other(void *block, const void *caller) {
     }
 }
 
-/* What another heap's thread may keep instead of giving it back: its own next block, if it has allocated of the class since the last
- * tick. Smaller ones would let two threads write to one line. */
-HK_INLINE bool may_keep(const heap_t *h, uint32_t cls) {
-    return cls >= KEEP_CLASS_MIN && h->front.bins[cls].below != NULL &&
-           heap_pops(h, cls, heap_bin_count(h, cls)) != h->class_stats[cls].seen_pops;
-}
-
-static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
-    magazine_free(h, cls, block);
-    hk_add(h->class_stats[cls].freed_remote, 1);
-    hk_add(h->class_stats[cls].kept, 1);
-}
-
-static HK_NOINLINE void keep_foreign(heap_t *h, uint32_t cls, granule_t granule) {
-    bin_t *bin = &h->front.bins[cls];
-    if (hk_unlikely(bin->below == bin->last)) {
-        keep_where_full(h, cls, map_granule_address(granule));
-        return;
-    }
-    bin_push(bin, granule);
-    hk_add_in_place(h->class_stats[cls].freed_remote, 1);
-    hk_add_in_place(h->class_stats[cls].kept, 1);
-}
-
-/* Into the table where another word has the place, or reports. */
-static HK_NOINLINE void return_displacing(heap_t *h, void *block, uint32_t cls, const void *caller) {
-    if (!heap_remote_add(h, slab_base(slab_of(block, cls)), cls, class_block_index(&hk_classes[cls], block)))
-        misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
-}
-
-HK_INLINE void return_foreign(heap_t *h, void *block, uint32_t cls, const void *caller) {
-    const size_class_t *c = &hk_classes[cls];
-    uint32_t offset = class_slab_offset(c, block);
-    if (hk_unlikely(!heap_remote_note_in_place(h, (char *)block - offset, cls, class_index_at(c, offset)))) {
-        return_displacing(h, block, cls, caller);
-        return;
-    }
-    hk_add_in_place(h->class_stats[cls].freed_remote, 1);
-    heap_remote_post_much(h);
-}
-
 /* From this class on, blocks have a byte of live bits each. */
 enum { APART_CLASS_MIN = HK_LIVE_SHARE / HK_ALIGNMENT - 1 };
 
 HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
     return cls < APART_CLASS_MIN ? map_clear_live_shared(granule) : map_clear_live_apart(granule);
-}
-
-HK_INLINE void pass_foreign(heap_t *h, void *block, uint32_t cls, granule_t granule, const void *caller) {
-    if (may_keep(h, cls))
-        keep_foreign(h, cls, granule);
-    else
-        return_foreign(h, block, cls, caller);
 }
 
 /* From each tick on, blocks of others go home until their class is allocated of, and what waits for others is sent. */

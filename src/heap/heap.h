@@ -16,10 +16,9 @@
  *   front.*                   the heap's thread, or who retires it; anybody may read it relaxed (statistics, reports)
  *   remote_table, outbox      the heap's thread; anybody may read it (reports)
  *   lists, class_stats, ...   who holds `lock`; counts move to the pool heap under hk_record_lock too
- *   remote_head, inbox        any thread pushes; who holds `lock` takes
+ *   inbox                     any thread pushes; who holds `lock` takes
  *
- * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in a message, in remote bits,
- *         in free_bits.
+ * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in a message, in free_bits.
  * HEAP-2  an OPEN slab that the heap owns is in exactly one list: partial[class][bin] by its free_count, or full; it is
  *         moved by the free that reaches its settle_at. Empty ones come first in the last bin, and `spares` has the class's bit.
  * HEAP-3  a thread that holds one heap's lock takes no other heap's but the pool heap's.
@@ -138,8 +137,7 @@ typedef struct heap {
     message_t *outbox[HEAP_OUTBOX];                 /* as remote_table: messages being filled, by owner */
     struct hardened_queue *queue;                   /* thread's own: hardened.c */
 
-    HK_ALIGNED(HK_CACHE_LINE) _Atomic slot_t remote_head;
-    _Atomic(message_t *) inbox;
+    HK_ALIGNED(HK_CACHE_LINE) _Atomic(message_t *) inbox;
     _Atomic uint32_t inbox_count; /* about so many messages are in it: a bound for senders */
     message_t *opened; /* taken from the inbox and gone through at this moment, under the lock: for reports */
 
@@ -248,17 +246,22 @@ void heap_hand_over_locked(heap_t *h);
 /* Posts what entry `at` of the remote table holds and gives it to the word `key`. */
 void heap_remote_claim(heap_t *h, unsigned at, uint64_t key);
 
-/* Posts at once, for threads without a heap. False: it was posted already. */
-bool heap_remote_post_one(slab_t *slab, unsigned index);
-
-/* The same for several blocks of one word. Returns those that were posted already. */
-uint64_t heap_remote_post_word(slab_t *slab, unsigned word, uint64_t bits);
+/* Gives the word's blocks to their slab under its owner's lock. Returns those that are free already, or of no slab
+ * any more: double frees. Any thread; the caller holds no heap's lock. */
+uint64_t heap_remote_give(const remote_entry_t *word);
 
 /* Posts everything in the remote table. The heap's thread, or anybody once the thread is gone. */
 void heap_remote_post_all(heap_t *h);
 
-/* Collects what others freed of this heap's slabs. */
+/* Collects what others freed of this heap's slabs. Caller holds the heap's lock, as for the next. */
 void heap_drain_locked(heap_t *h);
+
+/* Gives the word's blocks to their slab, which is the heap's. Returns those that are free already, or that the slab
+ * does not have. */
+uint64_t heap_remote_give_locked(heap_t *h, const remote_entry_t *word);
+
+/* The heap that owns the word's slab; HK_OWNER_NONE when the slab is gone, as it may be after a double free. */
+uint32_t heap_remote_owner(const remote_entry_t *word);
 
 /* --- Magazines: magazine.c (the heap's thread) ------------------------------------------------------------------------ */
 
@@ -351,6 +354,12 @@ HK_INLINE remote_entry_t heap_remote_word(const void *block, unsigned cls) {
 /* The slab that an entry with bits is of. */
 HK_INLINE slab_t *heap_remote_slab(const remote_entry_t *entry) {
     return slab_at((slot_t)map_slot((const void *)(uintptr_t)entry->key));
+}
+
+/* The first block of the class that `bits` has of the word. */
+HK_INLINE void *heap_remote_block(const remote_entry_t *word, unsigned cls, uint64_t bits) {
+    size_t index = (word->key & 63) * 64 + hk_ctz64(bits);
+    return slab_base(heap_remote_slab(word)) + index * hk_class_info[cls].block_size;
 }
 
 /* The only entry that may be the key's. */

@@ -170,7 +170,6 @@ static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
 /* Slabs, or frees of slabs that went elsewhere, which only a drain passes on. */
 static bool has_anything(const heap_t *h) {
     return atomic_load_explicit(&h->slot_count, memory_order_relaxed) != 0 ||
-           atomic_load_explicit(&h->remote_head, memory_order_relaxed) != 0 ||
            atomic_load_explicit(&h->inbox, memory_order_relaxed) != NULL;
 }
 
@@ -261,8 +260,8 @@ bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls) {
     heap_lock(pool);
     bool adopted = is_pools_locked(slab, cls);
     if (adopted) {
-        /* What was posted to the slab so far may hang on the pool's list. It may be the slab's last blocks, when this free is a
-         * second one of one of them: then the drain closes it, and somebody may have opened another here since. */
+        /* Messages at the pool may have the slab's last blocks, when this free is a second one of one of them: then
+         * the drain closes it, and somebody may have opened another here since. */
         drain_for_locked(h, pool);
         adopted = is_pools_locked(slab, cls);
     }
@@ -355,7 +354,7 @@ void *heap_take_one_there(heap_t *h, unsigned cls) {
 static void give_to_pool_locked(heap_t *pool, slab_t *slab) {
     slab_set_owner(slab, HK_OWNER_POOL);
     heap_insert_locked(pool, slab);
-    /* Frees that were posted to the old owner's list are forwarded when that list is drained. */
+    /* Messages to the old owner go on to the pool when they are opened. */
 }
 
 /* The pool's lock is taken for one slab at a time: threads that need one may wait for it. */
@@ -380,6 +379,6 @@ void heap_hand_over_locked(heap_t *h) {
         for (unsigned bin = 0; bin < HEAP_BINS && h->class_stats[cls].slab_count > 0; bin++)
             hand_over_list_locked(h, pool, &h->class_stats[cls].partial[bin]);
     hand_over_list_locked(h, pool, &h->full);
-    /* What was posted to this heap meanwhile goes on to the pool. */
+    /* What came to this heap meanwhile goes on to the pool. */
     heap_drain_locked(h);
 }

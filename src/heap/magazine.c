@@ -154,8 +154,9 @@ static bool gathers(const heap_t *h) { return h != heap_pool() && !hardened_is_o
 
 /* A block of another heap's slab goes to its owner; in company if it can. */
 static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
-    if (!(gathers(h) ? heap_remote_note(h, slab_base(slab), slab->cls, index) : heap_remote_post_one(slab, index)))
-        note_doubled(report, slab, index / 64, UINT64_C(1) << (index % 64));
+    const remote_entry_t word = {heap_remote_key(slab_base(slab), index), UINT64_C(1) << (index % 64)};
+    if (gathers(h) ? !heap_remote_note(h, slab_base(slab), slab->cls, index) : heap_remote_give(&word) != 0)
+        note_doubled(report, slab, index / 64, word.bits);
 }
 
 /* False when the slab that the block was of is gone: its bit was freed twice, and the slab closed in between. */
@@ -221,11 +222,11 @@ static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, u
     return left;
 }
 
-/* The `count` blocks that have been in the magazine longest leave it; they lie in the array behind what remains, until the next push.
- * They leave before they go: their owners may hand them out at once, and who looks for a block in all magazines must not find
- * it here then. For that the count needs no order of its own: whoever gets a block has it through the heap's lock, through the
- * release in slab_post and the acquire in slab_drain, or through the run cache's lock, and sees what came before. Where more
- * remain than leave, the latest of them come first. */
+/* The `count` blocks that have been in the magazine longest leave it; they lie in the array behind what remains,
+ * until the next push. They leave before they go: their owners may hand them out at once, and who looks for a block
+ * in all magazines must not find it here then. For that the count needs no order of its own: whoever gets a block
+ * has it through its owner's lock, through the push and the exchange of a message, or through the run cache's lock,
+ * and sees what came before. Where more remain than leave, the latest of them come first. */
 static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
     bin_t *bin = &h->front.bins[cls];
     granule_t *array = h->class_stats[cls].array;

@@ -11,16 +11,19 @@
  *   outbox:  NULL --begin--> being filled --full and one more comes, or everything is posted--> NULL, and in the inbox
  *   inbox:   pushed --exchange--> opened: each word goes to its slab's free bits --> memory of the message free
  *
- * The owner may have changed meanwhile: then the word goes on by way of the slab's remote bits, which are always right.
+ * A slab may have changed its owner meanwhile. What is left of a message when it has been gone through goes on to the owner of the
+ * last word that is left, so nobody waits for a second heap's lock, and nothing is lost when memory is out.
  */
 #include "heap/messages.h"
 
 #include "base/bits.h"
+#include "core/counters.h"
 #include "heap/heap.h"
 #include "map/meta.h"
 
 enum {
     WORDS_AHEAD = 8,                    /* so many words before its turn, a slab's record is fetched */
+    CROWD_SHARE = 32,                   /* of HEAP_INBOX_MAX */
     LOOKED_AT_MAX = 8 * HEAP_INBOX_MAX, /* messages of one inbox that a report looks through: more than there can be */
 };
 
@@ -28,31 +31,59 @@ _Static_assert(sizeof(message_t) == 1024, "a power of two, as meta_alloc rounds 
 
 /* --- Sending ------------------------------------------------------------------------------------------------------------- */
 
-/* Out of the outbox first: a fork in between loses the message in the child rather than sending it twice. */
-static void send(heap_t *h, unsigned at) {
-    message_t *message = h->outbox[at];
-    hk_write(h->outbox[at], NULL);
+uint32_t heap_remote_owner(const remote_entry_t *word) {
+    slot_t slot = slab_slot(heap_remote_slab(word));
+    uint32_t entry = map_entry(slot);
+    bool begins = !map_is_run(entry) && (slot & (hk_class_info[entry & HK_MAP_CLASS_MAX].slab_slots - 1u)) == 0;
+    return begins ? entry >> 8 : HK_OWNER_NONE;
+}
+
+static void push(message_t *message) {
     heap_t *owner = heap_by_id(message->to);
     _Atomic(message_t *) *inbox = &owner->inbox;
     /* Relaxed: a bound that need not be exact. Senders add and read, who opens resets. */
     atomic_fetch_add_explicit(&owner->inbox_count, 1, memory_order_relaxed);
     message_t *first = atomic_load_explicit(inbox, memory_order_relaxed);
-    /* Release: what the message says, and what the freeing thread did with the blocks before; pairs with the acquire in
-     * messages_open_locked. And for the child of a fork: the outbox is empty before. No ABA: nobody takes a single message out. */
+    /* Release: what the message says, and what the freeing thread did with the blocks before; pairs with the acquire
+     * in heap_drain_locked. And for the child of a fork: the outbox is empty before. No ABA: nobody takes a single
+     * message out. */
     do
         hk_write(message->next, first);
     while (!atomic_compare_exchange_weak_explicit(inbox, &first, message, memory_order_release, memory_order_relaxed));
 }
 
-/* In a crowd, a message for each of many owners in each of many threads would add up; and so would those that wait for an owner who
- * does not look. */
-static bool may_begin(uint32_t to) {
-    return !heap_is_crowded() &&
-           atomic_load_explicit(&heap_by_id(to)->inbox_count, memory_order_relaxed) < HEAP_INBOX_MAX;
+/* Messages that wait for an owner who does not look add up; with many owners, few of each do. Whoever finds too many
+ * opens them, unless somebody has the heap's lock: then it is looked after. */
+static void bound_inbox(heap_t *owner) {
+    uint32_t most = heap_is_crowded() ? HEAP_INBOX_MAX / CROWD_SHARE : HEAP_INBOX_MAX;
+    if (hk_likely(atomic_load_explicit(&owner->inbox_count, memory_order_relaxed) < most) || !hk_try_lock(&owner->lock))
+        return;
+    heap_drain_locked(owner);
+    hk_unlock(&owner->lock);
+}
+
+/* Out of the outbox first: a fork in between loses the message in the child rather than sending it twice. */
+static void send(heap_t *h, unsigned at) {
+    message_t *message = h->outbox[at];
+    hk_write(h->outbox[at], NULL);
+    heap_t *owner = heap_by_id(message->to);
+    push(message);
+    bound_inbox(owner);
+}
+
+bool message_send_alone(uint32_t to, const remote_entry_t *word) {
+    message_t *message = meta_alloc(sizeof *message);
+    if (message == NULL)
+        return false;
+    hk_write(message->to, to);
+    message->words[0] = *word;
+    hk_write_release(message->count, 1); /* pairs with the acquire in holds */
+    push(message);
+    return true;
 }
 
 static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
-    message_t *message = may_begin(to) ? meta_alloc(sizeof *message) : NULL;
+    message_t *message = meta_alloc(sizeof *message);
     if (message == NULL)
         return NULL;
     hk_write(message->to, to);
@@ -63,18 +94,18 @@ static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
 }
 
 bool message_add(heap_t *h, const remote_entry_t *word) {
-    uint32_t entry = map_entry(slab_slot(heap_remote_slab(word))), to = entry >> 8;
-    if (hk_unlikely(to == HK_OWNER_NONE || map_is_run(entry))) /* a double free: the slab is gone */
+    uint32_t to = heap_remote_owner(word);
+    if (hk_unlikely(to == HK_OWNER_NONE)) /* a double free: the slab is gone */
         return false;
     unsigned at = to % HEAP_OUTBOX;
     message_t *message = h->outbox[at];
-    if (message != NULL && message->count == MESSAGE_WORDS) {
+    if (message != NULL && (message->count == MESSAGE_WORDS || message->to != to)) {
         send(h, at);
         message = NULL;
     }
     if (message == NULL)
         message = begin(h, at, to);
-    if (hk_unlikely(message == NULL || message->to != to))
+    if (hk_unlikely(message == NULL))
         return false;
     unsigned count = message->count;
     message->words[count] = *word;
@@ -92,68 +123,82 @@ void messages_send(heap_t *h) {
 
 /* --- Opening ------------------------------------------------------------------------------------------------------------- */
 
-static void note_doubled_locked(heap_t *h, const slab_t *slab, unsigned at, uint64_t bits) {
-    h->doubled.count += hk_popcount64(bits);
-    h->doubled.block_size = hk_class_info[slab->cls].block_size;
-    h->doubled.block = slab_base(slab) + (at * 64 + hk_ctz64(bits)) * (size_t)h->doubled.block_size;
-}
-
-/* The slab is the heap's own. A bit that it has no block for was freed twice, and another slab closed in between. */
-static void give_locked(heap_t *h, slab_t *slab, unsigned at, uint64_t bits) {
-    unsigned first = at * 64, cls = slab->cls;
+uint64_t heap_remote_give_locked(heap_t *h, const remote_entry_t *word) {
+    slab_t *slab = heap_remote_slab(word);
+    unsigned at = word->key & 63, first = at * 64, cls = slab->cls;
     uint64_t blocks = first < slab->block_count ? hk_low_mask64(slab->block_count - first) : 0;
-    h->doubled.count += hk_popcount64(bits & ~blocks);
-    bits &= blocks;
+    uint64_t bits = word->bits & blocks, doubled = word->bits & ~blocks;
     if (hk_unlikely(bits == 0))
-        return;
-    uint64_t doubled = slab_give(slab, at, bits);
-    if (hk_unlikely(doubled != 0))
-        note_doubled_locked(h, slab, at, doubled);
+        return doubled;
+    doubled |= slab_give(slab, at, bits);
     if (slab->free_count >= slab->settle_at)
         heap_settle_locked(h, slab);
-    heap_count_freed_locked(h, cls, hk_popcount64(bits & ~doubled));
+    heap_count_freed_locked(h, cls, hk_popcount64(word->bits & ~doubled));
+    return doubled;
 }
 
-/* Where the slab's first slot was, there may be a later one of another slab by now: freed twice, too. */
-static void take_in_locked(heap_t *h, const remote_entry_t *word) {
-    slab_t *slab = heap_remote_slab(word);
-    unsigned at = word->key & 63;
-    uint32_t entry = map_entry(slab_slot(slab));
-    if (hk_unlikely(entry >> 8 != h->front.id || map_is_run(entry)))
-        h->doubled.count += hk_popcount64(heap_remote_post_word(slab, at, word->bits));
-    else if (hk_unlikely((slab_slot(slab) & (hk_class_info[entry & HK_MAP_CLASS_MAX].slab_slots - 1u)) != 0))
-        h->doubled.count += hk_popcount64(word->bits);
-    else
-        give_locked(h, slab, at, word->bits);
+static HK_COLD void note_doubled_locked(heap_t *h, const remote_entry_t *word, unsigned cls, uint64_t bits) {
+    h->doubled.count += hk_popcount64(bits);
+    h->doubled.block_size = hk_class_info[cls].block_size;
+    h->doubled.block = heap_remote_block(word, cls, bits);
 }
 
-/* From its end. A word leaves the message before its blocks go on, as in leave_locked (magazine.c): they may be handed out at once,
- * and who looks for one then must not find it here, nor in the memory of a message that was. The count needs no order of its own: who
- * gets a block has it through the heap's lock, or through the release in slab_post. */
-static void open_locked(heap_t *h, message_t *message) {
+/* A word leaves its message before its blocks go on, as in leave_locked (magazine.c): they may be handed out at
+ * once, and who looks for one then must not find it here, nor in the memory of a message that was. That needs no
+ * order of its own: who gets a block has it through the heap's lock. */
+static void take_in_locked(heap_t *h, message_t *message, unsigned at) {
+    const remote_entry_t word = message->words[at];
+    unsigned cls = heap_remote_slab(&word)->cls;
+    hk_write(message->words[at].bits, 0);
+    uint64_t doubled = heap_remote_give_locked(h, &word);
+    if (hk_unlikely(doubled != 0))
+        note_doubled_locked(h, &word, cls, doubled);
+}
+
+/* Its bits have come home, or are of a slab that is gone: freed twice. */
+static void lose_locked(heap_t *h, remote_entry_t *word) {
+    h->doubled.count += hk_popcount64(word->bits);
+    hk_write(word->bits, 0);
+}
+
+/* From its end. Returns the heap to which the message goes on with the words that are left, or HK_OWNER_NONE. */
+static uint32_t open_locked(heap_t *h, message_t *message) {
+    uint32_t left = HK_OWNER_NONE;
     for (unsigned i = message->count; i-- > 0;) {
         __builtin_prefetch(heap_remote_slab(&message->words[i < WORDS_AHEAD ? 0 : i - WORDS_AHEAD]), 1);
-        hk_write(message->count, i);
-        take_in_locked(h, &message->words[i]);
+        const remote_entry_t *word = &message->words[i];
+        uint32_t owner = word->bits != 0 ? heap_remote_owner(word) : HK_OWNER_NONE;
+        if (hk_likely(owner == h->front.id))
+            take_in_locked(h, message, i);
+        else if (owner == HK_OWNER_NONE)
+            lose_locked(h, &message->words[i]);
+        else
+            left = owner;
     }
+    return left;
 }
 
-unsigned messages_open_locked(heap_t *h) {
+void heap_drain_locked(heap_t *h) {
     if (hk_likely(atomic_load_explicit(&h->inbox, memory_order_relaxed) == NULL))
-        return 0;
+        return;
     atomic_store_explicit(&h->inbox_count, 0, memory_order_relaxed);
-    /* Acquire: pairs with the release in send. */
+    /* Acquire: pairs with the release in push. */
     message_t *first = atomic_exchange_explicit(&h->inbox, NULL, memory_order_acquire);
     hk_write(h->opened, first);
     unsigned count = 0;
     for (; first != NULL; count++) {
         message_t *message = first;
-        open_locked(h, message);
+        uint32_t left = open_locked(h, message);
         first = message->next;
         hk_write(h->opened, first);
-        meta_free(message, sizeof *message);
+        if (hk_likely(left == HK_OWNER_NONE)) {
+            meta_free(message, sizeof *message);
+            continue;
+        }
+        hk_write(message->to, left);
+        push(message);
     }
-    return count;
+    hk_count_by(remote_drains, count);
 }
 
 /* --- For reports --------------------------------------------------------------------------------------------------------- */

@@ -15,8 +15,8 @@ bool message_add(heap_t *h, const remote_entry_t *word);
 /* Sends what there is. As above. */
 void messages_send(heap_t *h);
 
-/* Brings home what came. Returns the number of messages. Caller holds the heap's lock. */
-unsigned messages_open_locked(heap_t *h);
+/* Sends the word in a message of its own. False when there is no memory for it. Any thread. */
+bool message_send_alone(uint32_t to, const remote_entry_t *word);
 
 /* Whether the block that `word` has the bit of lies in a message that the heap fills; in one that waits in its inbox or is being
  * opened. For reports; they take no lock. */

@@ -91,12 +91,14 @@ static void return_run(batch_t *batch, const taken_run_t *run) {
     bool held =
         slab_walk_hold(&batch->walk, owner) && atomic_load_explicit(&slab->owner, memory_order_relaxed) == owner;
     uint8_t age = held ? slab->age : SLAB_AGE_NEW;
+    if (!held)
+        slab_walk_let_go(&batch->walk);
     for (unsigned w = run->first / 64; w * 64u < run->end; w++) {
         uint64_t bits = slab_run_bits(w, run->first, run->end);
         if (held)
             (void)slab_give(slab, w, bits);
         else
-            (void)heap_remote_post_word(slab, w, bits);
+            (void)heap_remote_give(&(remote_entry_t){heap_remote_key(slab_base(slab), w * 64), bits});
     }
     if (!held)
         return;

@@ -27,29 +27,8 @@ static closed_places_t closed[HK_CLASS_COUNT - HK_TINY_CLASSES];
 
 static size_t bitmap_bytes(unsigned words) { return hk_align_up(words * sizeof(uint64_t), HK_CACHE_LINE); }
 
-/* Makes the slot's words of remote bits enough for the slab, and empties them. An array that is too short is left where it is, as a
- * late post may still write into it: the arrays of a slot are at most twice as long as the longest together. */
-static bool cover_remote(slab_t *slab) {
-    unsigned words = slab_word_count(slab);
-    size_t bytes = meta_good_size(bitmap_bytes(words));
-    if (words > 1 && words > slab->remote_capacity) {
-        remote_words_t *bits = meta_alloc(bytes);
-        if (bits == NULL)
-            return false;
-        memset((void *)bits, 0, bytes);
-        slab->remote_capacity = (uint16_t)(bytes / sizeof *bits);
-        /* Release: pairs with the acquire in slab_remote_word. */
-        atomic_store_explicit(&slab->remote_bits, bits, memory_order_release);
-    }
-    for (unsigned w = 0; w < words; w++)
-        atomic_store_explicit(slab_remote_word(slab, w), 0, memory_order_relaxed);
-    return true;
-}
-
 static bool place_bits(slab_t *slab) {
     slab->free_bits = &slab->inline_free;
-    if (!cover_remote(slab))
-        return false;
     if (slab->block_count <= SLAB_INLINE_BLOCKS)
         return true;
     uint64_t *bits = meta_alloc(bitmap_bytes(slab_word_count(slab)));
@@ -141,11 +120,9 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     }
     fill_bits(slab);
     map_reset_live(got.first, info->slab_slots);
-    /* Release: pairs with the acquire in slab_post, which then finds an array of so many words. The summary is left as it is: a late post
-     * may have announced itself, and then the slot is, or is about to be, on a list that somebody drains. */
-    atomic_store_explicit(&slab->remote_words, slab_word_count(slab), memory_order_release);
     atomic_store_explicit(&slab->owner, owner, memory_order_relaxed);
-    atomic_store_explicit(&slab->state, SLAB_OPEN, memory_order_relaxed);
+    /* Release: pairs with the acquire in slab_block_is_free, which then finds a bitmap of so many words. */
+    atomic_store_explicit(&slab->state, SLAB_OPEN, memory_order_release);
     map_set(got.first, info->slab_slots, map_tag(owner) | cls);
     *reused = !got.zeroed;
     return slab;
@@ -160,7 +137,6 @@ void slab_close(slab_t *slab) {
     map_set(first, slots, 0);
     atomic_store_explicit(&slab->state, SLAB_CLOSED, memory_order_relaxed);
     atomic_store_explicit(&slab->owner, HK_OWNER_NONE, memory_order_relaxed);
-    atomic_store_explicit(&slab->remote_words, 0, memory_order_relaxed);
     drop_bits(slab);
     slots_free(first, slots, slab->peak_count > 0 || !slab->zeroed); /* from here on the record is another's */
     if (use_of(&hk_class_info[cls]) == SLOTS_SPARSE)
@@ -168,8 +144,7 @@ void slab_close(slab_t *slab) {
 }
 
 void slab_set_owner(slab_t *slab, uint32_t owner) {
-    /* Release: who reads the new owner and pushes the slab to it finds that heap ready. */
-    atomic_store_explicit(&slab->owner, owner, memory_order_release);
+    atomic_store_explicit(&slab->owner, owner, memory_order_relaxed);
     map_set(slab_slot(slab), hk_class_info[slab->cls].slab_slots, map_tag(owner) | slab->cls);
 }
 
@@ -267,63 +242,13 @@ uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits) {
 }
 
 HK_SNAPSHOT bool slab_block_is_free(const slab_t *slab, unsigned index) {
-    /* The slab may have become another one, of fewer blocks. */
-    if (index >= slab->block_count)
+    /* Acquire: pairs with the release in slab_open. The slab may have become another one, of fewer blocks. */
+    if (atomic_load_explicit(&slab->state, memory_order_acquire) != SLAB_OPEN || index >= slab->block_count)
         return false;
-    unsigned word = index / 64;
-    /* Acquire: pairs with the release in slab_open; 0 when there is none any more. */
-    if (word >= atomic_load_explicit(&slab->remote_words, memory_order_acquire))
+    const uint64_t *bits = hk_read(slab->free_bits);
+    if (bits == &slab->inline_free && index >= SLAB_INLINE_BLOCKS)
         return false;
-    const uint64_t *local = hk_read(slab->free_bits);
-    if (local == &slab->inline_free && word > 0)
-        return false;
-    uint64_t bits = hk_read(local[word]) | atomic_load_explicit(slab_remote_word(slab, word), memory_order_relaxed);
-    return (bits >> (index % 64) & 1) != 0;
-}
-
-uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push) {
-    *push = false;
-    /* Acquire: pairs with the release in slab_open. Of a slab that is closed after this look, the slot's words are still there. */
-    if (hk_unlikely(word >= atomic_load_explicit(&slab->remote_words, memory_order_acquire)))
-        return bits;
-    /* Release: what the freeing threads did with the blocks happens before their next use; pairs with the acquire in
-     * slab_drain. */
-    uint64_t old = atomic_fetch_or_explicit(slab_remote_word(slab, word), bits, memory_order_release);
-    if (old == 0) {
-        /* Release: pairs with the acquire exchange of the summary in slab_drain, which then finds the word's bits. */
-        uint64_t announced = atomic_fetch_or_explicit(&slab->summary, UINT64_C(1) << word, memory_order_release);
-        *push = announced == 0;
-    }
-    return old & bits;
-}
-
-/* The slab's blocks among those of word `word`. */
-static uint64_t blocks_of_word(const slab_t *slab, unsigned word) {
-    unsigned first = word * 64;
-    return first < slab->block_count ? hk_low_mask64(slab->block_count - first) : 0;
-}
-
-unsigned slab_drain(slab_t *slab, unsigned *doubled) {
-    unsigned count = 0;
-    /* Acquire: pairs with the release in slab_post. From here on a poster may push the slab again. */
-    uint64_t words = atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
-    for (; words != 0; words &= words - 1) {
-        unsigned w = hk_ctz64(words);
-        uint64_t posted = atomic_exchange_explicit(slab_remote_word(slab, w), 0, memory_order_acquire);
-        uint64_t bits = posted & blocks_of_word(slab, w);
-        *doubled += hk_popcount64(posted & ~bits);
-        if (hk_unlikely(bits == 0))
-            continue;
-        *doubled += hk_popcount64(slab_give(slab, w, bits));
-        count += hk_popcount64(bits);
-    }
-    return count;
-}
-
-void slab_discard_remote(slab_t *slab) {
-    uint64_t words = atomic_exchange_explicit(&slab->summary, 0, memory_order_acquire);
-    for (; words != 0; words &= words - 1)
-        atomic_store_explicit(slab_remote_word(slab, hk_ctz64(words)), 0, memory_order_relaxed);
+    return (hk_read(bits[index / 64]) >> (index % 64) & 1) != 0;
 }
 
 uint64_t slab_run_bits(unsigned word, unsigned first, unsigned end) {
@@ -367,11 +292,9 @@ static size_t check_bits(const slab_t *slab, unsigned *free_seen) {
     size_t bad = 0;
     for (unsigned w = 0; w < slab_word_count(slab); w++) {
         uint64_t bits = slab->free_bits[w];
-        uint64_t remote = atomic_load_explicit(slab_remote_word(slab, w), memory_order_relaxed);
         unsigned here = slab->block_count - w * 64 < 64 ? slab->block_count - w * 64 : 64;
         *free_seen += hk_popcount64(bits);
         bad += (bits & ~hk_low_mask64(here)) != 0;
-        bad += (bits & remote) != 0;
         unsigned words = slab_word_count(slab), first = slab->first_block / 64u;
         bad += bits != 0 && (w >= first ? w - first : w + words - first) < slab->word_hint;
     }

@@ -1,38 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * slab.h: equal blocks in a naturally aligned run of slots; their state lies in bitmaps outside of them.
+ * slab.h: equal blocks in a naturally aligned run of slots; their state lies in a bitmap outside of them.
  *
- * A slab belongs to one heap at a time. Its record (two lines) is found from an address by arithmetic: the record of its
- * first slot. The first line is the owner's, guarded by the owning heap's lock; the second is for everybody.
+ * A slab belongs to one heap at a time. Its record is found from an address by arithmetic: the record of its first slot. It is guarded
+ * by the owning heap's lock; who reads it without takes a snapshot.
  *
- *     free_bits    bit = 1: the block is free and in the slab (not handed out, not in a magazine, not in remote bits)
- *     remote_bits  bit = 1: the block was freed by another thread and waits for the owner
- *     summary      bit w = 1: word w of remote_bits was announced; not 0: the slab is, or is about to be, on a remote list
+ *     free_bits    bit = 1: the block is free and in the slab (not handed out, not in a magazine, not on its way home)
  *
  *   CLOSED --slab_open--> OPEN: partial <--> full --all blocks free--> slab_close --> CLOSED
  *
- * Remote frees (any thread; model: docs/models/remote_free.pml):
- *   post:   old = fetch_or(remote word, bits). Only who found the word empty announces it: fetch_or(summary, word's bit).
- *           Only who found the summary empty pushes the slab on its owner's list.
- *   drain:  the owner takes its list by one exchange; for each slab: words = exchange(summary, 0); exchange(word, 0) for
- *           each announced word, and no other.
- * A word that was posted but not announced stays as it is, so the slab cannot become empty, be closed and be reused while
- * a poster is between two steps. A post never touches the owner's line.
- *
- * A double free may post to a slab that is being closed, and find its slot in another use a moment later. So the words of remote bits
- * belong to the slot and not to the slab: word 0 lies in the record, the others in an array that the slot keeps for good and that
- * only grows. Whatever a late post writes, it writes into remote bits of that slot, never into other metadata; the drain refuses bits
- * that the slab has no block for.
- *
  * SLAB-1  free_count is the number of bits set in free_bits; none is set at or above block_count.
- * SLAB-2  no block is free in both bitmaps.
- * SLAB-3  of a slab of at most 64 blocks, those not in `handed_out` were never handed out since it was opened; if `zeroed`
+ * SLAB-2  of a slab of at most 64 blocks, those not in `handed_out` were never handed out since it was opened; if `zeroed`
  *         they read as zeros.
- * SLAB-4  no word of free_bits before word_hint has a bit set, counted cyclically from the first block's word.
+ * SLAB-3  no word of free_bits before word_hint has a bit set, counted cyclically from the first block's word.
  *
  * Blocks are handed out in address order, but not from the first: a slab begins at a block of its own and goes round, so
  * that the first blocks of all slabs, which are aligned alike, do not meet in the same sets of the caches.
- * SLAB-5  every slot of an OPEN slab has the entry `owner << 8 | class` in the slot table.
+ * SLAB-4  every slot of an OPEN slab has the entry `owner << 8 | class` in the slot table.
  */
 #ifndef HK_SLAB_H
 #define HK_SLAB_H
@@ -48,10 +32,7 @@ enum { SLAB_LIST_NONE = 0, SLAB_LIST_PARTIAL, SLAB_LIST_FULL };
 enum { SLAB_INLINE_BLOCKS = 64 };
 enum { SLAB_AGE_PURGED = 0, SLAB_AGE_NEW };
 
-typedef _Atomic uint64_t remote_words_t;
-
 typedef struct slab {
-    /* Owner's line. */
     uint64_t *free_bits; /* &inline_free when block_count <= 64, else in metadata memory */
     uint64_t inline_free;
     uint64_t handed_out;   /* blocks ever handed out, when block_count <= 64 */
@@ -71,21 +52,11 @@ typedef struct slab {
     uint16_t settle_at;     /* so many free blocks bring it into another list, or to its end: heap/lists.c */
     uint16_t generation;    /* counts the slabs that began in this slot */
     uint8_t run_fields[12]; /* a large_run_t in place of the record keeps its fields here: large/large.h */
-
-    /* Everybody's line. */
-    _Atomic uint64_t summary;      /* posters: fetch_or; owner: exchange */
-    _Atomic uint64_t first_remote; /* word 0 of the remote bits */
-    remote_words_t
-        *_Atomic remote_bits;   /* the slot's: the others, from [1] on; written by who opens a slab, read by posters */
-    _Atomic slot_t remote_next; /* written by who pushes the slab, read by who took the list */
-    _Atomic uint32_t owner;     /* written under the lock of the heap that gives the slab away or opens it */
-    _Atomic uint32_t remote_words; /* words that posts may use; 0 while the slab is closed */
-    uint16_t remote_capacity;      /* words of the array at remote_bits; of who opens a slab */
-    uint8_t remote_padding[26];
+    _Atomic uint32_t owner; /* written under the lock of the heap that gives the slab away or opens it */
+    uint8_t padding[60];
 } slab_t;
 
-_Static_assert(sizeof(slab_t) == 128, "two lines a slot, as region.c lays it out");
-_Static_assert(offsetof(slab_t, summary) == 64, "owner's and everybody's fields share no line");
+_Static_assert(sizeof(slab_t) == 128, "as region.c lays it out");
 
 HK_INLINE slab_t *slab_at(slot_t slot) { return (slab_t *)hk_window.areas[REGION_AREA_SLABS] + slot; }
 
@@ -99,14 +70,6 @@ HK_INLINE slab_t *slab_of(const void *address, unsigned cls) {
 }
 
 HK_INLINE char *slab_base(const slab_t *slab) { return map_slot_address(slab_slot(slab)); }
-
-/* Word `word` of the remote bits, below the slot's remote_capacity. Any thread. */
-HK_INLINE _Atomic uint64_t *slab_remote_word(const slab_t *slab, unsigned word) {
-    if (word == 0)
-        return (_Atomic uint64_t *)(uintptr_t)&slab->first_remote;
-    /* Acquire: pairs with the release in cover_remote. */
-    return atomic_load_explicit(&slab->remote_bits, memory_order_acquire) + word;
-}
 
 HK_INLINE unsigned slab_word_count(const slab_t *slab) { return (slab->block_count + 63u) / 64u; }
 
@@ -145,29 +108,17 @@ HK_INLINE void slab_count_given(slab_t *slab, unsigned blocks) {
 
 /* Runs of free blocks, for who gives their pages back. `slab_next_run` finds the first run at or above block `from`: it
  * returns its first block (block_count when there is none) and puts one past its last into `*end`. `slab_take_run` takes
- * it out of free_bits; its blocks come back by slab_give or slab_post, word by word: `slab_run_bits`. */
+ * it out of free_bits; its blocks come back by slab_give, word by word: `slab_run_bits`. */
 unsigned slab_next_run(const slab_t *slab, unsigned from, unsigned *end);
 void slab_take_run(slab_t *slab, unsigned first, unsigned end);
 uint64_t slab_run_bits(unsigned word, unsigned first, unsigned end);
 
 HK_INLINE bool slab_is_empty(const slab_t *slab) { return slab->free_count == slab->block_count; }
 
-/* True when the block's bit is set in either bitmap: it is free. Any thread; a snapshot. */
+/* True when the block's bit is set in free_bits. Any thread; a snapshot. */
 bool slab_block_is_free(const slab_t *slab, unsigned index);
 
-/* Posts remote frees. Those that lie outside of what the slab holds now come from a double free that raced with the end
- * of the slab, and are refused. Returns the bits that were posted already (double frees); `*push` tells whether the caller must now
- * push the slab on its owner's list. */
-uint64_t slab_post(slab_t *slab, unsigned word, uint64_t bits, bool *push);
-
-/* Moves announced remote frees to free_bits. Caller owns the slab, took it from its remote list and read remote_next.
- * Returns the number of blocks; `*doubled` counts those that were free already, or that the slab does not have. */
-unsigned slab_drain(slab_t *slab, unsigned *doubled);
-
-/* Forgets what was posted to a closed slab. */
-void slab_discard_remote(slab_t *slab);
-
-/* Verifies SLAB-1..5; returns the violations, each printed. Caller holds the owner's lock. */
+/* Verifies SLAB-1..4; returns the violations, each printed. Caller holds the owner's lock. */
 size_t slab_check(const slab_t *slab);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * Other threads between any two instructions of this one. What the child of a fork would find of another thread's magazines, table
  * and messages: it may lose a block, and never finds one twice, nor the bits of one word with the key of another. What happens under
- * the heap's lock is left out: a fork takes it. And a post to a slab that is being drained at that moment. Skips where a program
- * cannot single-step itself.
+ * a heap's lock is left out: a fork takes it. And a slab that changes hands while a block of it comes home. Skips where a program cannot
+ * single-step itself.
  */
 #include "front/front.h"
 #include "heap_places.h"
@@ -34,11 +34,10 @@ static heap_t *h;
 static size_t freed;        /* remote frees that have begun */
 static unsigned long steps; /* looked at */
 static void (*look)(void);
-static bool look_at_locked;
 
 static void on_step(int signal) {
     (void)signal;
-    if (look_at_locked || atomic_load(&h->lock.word) == 0) {
+    if (atomic_load(&h->lock.word) == 0 && atomic_load(&heap_pool()->lock.word) == 0) {
         steps++;
         look();
     }
@@ -165,50 +164,59 @@ static void words_in_steps(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* --- A drain --------------------------------------------------------------------------------------------------------------- */
+/* --- Straight into a slab ---------------------------------------------------------------------------------------------------- */
 
-static void *first_two[2], *second; /* blocks of two slabs that wait on a list */
-static unsigned undrained, posted_again;
+static slab_t *moving;
+static bool has_moved;
+static unsigned long moves_at; /* the step at which it does */
 
-static slab_t *first_slab(void) { return slab_of(first_two[0], CLS); }
-
-static void post(const void *block) {
-    CHECK(heap_remote_post_one(slab_of(block, CLS), class_block_index(&hk_classes[CLS], block)));
+static void move_slab(heap_t *from, heap_t *to) {
+    heap_remove_locked(from, moving);
+    slab_set_owner(moving, to->front.id);
+    heap_insert_locked(to, moving);
 }
 
-/* As soon as the slab that comes first is drained. */
-static void post_while_drained(void) {
-    if (posted_again == 0 && first_slab()->free_count > undrained) {
-        posted_again = 1;
-        post(first_two[1]);
+static void move_at_step(void) {
+    if (has_moved || steps < moves_at)
+        return;
+    has_moved = true;
+    move_slab(h, heap_pool());
+}
+
+static void take_all_of(slab_t *slab) {
+    static granule_t rest[4096];
+    (void)slab_take(slab, rest + 4096, 4096);
+    CHECK_EQ(slab->free_count, 0);
+    heap_settle_locked(h, slab);
+}
+
+/* At each step in turn somebody else takes the slab over: between the look at its owner and that owner's lock, too. */
+static void give_in_steps(void) {
+    start(move_at_step);
+    CHECK(magazine_alloc(h, CLS) != NULL && magazine_alloc(h, CLS) != NULL);
+    void *block = magazine_alloc(h, CLS);
+    moving = slab_of(block, CLS);
+    const remote_entry_t word = heap_remote_word(block, CLS);
+    unsigned taken = 0, moved = 0;
+    take_all_of(moving); /* so that a block that comes back brings it into another list */
+    for (moves_at = 1; moves_at == 1 || has_moved; moves_at++) {
+        has_moved = false;
+        steps = 0;
+        step_begin();
+        uint64_t doubled = heap_remote_give(&word);
+        step_end();
+        CHECK_EQ(doubled, 0);
+        CHECK_EQ(moving->free_count, taken + 1);
+        CHECK_EQ(atomic_load(&moving->owner), has_moved ? HK_OWNER_POOL : h->front.id);
+        all_is_well();
+        if (has_moved)
+            move_slab(heap_pool(), h);
+        moved += has_moved;
+        moving->free_bits[word.key & 63] &= ~word.bits; /* handed out again */
+        moving->free_count--;
+        heap_settle_locked(h, moving);
     }
-}
-
-static void drain_in_steps(void) {
-    start(post_while_drained);
-    look_at_locked = true;
-    first_two[0] = magazine_alloc(h, CLS);
-    first_two[1] = magazine_alloc(h, CLS);
-    while (second == NULL || slab_of(second, CLS) == first_slab())
-        CHECK((second = magazine_alloc(h, CLS)) != NULL);
-    CHECK(slab_of(first_two[1], CLS) == first_slab());
-    slab_t *later = slab_of(second, CLS);
-    unsigned before = first_slab()->free_count, later_before = later->free_count;
-    undrained = before;
-    post(second);
-    post(first_two[0]);
-    heap_lock(h);
-    step_begin();
-    heap_drain_locked(h);
-    step_end();
-    CHECK_EQ(posted_again, 1);
-    CHECK(atomic_load(&h->remote_head) == slab_slot(first_slab()));
-    CHECK_EQ(later->free_count, later_before + 1);
-    CHECK_EQ(first_slab()->free_count, before + 1);
-    heap_drain_locked(h);
-    CHECK_EQ(first_slab()->free_count, before + 2);
-    heap_unlock(h);
-    all_is_well();
+    CHECK(moved > 10);
 }
 
 int main(void) {
@@ -218,6 +226,6 @@ int main(void) {
         return check_skip("ThreadSanitizer handles signals later, not after each instruction");
     in_child(magazine_in_steps);
     in_child(words_in_steps);
-    in_child(drain_in_steps);
+    in_child(give_in_steps);
     return CHECK_PASS;
 }

@@ -118,8 +118,14 @@ static void from_a_sleeper(void) {
     heap_drain_locked(h);
     heap_unlock(h);
     CHECK_EQ(live_blocks(CLS), 0);
-    CHECK_EQ(places_of(CLS).in_messages + places_of(CLS).in_remote_bits, 0);
+    CHECK_EQ(places_of(CLS).in_messages, 0);
     all_is_well();
+}
+
+static void give(void *block) {
+    const remote_entry_t word = heap_remote_word(block, CLS);
+    CHECK(map_clear_live_shared(map_granule(block)));
+    CHECK_EQ(heap_remote_give(&word), 0);
 }
 
 /* The pool's slab whose last live block is `last`, and which nobody but the pool has blocks of. */
@@ -128,17 +134,14 @@ static slab_t *almost_empty_slab(void **last) {
     *last = blocks[0];
     for (unsigned i = 1; i < BLOCKS; i++)
         if (slab_of(blocks[i], CLS) == slab)
-            CHECK(map_clear_live_shared(map_granule(blocks[i])) &&
-                  heap_remote_post_one(slab, class_block_index(&hk_classes[CLS], blocks[i])));
-    heap_lock(heap_pool());
-    heap_drain_locked(heap_pool());
-    heap_unlock(heap_pool());
+            give(blocks[i]);
     CHECK_EQ(slab->free_count, slab->block_count - 1);
     return slab;
 }
 
-/* Frees of the slab's last block wait at the pool, and a second one of it comes to adopt the slab: it is gone after the drain. */
-static void not_what_the_drain_closes(bool by_message) {
+/* The free of the slab's last block waits at the pool, and a second one of it comes to adopt the slab: it is gone
+ * after the drain. */
+static void not_what_the_drain_closes(void) {
     void *last;
     heap_t *h = start_heap();
     run_and_end();
@@ -146,14 +149,9 @@ static void not_what_the_drain_closes(bool by_message) {
     size_t before = adopted(), slots = atomic_load(&heap_pool()->slot_count);
     unsigned index = class_block_index(&hk_classes[CLS], last);
     CHECK(map_clear_live_shared(map_granule(last)));
-    if (by_message) {
-        CHECK(heap_remote_note(h, slab_base(slab), CLS, index));
-        heap_remote_post_all(h);
-        CHECK(atomic_load(&heap_pool()->inbox) != NULL);
-    } else {
-        CHECK(heap_remote_post_one(slab, index));
-        CHECK(atomic_load(&heap_pool()->remote_head) != 0);
-    }
+    CHECK(heap_remote_note(h, slab_base(slab), CLS, index));
+    heap_remote_post_all(h);
+    CHECK(atomic_load(&heap_pool()->inbox) != NULL);
     CHECK(!heap_adopt_freed_slab(h, slab, CLS));
     CHECK_EQ(adopted(), before);
     CHECK_EQ(atomic_load(&slab->state), SLAB_CLOSED);
@@ -170,9 +168,6 @@ static void not_what_the_drain_closes(bool by_message) {
     CHECK(!heap_adopt_freed_slab(h, other, CLS));
     all_is_well();
 }
-
-static void not_closed_by_a_message(void) { not_what_the_drain_closes(true); }
-static void not_closed_by_a_post(void) { not_what_the_drain_closes(false); }
 
 static void not_of_another_class(void) {
     heap_t *h = start_heap();
@@ -209,8 +204,7 @@ int main(void) {
     in_child(not_on_every_free);
     in_child(from_a_sleeper);
     in_child(not_from_the_busy);
-    in_child(not_closed_by_a_message);
-    in_child(not_closed_by_a_post);
+    in_child(not_what_the_drain_closes);
     in_child(not_of_another_class);
     return CHECK_PASS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * heap_places.h: a heap to test, and where the blocks of a class are (HEAP-1): with the program, in magazines, in remote
- * tables, in messages, in remote bits, in free bits. Count only while no other thread is in the allocator.
+ * tables, in messages, in free bits. Count only while no other thread is in the allocator.
  */
 #ifndef HK_TEST_HEAP_PLACES_H
 #define HK_TEST_HEAP_PLACES_H
@@ -34,7 +34,7 @@ static inline unsigned bin_count(const heap_t *h, unsigned cls) { return (unsign
 static inline unsigned bin_capacity(const heap_t *h, unsigned cls) { return heap_bin_capacity(h, cls); }
 
 typedef struct places {
-    size_t total, in_free_bits, in_remote_bits, in_remote_tables, in_messages, in_magazines;
+    size_t total, in_free_bits, in_remote_tables, in_messages, in_magazines;
 } places_t;
 
 static inline size_t in_word(const remote_entry_t *word, unsigned cls) {
@@ -64,8 +64,6 @@ static inline void add_list(places_t *sum, slot_t at, unsigned cls) {
             continue;
         sum->total += slab->block_count;
         sum->in_free_bits += slab->free_count;
-        for (unsigned w = 0; w < slab_word_count(slab); w++)
-            sum->in_remote_bits += hk_popcount64(atomic_load(slab_remote_word(slab, w)));
     }
 }
 
@@ -87,7 +85,7 @@ static inline places_t places_of(unsigned cls) {
 /* Blocks of the class that the program has. */
 static inline size_t live_blocks(unsigned cls) {
     places_t p = places_of(cls);
-    return p.total - p.in_free_bits - p.in_remote_bits - p.in_remote_tables - p.in_messages - p.in_magazines;
+    return p.total - p.in_free_bits - p.in_remote_tables - p.in_messages - p.in_magazines;
 }
 
 static inline void all_is_well(void) { CHECK_EQ(hk_check_all(), 0); }
