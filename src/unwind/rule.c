@@ -139,6 +139,9 @@ static place_t *place_of(row_t *row, uint64_t dwarf_register, place_t *other) {
     return dwarf_register == SYS_DWARF_FP ? &row->fp : dwarf_register == SYS_DWARF_RETURN ? &row->ret : other;
 }
 
+/* An offset in bytes; damaged tables may make it anything. */
+static int64_t scaled(const function_t *f, uint64_t units) { return (int64_t)(units * (uint64_t)f->data_unit); }
+
 static void set_place(function_t *f, uint64_t dwarf_register, place_t now) {
     place_t other;
     *place_of(&f->row, dwarf_register, &other) = now;
@@ -177,7 +180,8 @@ static bool run_cfa(function_t *f, uint64_t op, unwind_bytes_t *from) {
     case CFA_DEF:
     case CFA_DEF_SF:
         set_cfa_register(f, unwind_read_uleb(from));
-        f->row.cfa_offset = op == CFA_DEF ? (int64_t)unwind_read_uleb(from) : unwind_read_sleb(from) * f->data_unit;
+        f->row.cfa_offset =
+            op == CFA_DEF ? (int64_t)unwind_read_uleb(from) : scaled(f, (uint64_t)unwind_read_sleb(from));
         return true;
     case CFA_DEF_REGISTER:
         set_cfa_register(f, unwind_read_uleb(from));
@@ -186,7 +190,7 @@ static bool run_cfa(function_t *f, uint64_t op, unwind_bytes_t *from) {
         f->row.cfa_offset = (int64_t)unwind_read_uleb(from);
         return true;
     case CFA_DEF_OFFSET_SF:
-        f->row.cfa_offset = unwind_read_sleb(from) * f->data_unit;
+        f->row.cfa_offset = scaled(f, (uint64_t)unwind_read_sleb(from));
         return true;
     case CFA_DEF_EXPRESSION:
         cfa_by_expression(f, from);
@@ -204,10 +208,10 @@ static bool run_register(function_t *f, uint64_t op, unwind_bytes_t *from) {
     place_t now = {UNWIND_LOST, 0};
     switch (op) {
     case CFA_OFFSET_EXTENDED:
-        now = (place_t){UNWIND_AT_CFA, (int64_t)unwind_read_uleb(from) * f->data_unit};
+        now = (place_t){UNWIND_AT_CFA, scaled(f, unwind_read_uleb(from))};
         break;
     case CFA_OFFSET_EXTENDED_SF:
-        now = (place_t){UNWIND_AT_CFA, unwind_read_sleb(from) * f->data_unit};
+        now = (place_t){UNWIND_AT_CFA, scaled(f, (uint64_t)unwind_read_sleb(from))};
         break;
     case CFA_SAME_VALUE:
         now.where = UNWIND_IN_REGISTER;
@@ -282,7 +286,7 @@ static void run(function_t *f, unwind_bytes_t program) {
             if (at > f->pc)
                 return;
         } else if ((op & 0xc0) == CFA_OFFSET) {
-            const int64_t offset = (int64_t)unwind_read_uleb(&program) * f->data_unit;
+            const int64_t offset = scaled(f, unwind_read_uleb(&program));
             set_place(f, op & 0x3f, (place_t){UNWIND_AT_CFA, offset});
         } else if ((op & 0xc0) == CFA_RESTORE) {
             restore(f, op & 0x3f);
@@ -419,7 +423,7 @@ static uint64_t words_of(place_t place) {
 
 static unwind_rule_t pack(const function_t *f) {
     const row_t *row = &f->row;
-    const uint64_t cfa = (uint64_t)(row->cfa_offset + UNWIND_CFA_LEAST);
+    const uint64_t cfa = (uint64_t)row->cfa_offset + UNWIND_CFA_LEAST;
     const uint64_t return_words = words_of(row->ret), fp_words = words_of(row->fp);
     if (cfa >= 2 * UNWIND_CFA_LEAST || return_words >= 2 * UNWIND_WORDS_LEAST || fp_words >= 2 * UNWIND_WORDS_LEAST ||
         row->ret.where == UNWIND_LOST)
