@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+//! A running process that has hakmem in it, looked at from outside: nothing is written to it, and it is not stopped.
+
+pub mod memory;
+pub mod record;
+pub mod refusal;
+pub mod resident;
+pub mod select;
+pub mod settings;
+pub mod snapshot;
+
+use crate::failure::Failure;
+use crate::lists::Word;
+use anyhow::{bail, Context, Result};
+use memory::Memory;
+use nix::errno::Errno;
+use procfs::process::{MMPermissions, MMapPath, Process};
+use procfs::ProcError;
+use record::Record;
+
+/// A process, with what leads to its figures.
+pub struct Attached {
+    pub pid: i32,
+    pub comm: String,
+    pub memory: Memory,
+    pub record: Record,
+    /// The file that the record is in, as the process has it mapped.
+    pub library: String,
+}
+
+/// A record that a process has, and where it came from.
+struct Found {
+    record: Record,
+    library: String,
+    /// Its allocator has been used.
+    started: bool,
+}
+
+impl Attached {
+    /// Fails with a reason: no such process, not permitted, no hakmem in it, a record that this tool cannot read.
+    pub fn to(pid: i32) -> Result<Attached> {
+        let process = Process::new(pid).map_err(|error| gone(pid, &error))?;
+        let comm = comm_of(&process);
+        let memory = Memory::of(pid);
+        let found = find(&process, memory).with_context(|| format!("process {pid} ({comm})"));
+        let found = found.map_err(|error| refined(pid, &comm, error))?;
+        let Some(found) = found else {
+            bail!(Failure::NoHakmem(format!(
+                "there is no hakmem in process {pid} ({comm}); `hakmem run -- PROGRAM` \
+                 starts a program with it"
+            )));
+        };
+        Ok(Attached { pid, comm, memory, record: found.record, library: found.library })
+    }
+
+    pub fn build(&self) -> Result<String> {
+        Ok(self.memory.text(self.record.word(Word::Build)?)?)
+    }
+
+    /// A number that the process keeps where the record says.
+    pub fn number(&self, place: Word) -> Result<u64> {
+        Ok(self.memory.number(self.record.word(place)?, 8)?)
+    }
+
+    /// The lines of a list.
+    pub fn lines(&self, place: Word) -> Result<Vec<String>> {
+        let text = self.memory.text(self.record.word(place)?)?;
+        Ok(text.lines().map(str::to_string).collect())
+    }
+}
+
+pub fn comm_of(process: &Process) -> String {
+    process.stat().map_or_else(|_| "?".into(), |stat| stat.comm)
+}
+
+fn gone(pid: i32, error: &ProcError) -> anyhow::Error {
+    match error {
+        ProcError::NotFound(_) => match refusal::hidden(pid) {
+            Some(text) => Failure::NotPermitted(text).into(),
+            None => anyhow::anyhow!("there is no process {pid}"),
+        },
+        other => anyhow::anyhow!("process {pid}: {other}"),
+    }
+}
+
+/// What the kernel did not permit is told with its cause, and the command that would work.
+fn refined(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
+    let denied = error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(Errno::EPERM | Errno::EACCES))
+            || matches!(cause.downcast_ref(), Some(ProcError::PermissionDenied(_)))
+    });
+    if denied {
+        return Failure::NotPermitted(refusal::explain(pid, comm)).into();
+    }
+    let left = error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(Errno::ESRCH))
+            || matches!(cause.downcast_ref(), Some(ProcError::NotFound(_)))
+    });
+    if left {
+        return anyhow::anyhow!("process {pid} ({comm}) has ended");
+    }
+    error
+}
+
+/// The starts of all files that the process has mapped from their first byte on, with their names.
+fn mapped_files(process: &Process) -> Result<Vec<(u64, String)>> {
+    let maps = process.maps()?;
+    Ok(maps
+        .iter()
+        .filter(|map| map.offset == 0 && map.perms.contains(MMPermissions::READ))
+        .filter_map(|map| match &map.pathname {
+            MMapPath::Path(path) => Some((map.address.0, path.to_string_lossy().into_owned())),
+            _ => None,
+        })
+        .collect())
+}
+
+/// Of several records the one whose allocator is in use: a program may have hakmem linked in and another one preloaded.
+fn find(process: &Process, memory: Memory) -> Result<Option<Found>> {
+    let mut best: Option<Found> = None;
+    for (start, library) in mapped_files(process)? {
+        let address = match record::find(&memory, start) {
+            Ok(Some(address)) => address,
+            Ok(None) | Err(Errno::EFAULT | Errno::EIO) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let record = record::read(&memory, address)?;
+        let started = memory.number(record.word(Word::WindowBase)?, 8)? != 0;
+        if best.as_ref().is_none_or(|best| started && !best.started) {
+            best = Some(Found { record, library, started });
+        }
+    }
+    Ok(best)
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+//! The record of src/inspect/record.h: found by its note in an ELF file that a process has mapped, and read word by word.
+
+use super::memory::Memory;
+use crate::lists::Word;
+use anyhow::{bail, ensure, Context, Result};
+use object::elf;
+use object::read::elf::{FileHeader, NoteHeader as _, ProgramHeader};
+use object::NativeEndian;
+
+const OWNER: &[u8] = b"hakmem";
+const NOTE_TYPE: elf::NoteType = elf::NoteType(1);
+/// The newest layout that this tool reads.
+const LAYOUT: u32 = 1;
+const MAGIC: &[u8; 8] = b"hakmem\0\0";
+/// Magic, size and layout.
+const HEAD: usize = 16;
+const HEADERS_MAX: usize = 4096;
+const NOTES_MAX: u64 = 64 * 1024;
+
+type Header = elf::FileHeader64<NativeEndian>;
+type Segment = elf::ProgramHeader64<NativeEndian>;
+
+pub struct Record {
+    words: Vec<u64>,
+}
+
+/// Where a field lies in a structure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field {
+    pub offset: usize,
+    pub size: usize,
+}
+
+impl Field {
+    /// The field's value in a copy of the structure.
+    pub fn of(self, structure: &[u8]) -> u64 {
+        let mut bytes = [0; 8];
+        bytes[..self.size].copy_from_slice(&structure[self.offset..self.offset + self.size]);
+        u64::from_ne_bytes(bytes)
+    }
+}
+
+impl Record {
+    pub fn word(&self, word: Word) -> Result<u64> {
+        let found = self.words.get(word as usize).copied();
+        found.with_context(|| format!("its library is too old to tell ({word:?}); use the hakmem tool of its version"))
+    }
+
+    pub fn size(&self, word: Word) -> Result<usize> {
+        Ok(usize::try_from(self.word(word)?)?)
+    }
+
+    pub fn field(&self, word: Word) -> Result<Field> {
+        let packed = self.word(word)?;
+        let field = Field { offset: (packed & 0xffff_ffff) as usize, size: (packed >> 32) as usize };
+        ensure!((1..=8).contains(&field.size), "its record is damaged ({word:?})");
+        Ok(field)
+    }
+
+    pub fn version(&self) -> Result<String> {
+        let number = self.word(Word::Version)?;
+        Ok(format!("{}.{}.{}", number / 10000, number / 100 % 100, number % 100))
+    }
+}
+
+/// The address of the record that the ELF file at `start` leads to, if it has one.
+pub fn find(memory: &Memory, start: u64) -> nix::Result<Option<u64>> {
+    let mut head = [0; HEADERS_MAX];
+    let length = memory.read_some(start, &mut head)?;
+    let Some((segments, bias)) = segments(&head[..length], start) else { return Ok(None) };
+    for segment in segments.iter().filter(|s| s.p_type(NativeEndian) == elf::PT_NOTE) {
+        let size = segment.p_memsz(NativeEndian).min(NOTES_MAX);
+        let address = bias.wrapping_add(segment.p_vaddr(NativeEndian));
+        let mut notes = vec![0; size as usize];
+        if memory.read(address, &mut notes).is_err() {
+            continue;
+        }
+        if let Some(at) = note(&notes) {
+            return Ok(Some(address.wrapping_add(at)));
+        }
+    }
+    Ok(None)
+}
+
+/// The program headers, and what is to be added to their addresses.
+fn segments(head: &[u8], start: u64) -> Option<(&[Segment], u64)> {
+    let header = Header::parse(head).ok()?;
+    let segments = header.program_headers(NativeEndian, head).ok()?;
+    let is_first = |s: &&Segment| s.p_type(NativeEndian) == elf::PT_LOAD && s.p_offset(NativeEndian) == 0;
+    let first = segments.iter().find(is_first)?;
+    Some((segments, start.wrapping_sub(first.p_vaddr(NativeEndian))))
+}
+
+pub fn has_note(notes: &[u8]) -> bool {
+    note(notes).is_some()
+}
+
+/// The record's address, counted from the start of the notes.
+fn note(notes: &[u8]) -> Option<u64> {
+    let mut at = 0;
+    while let Some(header) = notes.get(at..at + 12) {
+        let (header, _) = object::pod::from_bytes::<elf::NoteHeader64<NativeEndian>>(header).ok()?;
+        let (name_size, size) = (header.n_namesz(NativeEndian) as usize, header.n_descsz(NativeEndian) as usize);
+        let name = notes.get(at + 12..at + 12 + name_size)?;
+        let content = at + 12 + name_size.next_multiple_of(4);
+        if name.strip_suffix(b"\0") == Some(OWNER) && header.n_type(NativeEndian) == NOTE_TYPE {
+            let distance = i32::from_ne_bytes(notes.get(content + 4..content + 8)?.try_into().ok()?);
+            return Some((content as u64 + 4).wrapping_add_signed(i64::from(distance)));
+        }
+        at = content + size.next_multiple_of(4);
+    }
+    None
+}
+
+pub fn read(memory: &Memory, address: u64) -> Result<Record> {
+    let mut head = [0; HEAD];
+    memory.read(address, &mut head)?;
+    let number = |at: usize| u32::from_ne_bytes(head[at..at + 4].try_into().expect("4 bytes"));
+    let (size, layout) = (number(8) as usize, number(12));
+    if head[..8] != MAGIC[..] || size < HEAD + 16 || size > 64 * 1024 {
+        bail!("its note leads to something that is no record of hakmem's");
+    }
+    let words = memory.words(address + HEAD as u64, (size - HEAD) / 8)?;
+    let record = Record { words };
+    if layout > LAYOUT {
+        bail!(newer(&record, memory, layout)?);
+    }
+    Ok(record)
+}
+
+fn newer(record: &Record, memory: &Memory, layout: u32) -> Result<String> {
+    Ok(format!(
+        "it runs {} with a record of layout {layout}, and this tool reads layouts up to {LAYOUT}: use the hakmem tool of \
+         version {} or later",
+        memory.text(record.word(Word::Build)?)?,
+        record.version()?
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a_note(owner: &[u8], kind: u32, distance: i32) -> Vec<u8> {
+        let mut note = Vec::new();
+        for word in [owner.len() as u32, 8, kind] {
+            note.extend_from_slice(&word.to_ne_bytes());
+        }
+        note.extend_from_slice(owner);
+        note.resize(note.len().next_multiple_of(4), 0);
+        note.extend_from_slice(&1u32.to_ne_bytes());
+        note.extend_from_slice(&distance.to_ne_bytes());
+        note
+    }
+
+    #[test]
+    fn the_note_is_found_among_others() {
+        let ours = a_note(b"hakmem\0", 1, 100);
+        assert_eq!(note(&ours), Some(24 + 100));
+        let before = a_note(b"GNU\0", 3, 5);
+        assert_eq!(note(&[before.clone(), ours.clone()].concat()), Some(before.len() as u64 + 24 + 100));
+        assert_eq!(note(&before), None);
+        assert_eq!(note(&a_note(b"hakmem\0", 2, 100)), None);
+        assert_eq!(note(&ours[..ours.len() - 1]), None);
+        assert_eq!(note(&[0xff; 40]), None);
+    }
+
+    #[test]
+    fn fields_have_the_size_that_the_record_says() {
+        let record = Record { words: vec![10203, 4 | 2 << 32, 9 << 32] };
+        let field = record.field(Word::Build).unwrap();
+        assert_eq!(field, Field { offset: 4, size: 2 });
+        assert_eq!(field.of(&[9, 9, 9, 9, 1, 2, 9, 9]), 0x0201);
+        assert_eq!(record.version().unwrap(), "1.2.3");
+        assert!(record.field(Word::OptionList).is_err());
+        assert!(record.word(Word::Counters).unwrap_err().to_string().contains("too old"));
+    }
+}

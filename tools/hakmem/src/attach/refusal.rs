@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+//! Why the kernel does not let this process look into another one, and the command that would work.
+
+use super::memory::Memory;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::{geteuid, Pid, Uid, User};
+use procfs::process::Process;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+const CAP_SYS_PTRACE: u64 = 1 << 19;
+
+/// What the kernel's rules look at. What cannot be known is as if it were no obstacle.
+#[derive(Clone, Debug, Default)]
+pub struct Situation {
+    pub own_uid: u32,
+    pub own_may_trace: bool,
+    /// A filter of system calls is in the way of reading even this process.
+    pub own_filter: bool,
+    pub uid: u32,
+    pub dumpable: bool,
+    pub same_user_namespace: bool,
+    pub yama: u32,
+}
+
+impl Situation {
+    pub fn of(pid: i32) -> Situation {
+        let process = Process::new(pid).ok();
+        let uid = process.as_ref().and_then(|p| p.status().ok()).map_or(0, |status| status.euid);
+        let own = Process::myself().ok().and_then(|p| p.status().ok());
+        let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user"));
+        Situation {
+            own_uid: geteuid().as_raw(),
+            own_may_trace: own.is_some_and(|status| status.capeff & CAP_SYS_PTRACE != 0),
+            own_filter: !reads_itself(),
+            uid,
+            dumpable: fs::metadata(format!("/proc/{pid}")).map_or(true, |of| of.uid() == uid),
+            same_user_namespace: match (namespace("self"), namespace(&pid.to_string())) {
+                (Ok(ours), Ok(theirs)) => ours == theirs,
+                _ => true,
+            },
+            yama: yama(),
+        }
+    }
+
+    /// The first rule that is in the way, and what would do.
+    pub fn cause(&self) -> (String, String) {
+        let sudo = with_sudo();
+        if self.own_filter {
+            let why = "a filter of system calls (seccomp) does not let this process use process_vm_readv";
+            return (why.into(), "run hakmem outside of this container, or let the filter pass that call".into());
+        }
+        if self.own_uid != self.uid && !self.own_may_trace {
+            return (format!("it runs as {}, and this is {}", name(self.uid), name(self.own_uid)), sudo);
+        }
+        if !self.same_user_namespace {
+            let why = "it is in another user namespace, where this user has no rights";
+            return (why.into(), format!("{sudo} outside of all containers"));
+        }
+        if !self.dumpable && !self.own_may_trace {
+            let why = "it is not dumpable: set-uid, with file capabilities, or by its own wish (PR_SET_DUMPABLE)";
+            return (why.into(), sudo);
+        }
+        match self.yama {
+            1 if !self.own_may_trace => {
+                ("the kernel's Yama (ptrace_scope 1) lets only a process's ancestors look into it".into(), sudo)
+            }
+            2 if !self.own_may_trace => {
+                ("the kernel's Yama (ptrace_scope 2) lets only root look into processes".into(), sudo)
+            }
+            3 => (
+                "the kernel's Yama (ptrace_scope 3) lets nobody look into processes until the next boot".into(),
+                "HAKMEM_STATS=text prints statistics at the program's end".into(),
+            ),
+            _ => ("a security module (AppArmor, SELinux) or a missing capability is in the way".into(), sudo),
+        }
+    }
+}
+
+pub fn explain(pid: i32, comm: &str) -> String {
+    let (cause, remedy) = Situation::of(pid).cause();
+    format!("process {pid} ({comm}) may not be looked into: {cause}; {remedy}")
+}
+
+/// Of a process that /proc does not show, though it exists.
+pub fn hidden(pid: i32) -> Option<String> {
+    let exists = matches!(kill(Pid::from_raw(pid), None), Err(Errno::EPERM));
+    exists.then(|| format!("process {pid} is not visible: /proc is mounted with {}; {}", hidepid(), with_sudo()))
+}
+
+fn hidepid() -> String {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let of_proc = mounts.lines().find(|line| line.split(' ').nth(1) == Some("/proc")).unwrap_or_default();
+    let options = of_proc.split(' ').nth(3).unwrap_or_default();
+    options.split(',').find(|option| option.starts_with("hidepid")).unwrap_or("hidepid").to_string()
+}
+
+pub fn yama() -> u32 {
+    let text = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+fn reads_itself() -> bool {
+    let word = 1u64;
+    let read = Memory::of(std::process::id() as i32).number(std::ptr::from_ref(&word) as u64, 8);
+    read == Ok(1)
+}
+
+pub fn name(uid: u32) -> String {
+    match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => format!("user {}", user.name),
+        _ => format!("user {uid}"),
+    }
+}
+
+/// This command as root.
+fn with_sudo() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("try `sudo hakmem {}`", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause(change: impl Fn(&mut Situation)) -> String {
+        let mut situation =
+            Situation { own_uid: 5, uid: 5, dumpable: true, same_user_namespace: true, ..Situation::default() };
+        change(&mut situation);
+        let (cause, remedy) = situation.cause();
+        format!("{cause}; {remedy}")
+    }
+
+    #[test]
+    fn each_rule_has_its_cause_and_its_remedy() {
+        assert!(cause(|s| s.own_filter = true).contains("seccomp"));
+        assert!(cause(|s| s.uid = 4_000_000).contains("it runs as user 4000000, and this is user"));
+        assert!(cause(|s| s.uid = 4_000_000).contains("try `sudo hakmem"));
+        assert!(cause(|s| s.same_user_namespace = false).contains("user namespace"));
+        assert!(cause(|s| s.dumpable = false).contains("not dumpable"));
+        assert!(cause(|s| s.yama = 1).contains("ptrace_scope 1"));
+        assert!(cause(|s| s.yama = 2).contains("ptrace_scope 2"));
+        assert!(cause(|s| s.yama = 3).contains("until the next boot"));
+        assert!(cause(|_| ()).contains("security module"));
+    }
+
+    #[test]
+    fn this_process_can_be_read() {
+        assert!(reads_itself());
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+//! Which processes a command is about.
+
+use super::comm_of;
+use crate::failure::{exit_code, Failure};
+use crate::output::remark;
+use anyhow::{ensure, Result};
+use clap::Args;
+use procfs::process::{all_processes, Process};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Args, Debug, Default)]
+pub struct Targets {
+    /// Process ids
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pids: Vec<i32>,
+
+    /// All processes of this name that have hakmem (as `ps -o comm` shows it)
+    #[arg(long, value_name = "NAME")]
+    pub comm: Vec<String>,
+
+    /// All processes of this control group, and of those below it, that have hakmem
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Vec<PathBuf>,
+}
+
+impl Targets {
+    pub fn is_empty(&self) -> bool {
+        self.pids.is_empty() && self.comm.is_empty() && self.cgroup.is_empty()
+    }
+
+    /// Calls `show` for each. Those that were named by their id have to have hakmem, of the others at least one. What goes wrong with one
+    /// of several is told, and the exit code is that of the first.
+    pub fn for_each(&self, mut show: impl FnMut(i32) -> Result<()>) -> Result<ExitCode> {
+        let mut code = ExitCode::SUCCESS;
+        let found = self.found()?;
+        let mut first = true;
+        for (pid, named) in &found {
+            match show(*pid) {
+                Ok(()) => first = false,
+                Err(error) if !named && matches!(error.downcast_ref(), Some(Failure::NoHakmem(_))) => {}
+                Err(error) if found.len() == 1 => return Err(error),
+                Err(error) => {
+                    remark(format_args!("hakmem: {error:#}"));
+                    code = if code == ExitCode::SUCCESS { exit_code(&error) } else { code };
+                }
+            }
+        }
+        if first && code == ExitCode::SUCCESS {
+            return Err(Failure::NoHakmem("no process of that name or control group has hakmem".into()).into());
+        }
+        Ok(code)
+    }
+
+    /// The processes, and whether they were named by their ids.
+    fn found(&self) -> Result<Vec<(i32, bool)>> {
+        ensure!(!self.is_empty(), "name a process: its id, --comm NAME or --cgroup PATH");
+        let mut found: Vec<(i32, bool)> = self.pids.iter().map(|&pid| (pid, true)).collect();
+        if !self.comm.is_empty() || !self.cgroup.is_empty() {
+            let wanted = all().filter(|process| self.wants(process)).map(|process| process.pid());
+            let more: Vec<i32> = wanted.filter(|pid| !self.pids.contains(pid)).collect();
+            found.extend(more.into_iter().map(|pid| (pid, false)));
+        }
+        Ok(found)
+    }
+
+    fn wants(&self, process: &Process) -> bool {
+        let comm = || comm_of(process);
+        self.comm.iter().any(|name| *name == comm()) || self.cgroup.iter().any(|path| is_in(process, path))
+    }
+}
+
+/// All that can be seen but this one.
+pub fn all() -> impl Iterator<Item = Process> {
+    let own = std::process::id() as i32;
+    let seen = all_processes().into_iter().flatten().flatten();
+    seen.filter(move |process| process.pid() != own)
+}
+
+/// The path of its group, as the kernel writes it: in the hierarchy of version 2, else in the first.
+pub fn cgroup_of(process: &Process) -> String {
+    let Ok(groups) = process.cgroups() else { return String::new() };
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|group| group.hierarchy);
+    groups.first().map(|group| group.pathname.clone()).unwrap_or_default()
+}
+
+fn is_in(process: &Process, path: &std::path::Path) -> bool {
+    let path = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path);
+    let path = path.strip_prefix("/").unwrap_or(path);
+    let own = cgroup_of(process);
+    std::path::Path::new(own.trim_start_matches('/')).starts_with(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_holds_those_below_it() {
+        let own = Process::myself().unwrap();
+        assert!(is_in(&own, std::path::Path::new("/")));
+        assert!(is_in(&own, std::path::Path::new(&cgroup_of(&own))));
+        assert!(!is_in(&own, std::path::Path::new("/no/such/group")));
+    }
+}

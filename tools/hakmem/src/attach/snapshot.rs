@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+//! The figures of a process, put together from where its allocator keeps them while it goes on allocating.
+//!
+//! A heap is copied in one call, what is behind its magazines twice: before them and after. A class of which both copies agree was
+//! neither refilled nor flushed meanwhile, so its parts belong together. Between the heaps of two threads there may be blocks
+//! that one has allocated and the other has freed a moment later: sums are exact to so many.
+
+use super::record::Field;
+use super::resident::Resident;
+use super::settings::Limits;
+use super::Attached;
+use crate::lists::Word;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+
+/// Attempts at a heap whose magazines are being refilled.
+const TRIES: usize = 4;
+const HEAPS_MAX: u64 = 1 << 22;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Class {
+    pub block_size: u64,
+    /// Bytes of a slab, or of a run of large classes.
+    pub span: u64,
+    pub alloc_count: u64,
+    pub free_local: u64,
+    pub free_remote: u64,
+    pub refill_count: u64,
+    pub flush_count: u64,
+    pub cached_blocks: u64,
+    pub slab_count: u64,
+    refilled: u64,
+    flushed: u64,
+}
+
+impl Class {
+    pub fn live_blocks(&self) -> u64 {
+        self.alloc_count.saturating_sub(self.free_local + self.free_remote)
+    }
+
+    fn add(&mut self, other: &Class) {
+        self.alloc_count = self.alloc_count.wrapping_add(other.alloc_count);
+        self.free_local = self.free_local.wrapping_add(other.free_local);
+        self.free_remote += other.free_remote;
+        self.refill_count += other.refill_count;
+        self.flush_count += other.flush_count;
+        self.cached_blocks += other.cached_blocks;
+        self.slab_count += other.slab_count;
+        self.refilled += other.refilled;
+        self.flushed += other.flushed;
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.alloc_count == 0 && self.slab_count == 0 && self.cached_blocks == 0
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Pool {
+    pub superslabs: u64,
+    pub slots: u64,
+    pub free_slots: u64,
+    pub dirty_slots: u64,
+    pub purging_slots: u64,
+    pub slot_bytes: u64,
+}
+
+/// What adds up: resident = live - untouched + cached + fragmented + retained + metadata.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The statistics of src/api/stats.def by their names there, but for those that only the process itself can tell.
+    pub values: BTreeMap<&'static str, u64>,
+    pub classes: Vec<Class>,
+    pub pool: Pool,
+    pub swapped: u64,
+    pub heaps: u64,
+}
+
+/// Sums over all heaps.
+#[derive(Default)]
+struct Sums {
+    classes: Vec<Class>,
+    large_live: i64,
+    large_cached: u64,
+    lock_takes: u64,
+    live_heaps: u64,
+    heaps: u64,
+}
+
+impl Attached {
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.take().with_context(|| format!("process {} ({})", self.pid, self.comm))
+    }
+
+    fn take(&self) -> Result<Snapshot> {
+        let mut snapshot = Snapshot { pool: self.pool()?, ..Snapshot::default() };
+        self.add_counters(&mut snapshot.values)?;
+        if self.number(Word::WindowBase)? == 0 {
+            return Ok(snapshot); // nobody has allocated yet
+        }
+        let sums = self.sums()?;
+        let resident = Resident::of(self)?;
+        let huge = self.number(Word::HugeTotal)?;
+        fill(&mut snapshot, sums, &resident, huge, self.record.size(Word::SlabClasses)?);
+        let peak = self.number(Word::RegionPeak)? + resident.mapped_areas + huge;
+        let mapped = snapshot.values["mapped"];
+        snapshot.values.insert("peak_mapped", peak.max(mapped));
+        let limits = Limits::of(self)?;
+        snapshot.values.insert("limit_soft", limits.soft.unwrap_or(0));
+        snapshot.values.insert("limit_hard", limits.hard.unwrap_or(0));
+        Ok(snapshot)
+    }
+
+    fn pool(&self) -> Result<Pool> {
+        Ok(Pool {
+            superslabs: self.number(Word::PoolSuperslabs)?,
+            slots: self.number(Word::PoolPresent)?,
+            free_slots: self.number(Word::PoolFree)?,
+            dirty_slots: self.number(Word::PoolDirty)?,
+            purging_slots: self.number(Word::PoolPurging)?,
+            slot_bytes: self.record.word(Word::SlotBytes)?,
+        })
+    }
+
+    fn add_counters(&self, values: &mut BTreeMap<&'static str, u64>) -> Result<()> {
+        let names = self.lines(Word::CounterList)?;
+        let counts = self.memory.words(self.record.word(Word::Counters)?, names.len())?;
+        for (name, count) in names.iter().zip(counts) {
+            if let Some(known) = crate::lists::STATISTICS.iter().find(|statistic| statistic.field == name) {
+                values.insert(known.field, count);
+            }
+        }
+        values.insert("errors", self.number(Word::Misuses)?);
+        values.insert("lock_waits", self.number(Word::LockWaits)?);
+        Ok(())
+    }
+
+    /// The classes' sizes, with no counts yet.
+    fn class_table(&self) -> Result<Vec<Class>> {
+        let (count, stride) = (self.record.size(Word::Classes)?, self.record.size(Word::ClassStride)?);
+        let [size, slots] = [Word::ClassBlockSize, Word::ClassSlabSlots].map(|word| self.record.field(word));
+        let (size, slots) = (size?, slots?);
+        let mut table = vec![0; count * stride];
+        self.memory.read(self.record.word(Word::ClassInfo)?, &mut table)?;
+        let slot = self.record.word(Word::SlotBytes)?;
+        let class = |info: &[u8]| Class { block_size: size.of(info), span: slots.of(info) * slot, ..Class::default() };
+        Ok(table.chunks_exact(stride).map(class).collect())
+    }
+
+    /// Counts of a heap that ends move to the pool's: when those changed while the others were read, all are read again.
+    fn sums(&self) -> Result<Sums> {
+        let layout = HeapLayout::of(self)?;
+        let limit = self.memory.number(self.record.word(Word::HeapLimit)?, 4)?.min(HEAPS_MAX);
+        for tries in 1.. {
+            let pool = layout.read(self, layout.pool)?;
+            let mut sums = Sums { classes: self.class_table()?, ..Sums::default() };
+            sums.add(&pool);
+            for id in layout.pool + 1..limit {
+                sums.add(&layout.read(self, id)?);
+            }
+            if tries == TRIES || layout.read(self, layout.pool)?.classes == pool.classes {
+                sums.heaps = limit - layout.pool - 1;
+                return Ok(sums);
+            }
+        }
+        unreachable!("the last try ends it")
+    }
+}
+
+impl Sums {
+    fn add(&mut self, heap: &Heap) {
+        for (sum, class) in self.classes.iter_mut().zip(&heap.classes) {
+            sum.add(class);
+        }
+        self.large_live += heap.large_live;
+        self.large_cached += heap.large_cached;
+        self.lock_takes += heap.lock_takes;
+        self.live_heaps += u64::from(heap.is_live);
+    }
+}
+
+/// What is read of a heap.
+#[derive(Debug, PartialEq)]
+struct Heap {
+    is_live: bool,
+    lock_takes: u64,
+    large_live: i64,
+    large_cached: u64,
+    classes: Vec<Class>,
+}
+
+/// Where the parts of a heap lie, as the record says.
+struct HeapLayout {
+    pool: u64,
+    base: u64,
+    stride: u64,
+    live: u64,
+    classes: usize,
+    life: Field,
+    lock_takes: Field,
+    large_live: Field,
+    large_cached: Field,
+    bins: usize,
+    bin_stride: usize,
+    below: Field,
+    pushes: Field,
+    granule: u64,
+    stats: usize,
+    stats_stride: usize,
+    array: Field,
+    refilled: Field,
+    flushed: Field,
+    freed_remote: Field,
+    kept: Field,
+    refills: Field,
+    flushes: Field,
+    slab_count: Field,
+}
+
+impl HeapLayout {
+    fn of(process: &Attached) -> Result<HeapLayout> {
+        let record = &process.record;
+        let areas = process.memory.words(record.word(Word::Areas)?, record.size(Word::AreaCount)?)?;
+        let base = *areas.get(record.size(Word::AreaOfHeaps)?).context("its record is damaged")?;
+        Ok(HeapLayout {
+            pool: record.word(Word::HeapPool)?,
+            base,
+            stride: record.word(Word::HeapStride)?,
+            live: record.word(Word::HeapIsLive)?,
+            classes: record.size(Word::Classes)?,
+            life: record.field(Word::HeapLife)?,
+            lock_takes: record.field(Word::HeapLockTakes)?,
+            large_live: record.field(Word::HeapLargeLive)?,
+            large_cached: record.field(Word::HeapLargeCached)?,
+            bins: record.size(Word::Bins)?,
+            bin_stride: record.size(Word::BinStride)?,
+            below: record.field(Word::BinBelow)?,
+            pushes: record.field(Word::BinPushes)?,
+            granule: record.word(Word::GranuleBytes)?.max(1),
+            stats: record.size(Word::Stats)?,
+            stats_stride: record.size(Word::StatsStride)?,
+            array: record.field(Word::StatsArray)?,
+            refilled: record.field(Word::StatsRefilled)?,
+            flushed: record.field(Word::StatsFlushed)?,
+            freed_remote: record.field(Word::StatsFreedRemote)?,
+            kept: record.field(Word::StatsKept)?,
+            refills: record.field(Word::StatsRefills)?,
+            flushes: record.field(Word::StatsFlushes)?,
+            slab_count: record.field(Word::StatsSlabCount)?,
+        })
+    }
+
+    /// The bytes from the heap's start that hold all but what is behind the magazines.
+    fn head_bytes(&self) -> usize {
+        let fields = [self.life, self.lock_takes, self.large_live, self.large_cached];
+        let end = fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
+        end.max(self.bins + self.classes * self.bin_stride)
+    }
+
+    fn read(&self, process: &Attached, id: u64) -> Result<Heap> {
+        let address = self.base + id * self.stride;
+        let (stats, head) = (self.classes * self.stats_stride, self.head_bytes());
+        let pieces = [(address + self.stats as u64, stats), (address, head), (address + self.stats as u64, stats)];
+        let mut copy = vec![0; stats + head + stats];
+        for _ in 0..TRIES {
+            process.memory.read_pieces(&pieces, &mut copy)?;
+            if self.is_of_one_moment(&copy[..stats], &copy[stats + head..]) {
+                break;
+            }
+        }
+        Ok(self.heap(&copy[stats..stats + head], &copy[stats + head..]))
+    }
+
+    fn is_of_one_moment(&self, before: &[u8], after: &[u8]) -> bool {
+        let mut pairs = before.chunks_exact(self.stats_stride).zip(after.chunks_exact(self.stats_stride));
+        let fields = [self.refilled, self.flushed, self.array];
+        pairs.all(|(a, b)| fields.iter().all(|field| field.of(a) == field.of(b)))
+    }
+
+    fn heap(&self, head: &[u8], stats: &[u8]) -> Heap {
+        let bins = head[self.bins..].chunks_exact(self.bin_stride);
+        let classes = bins.zip(stats.chunks_exact(self.stats_stride)).map(|(bin, stats)| self.class(bin, stats));
+        Heap {
+            is_live: self.life.of(head) == self.live,
+            lock_takes: self.lock_takes.of(head),
+            large_live: self.large_live.of(head) as i64,
+            large_cached: self.large_cached.of(head),
+            classes: classes.collect(),
+        }
+    }
+
+    /// What src/heap/inspect.c does under the heap's lock.
+    fn class(&self, bin: &[u8], stats: &[u8]) -> Class {
+        let (below, array, pushes) = (self.below.of(bin), self.array.of(stats), self.pushes.of(bin));
+        let is_there = below != 0 && array != 0 && below >= array;
+        let cached = if is_there { (below - array) / self.granule + 1 } else { 0 };
+        let (refilled, flushed) = (self.refilled.of(stats), self.flushed.of(stats));
+        let allocated = pushes.wrapping_add(refilled).wrapping_sub(flushed).wrapping_sub(cached);
+        Class {
+            alloc_count: allocated,
+            free_local: pushes - self.kept.of(stats).min(pushes),
+            free_remote: self.freed_remote.of(stats),
+            refill_count: self.refills.of(stats),
+            flush_count: self.flushes.of(stats),
+            cached_blocks: cached,
+            slab_count: self.slab_count.of(stats),
+            refilled,
+            flushed,
+            ..Class::default()
+        }
+    }
+}
+
+/// As src/heap/inspect.c puts them together, but for what only `mincore` and bitmaps tell: what remains of the resident memory is
+/// fragmented, or where it is less than nothing, live blocks are not touched.
+fn fill(snapshot: &mut Snapshot, mut sums: Sums, resident: &Resident, huge: u64, slab_classes: usize) {
+    for class in &mut sums.classes {
+        class.alloc_count = (class.alloc_count as i64).max(0) as u64;
+    }
+    let large = sums.classes.split_off(slab_classes);
+    let total = |of: &dyn Fn(&Class) -> u64, classes: &[Class]| classes.iter().map(of).sum::<u64>();
+    let large_in_magazines = total(&|c| c.cached_blocks * c.span, &large);
+    let large_pops = total(&|c| c.alloc_count.saturating_sub(c.refilled), &large);
+    let large_pushes = total(&|c| c.free_local.saturating_sub(c.flushed), &large);
+    let large_live = (sums.large_live.max(0) as u64).saturating_sub(large_in_magazines);
+
+    let live = total(&|c| c.live_blocks() * c.block_size, &sums.classes) + large_live + huge;
+    let cached = total(&|c| c.cached_blocks * c.block_size, &sums.classes) + large_in_magazines + sums.large_cached;
+    let retained = snapshot.pool.dirty_slots * snapshot.pool.slot_bytes;
+    let whole = resident.window + resident.areas + resident.huge;
+    let parts = live + cached + retained + resident.areas;
+    let values = &mut snapshot.values;
+    for (name, value) in [
+        ("mapped", resident.mapped),
+        ("resident", whole),
+        ("live", live),
+        ("untouched", parts.saturating_sub(whole)),
+        ("cached", cached),
+        ("fragmented", whole.saturating_sub(parts)),
+        ("retained", retained),
+        ("metadata", resident.areas),
+        ("superslabs_now", snapshot.pool.superslabs),
+        ("remote_frees", total(&|c| c.free_remote, &sums.classes)),
+        ("lock_takes", sums.lock_takes),
+        ("heaps_now", sums.live_heaps),
+    ] {
+        values.insert(name, value);
+    }
+    for (name, more) in [("large_allocs", large_pops), ("large_frees", large_pushes), ("large_cache_hits", large_pops)]
+    {
+        *values.entry(name).or_insert(0) += more;
+    }
+    snapshot.heaps = sums.heaps;
+    snapshot.swapped = resident.swapped;
+    snapshot.classes = sums.classes;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a_snapshot(live_blocks: u64, window: u64) -> Snapshot {
+        let class = Class {
+            block_size: 100,
+            alloc_count: live_blocks + 5,
+            free_local: 5,
+            cached_blocks: 2,
+            ..Class::default()
+        };
+        let sums = Sums { classes: vec![class], large_live: 1000, large_cached: 50, ..Sums::default() };
+        let resident = Resident { window, areas: 10, ..Resident::default() };
+        let pool = Pool { dirty_slots: 1, slot_bytes: 64, ..Pool::default() };
+        let mut snapshot = Snapshot { pool, ..Snapshot::default() };
+        fill(&mut snapshot, sums, &resident, 0, 1);
+        snapshot
+    }
+
+    fn adds_up(snapshot: &Snapshot) -> bool {
+        let at = |name: &str| snapshot.values[name];
+        at("resident") + at("untouched")
+            == at("live") + at("cached") + at("fragmented") + at("retained") + at("metadata")
+    }
+
+    #[test]
+    fn parts_add_up_whatever_is_resident() {
+        let full = a_snapshot(3, 5000);
+        assert_eq!(full.values["live"], 1300);
+        assert_eq!(full.values["cached"], 250);
+        assert_eq!(full.values["fragmented"], 5010 - 1300 - 250 - 64 - 10);
+        assert!(adds_up(&full) && full.values["untouched"] == 0);
+        let bare = a_snapshot(3, 100);
+        assert!(adds_up(&bare) && bare.values["fragmented"] == 0 && bare.values["untouched"] > 0);
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+//! What went wrong, as scripts tell it apart: by exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  success
+  1  an error, which standard error tells
+  2  wrong usage
+  3  the kernel does not permit to look into that process
+  4  there is no hakmem in that process";
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Failure {
+    NotPermitted(String),
+    NoHakmem(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Failure::NotPermitted(text) | Failure::NoHakmem(text) => out.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+pub fn exit_code(error: &anyhow::Error) -> ExitCode {
+    match error.downcast_ref() {
+        Some(Failure::NotPermitted(_)) => ExitCode::from(3),
+        Some(Failure::NoHakmem(_)) => ExitCode::from(4),
+        None => ExitCode::FAILURE,
+    }
+}
