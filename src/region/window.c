@@ -7,8 +7,8 @@
 #include "sys/sys.h"
 
 enum {
-    WINDOW_TRIES = 8,
-    AREA_TRIES = 16,
+    WINDOW_TRIES = 64,
+    AREA_TRIES = 64,
     RANDOM_WORDS = 12,
     START_SPREAD = 64,     /* the first superslab used is one of these */
     HEAP_AREA_SHARE = 256, /* the heaps' area is this part of the window */
