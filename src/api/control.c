@@ -3,7 +3,9 @@
 #include "core/options.h"
 #include "core/print.h"
 #include "hakmem.h"
-#include "heap/heap_api.h"
+#include "report/check.h"
+#include "report/describe.h"
+#include "slow/reclaim.h"
 
 enum { VERSION_NUMBER = HAK_VERSION_MAJOR * 10000 + HAK_VERSION_MINOR * 100 + HAK_VERSION_PATCH };
 

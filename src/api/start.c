@@ -5,10 +5,10 @@
 #include "core/options.h"
 #include "core/panic.h"
 #include "front/front.h"
-#include "heap/heap.h"
-#include "heap/heap_api.h"
-#include "heap/life.h"
 #include "inspect/record.h"
+#include "report/describe.h"
+#include "start/load.h"
+#include "start/start.h"
 #include "watch/crash.h"
 #include "watch/stack.h"
 

@@ -2,7 +2,7 @@
 #include "api/stats.h"
 
 #include "base/bits.h"
-#include "heap/heap_api.h"
+#include "report/stats.h"
 #include "sys/sys.h"
 
 #include <errno.h>

@@ -38,7 +38,7 @@ typedef struct hk_lock {
 #define HK_LOCK_INIT(r)                                                                                                \
     { 0, (r) }
 
-/* While a thread forks it holds every lock (heap/fork.c). Fork handlers that were registered before ours, where the library came late into
+/* While a thread forks it holds every lock (start/fork.c). Fork handlers that were registered before ours, where the library came late into
  * the process, run meanwhile in that thread, and may allocate: for them the locks are open. Written by the forking thread and by its child; NULL otherwise, so that the
  * helper thread never gets to look at thread-local storage. */
 extern const void *_Atomic hk_fork_owner;

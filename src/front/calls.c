@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "front/front.h"
+#include "slow/blocks.h"
 #include "sys/sys.h"
 
 #include <errno.h>

@@ -10,8 +10,10 @@
 #define HK_FRONT_H
 
 #include "base/base.h"
-#include "heap/alloc.h"
 #include "heap/heap.h"
+#include "slow/free.h"
+#include "slow/malloc.h"
+#include "slow/realloc.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the pool heap)
  *                 LIVE --thread exit, small--> RESTING --heap_start--> LIVE
  *                 RESTING, UNUSED --helper, trim--> RETIRING --> UNUSED
- *                 LIVE --its thread is gone, and nobody told (unnoticed.h)--> RETIRING --> UNUSED
+ *                 LIVE --its thread is gone, and nobody told (upkeep/unnoticed.h)--> RETIRING --> UNUSED
  *                 LIVE, RETIRING --fork, in the child--> ORPHAN --first refill that adopts--> RETIRING --> UNUSED
  *
  * Who may touch what:
@@ -48,8 +48,6 @@ enum {
     HEAP_TICK_BYTES = 4 << 20,  /* the countdown's period */
     HEAP_TICK_MID_BYTES = 1024, /* what a block above HK_TINY_MAX counts, so that ticks stay rare whatever the size */
 };
-
-enum { HEAP_WORTH_BYTES = 1 << 20 }; /* less than this is not worth a helper thread */
 
 enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN, HEAP_RESTING, HEAP_RETIRING };
 
@@ -112,7 +110,7 @@ typedef struct heap {
     HK_ALIGNED(HK_CACHE_LINE) hk_lock_t lock;
     _Atomic uint32_t life;   /* HEAP_*; written under the heap-list lock */
     uint32_t next_unused;    /* list of unused or of resting ids, under the heap-list lock; of who retires several */
-    _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: unnoticed.h */
+    _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: upkeep/unnoticed.h */
     slot_t full;
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
     doubled_t doubled;                    /* double frees that a drain came upon, to be reported without the lock */
@@ -135,7 +133,7 @@ typedef struct heap {
     uint32_t remote_batches;       /* thread's own: posted, not yet in the counter that all threads share */
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
     message_t *outbox[HEAP_OUTBOX];                 /* as remote_table: messages being filled, by owner */
-    struct hardened_queue *queue;                   /* thread's own: hardened.c */
+    struct quarantine *quarantine;                  /* thread's own: quarantine.h */
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic(message_t *) inbox;
     _Atomic uint32_t inbox_count; /* about so many messages are in it: a bound for senders */
@@ -144,15 +142,15 @@ typedef struct heap {
     HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
 
     HK_ALIGNED(HK_CACHE_LINE) heap_front_t front;
-    /* From the first whole page of magazines on all is 0 while the heap is nobody's, and given back: record.c. */
+    /* From the first whole page of magazines on all is 0 while the heap is nobody's, and given back: upkeep/record.h. */
     heap_class_stats_t class_stats[HK_BIN_COUNT];
     remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
 } heap_t;
 
 _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
 
-/* The front of a thread without a heap: every malloc and free on it takes the slow path. Any such thread writes its countdown, in which
- * nobody is interested. */
+/* The front of a thread without a heap: every malloc and free on it takes the slow path. Shared by all threads without a heap; its
+ * countdown is written and never used. */
 extern heap_front_t hk_no_heap;
 
 extern _Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -196,219 +194,10 @@ HK_INLINE heap_t *heap_of_front(heap_front_t *front) { return (heap_t *)((char *
 
 HK_INLINE heap_t *heap_pool(void) { return heap_by_id(HK_OWNER_POOL); }
 
-/* --- Life: life.c ------------------------------------------------------------------------------------------------- */
+/* 0, or HAKMEM_SAFE when it is 2 or 3; constant after the start. */
+extern int hk_hardened_level;
 
-/* The calling thread's heap, started if need be; NULL when the thread is over or memory is out: use the pool heap. NULL also in a
- * stranded process (heap/fork.h), where the pool heap is of no use either. */
-heap_t *heap_current(void);
-
-/* One past the highest id in use. */
-uint32_t heap_limit(void);
-
-/* Threads that have one, about. */
-uint32_t heap_thread_count(void);
-
-/* True when so many threads have a heap that what each keeps in its magazines adds up, or when a limit is near. */
-bool heap_is_crowded(void);
-
-/* True when there are so many that most of them must be asleep: then what is kept counts more than a lock that nobody else wants. */
-bool heap_is_throng(void);
-
-/* --- Slabs behind the magazines: lists.c (caller holds h->lock) ------------------------------------------------------ */
-
-/* Fills end[-1], end[-2], ... with up to `want` blocks; fewer when that saves opening a slab; 0 when memory is out. */
-unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want);
-
-/* One block for the program, past the magazine; counted as one that went through it. Takes the lock. */
-void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past);
-
-/* One block for the program, past the magazine, from a slab that the heap has already. Opens and adopts none. Takes the lock. */
-void *heap_take_one_there(heap_t *h, unsigned cls);
-
-/* The heap's thread frees a block of a slab of class `cls` that no thread owns: it takes the slab, so that this free and those that
- * follow are its own. False when somebody else was faster. Takes the locks. */
-bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls);
-
-/* Puts the slab into the list where its free_count belongs, or closes it when it is empty and not needed. */
-void heap_settle_locked(heap_t *h, slab_t *slab);
-
-void heap_insert_locked(heap_t *h, slab_t *slab);
-void heap_remove_locked(heap_t *h, slab_t *slab);
-
-/* Closes empty slabs that were kept for reuse. */
-void heap_retire_spares_locked(heap_t *h);
-
-/* Moves every slab to the pool heap, closing the empty ones. Caller also holds no other lock. */
-void heap_hand_over_locked(heap_t *h);
-
-/* --- Remote frees: remote.c ------------------------------------------------------------------------------------------ */
-
-/* Posts what entry `at` of the remote table holds and gives it to the word `key`. */
-void heap_remote_claim(heap_t *h, unsigned at, uint64_t key);
-
-/* Gives the word's blocks to their slab under its owner's lock. Returns those that are free already, or of no slab
- * any more: double frees. Any thread; the caller holds no heap's lock. */
-uint64_t heap_remote_give(const remote_entry_t *word);
-
-/* Posts everything in the remote table. The heap's thread, or anybody once the thread is gone. */
-void heap_remote_post_all(heap_t *h);
-
-/* Collects what others freed of this heap's slabs. Caller holds the heap's lock, as for the next. */
-void heap_drain_locked(heap_t *h);
-
-/* Gives the word's blocks to their slab, which is the heap's. Returns those that are free already, or that the slab
- * does not have. */
-uint64_t heap_remote_give_locked(heap_t *h, const remote_entry_t *word);
-
-/* The heap that owns the word's slab; HK_OWNER_NONE when the slab is gone, as it may be after a double free. */
-uint32_t heap_remote_owner(const remote_entry_t *word);
-
-/* --- Magazines: magazine.c (the heap's thread) ------------------------------------------------------------------------ */
-
-/* A block of the class: from the magazine, filled if need be. NULL when memory is out. */
-void *magazine_alloc(heap_t *h, unsigned cls);
-
-/* Large classes: the run on top of the magazine, or NULL; and whether the magazine took a run (its thread uses the class
- * again and again), which is then tagged. */
-void *magazine_take_large(heap_t *h, unsigned cls);
-bool magazine_wants_large(heap_t *h, unsigned cls);
-
-/* Puts a block into its magazine, making room if need be. `h` is NULL in a stranded process (heap/fork.h). */
-void magazine_free(heap_t *h, unsigned cls, void *block);
-
-/* Bytes that the magazines of a heap may be able to hold, in which `owned` bytes of slots are, of `in_use` in all heaps of so many threads:
- * every block in one keeps a slab from emptying, and what each thread keeps adds up. The more threads, the smaller is the part. */
-typedef enum heap_press { HEAP_ROOM, HEAP_CROWD, HEAP_THRONG } heap_press_t;
-size_t magazine_budget(size_t owned, size_t in_use, size_t threads, heap_press_t press);
-
-/* Gives one block straight back to its slab, whosever it is. */
-void magazine_give_one(heap_t *h, unsigned cls, void *block);
-
-/* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the lock. */
-void magazine_drop_all(heap_t *h);
-
-/* The same for runs alone. */
-void magazine_drop_large(heap_t *h);
-
-/* Empties all magazines of a thread that is over. Small arrays stay for the thread that uses the heap next: threads that
- * come and go are mostly alike. As above. */
-void magazine_retire_all(heap_t *h);
-
-/* In the child of a fork, before the heap of a thread that does not exist there is emptied: it may have been between two steps. */
-void magazine_mend(heap_t *h);
-
-/* Lets capacities follow the load since the last tick. */
-void magazine_tick(heap_t *h);
-
-/* Whether the block lies in free bits, in a magazine or in a remote table of any heap. For reports: looks at all heaps, twice
- * before it says yes. Takes no lock. */
-bool heap_block_is_free(const void *block, unsigned cls);
-
-/* --- Ticks, helper, trim: maintain.c ------------------------------------------------------------------------------------ */
-
-/* The countdown ran out: everything periodic of this heap. */
-void heap_tick(heap_t *h);
-
-/* Called after memory became free in `h` (NULL: somewhere): starts the helper when there is something worth giving back. */
-void heap_memory_freed(const heap_t *h);
-void heap_memory_freed_much(void); /* the same when the caller knows that it is much */
-
-/* Gives back all that can be given back. Returns the bytes. */
-size_t heap_trim_all(void);
-
-/* The same but for what the calling thread's own magazines hold: uses neither libc nor thread-local storage. */
-size_t heap_relieve(void);
-
-void heap_maintain_init(void);
-
-/* The helper leaves, and none starts until after the fork; signals are held back so long. True when no thread of ours is left. */
-bool heap_maintain_before_fork(void);
-
-/* Gives freed memory back where a helper would have. No lock is held. */
-void heap_maintain_alone_before_fork(void);
-
-void heap_maintain_after_fork(bool in_child, bool alone);
-
-/* In a child that was made without fork handlers. */
-void heap_maintain_after_unseen_fork(void);
-
-/* Between heap_maintain_before_fork and heap_maintain_after_fork, for the thread that forks. */
-bool heap_maintain_is_forking(void);
-
-/* Threads of ours in this process, and whether one of them may hold a lock. */
-unsigned heap_maintain_threads(void);
-bool heap_maintain_is_at_work(void);
-
-/* A thread of ours begins (1) or ends (-1) to do what takes locks. */
-void heap_maintain_work(int by);
-
-/* The word that block `index` of the slab at `base` has its bit in. */
-HK_INLINE uint64_t heap_remote_key(const void *base, unsigned index) { return (uintptr_t)base | index / 64; }
-
-/* The word and the bit of a block of the class. */
-HK_INLINE remote_entry_t heap_remote_word(const void *block, unsigned cls) {
-    unsigned index = class_block_index(&hk_classes[cls], block);
-    return (remote_entry_t){heap_remote_key(slab_base(slab_of(block, cls)), index), UINT64_C(1) << (index % 64)};
-}
-
-/* The slab that an entry with bits is of. */
-HK_INLINE slab_t *heap_remote_slab(const remote_entry_t *entry) {
-    return slab_at((slot_t)map_slot((const void *)(uintptr_t)entry->key));
-}
-
-/* The first block of the class that `bits` has of the word. */
-HK_INLINE void *heap_remote_block(const remote_entry_t *word, unsigned cls, uint64_t bits) {
-    size_t index = (word->key & 63) * 64 + hk_ctz64(bits);
-    return slab_base(heap_remote_slab(word)) + index * hk_class_info[cls].block_size;
-}
-
-/* The only entry that may be the key's. */
-HK_INLINE remote_entry_t *heap_remote_entry(heap_t *h, uint64_t key) {
-    _Static_assert(HEAP_REMOTE_ENTRIES == 256, "the hash keeps 8 bits");
-    return &h->remote_table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
-}
-
-/* Notes the block as heap_remote_note does, but only where the entry is its word's already. False also when it was noted. */
-HK_INLINE bool heap_remote_note_in_place(heap_t *h, const void *base, unsigned cls, unsigned index) {
-    uint64_t key = heap_remote_key(base, index), bit = UINT64_C(1) << (index % 64);
-    remote_entry_t *entry = heap_remote_entry(h, key);
-    if (hk_unlikely(entry->key != key || (entry->bits & bit) != 0))
-        return false;
-    entry->bits |= bit;
-    h->remote_pending_bytes += hk_class_info[cls].block_size;
-    return true;
-}
-
-/* Notes that block `index` of the slab at `base`, of class `cls` and of another heap, goes back to it. False: it was
- * noted already (double free). The thread's own heap only. */
-HK_INLINE bool heap_remote_note(heap_t *h, const void *base, unsigned cls, unsigned index) {
-    uint64_t key = heap_remote_key(base, index);
-    remote_entry_t *entry = heap_remote_entry(h, key);
-    if (entry->key != key)
-        heap_remote_claim(h, (unsigned)(entry - h->remote_table), key);
-    return heap_remote_note_in_place(h, base, cls, index);
-}
-
-HK_INLINE void heap_remote_post_much(heap_t *h) {
-    if (hk_unlikely(h->remote_pending_bytes > HEAP_REMOTE_PENDING_BYTES))
-        heap_remote_post_all(h);
-}
-
-/* Since the helper was last called for what went to other heaps. */
-HK_INLINE bool heap_posted_much(heap_t *h) {
-    bool much = h->posted_bytes >= HEAP_WORTH_BYTES;
-    h->posted_bytes = much ? 0 : h->posted_bytes;
-    return much;
-}
-
-/* The same for a block that this thread frees. */
-HK_INLINE bool heap_remote_add(heap_t *h, const void *base, unsigned cls, unsigned index) {
-    if (hk_unlikely(!heap_remote_note(h, base, cls, index)))
-        return false;
-    hk_add(h->class_stats[cls].freed_remote, 1);
-    heap_remote_post_much(h);
-    return true;
-}
+HK_INLINE bool hardened_is_on(void) { return hk_hardened_level != 0; }
 
 HK_INLINE void heap_lock(heap_t *h) {
     hk_lock(&h->lock);
@@ -437,5 +226,22 @@ HK_INLINE void heap_count_taken_locked(heap_t *h, unsigned cls, uint32_t blocks)
 HK_INLINE size_t heap_freed_bytes(const heap_t *h) {
     return atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
 }
+
+/* --- All heaps --------------------------------------------------------------------------------------------------------- */
+
+/* Birth and death of heaps; for fork. */
+extern hk_lock_t hk_heap_list_lock;
+
+/* One past the highest id in use. */
+uint32_t heap_limit(void);
+
+/* What it returns, for who looks at the process from outside. */
+extern _Atomic uint32_t hk_heap_id_limit;
+
+/* Makes the record one of a heap without blocks. */
+void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank);
+
+/* One more, LIVE; NULL when memory is out. Caller holds the list lock. */
+heap_t *heap_make_locked(void);
 
 #endif

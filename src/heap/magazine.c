@@ -1,19 +1,12 @@
-/* SPDX-License-Identifier: MIT
- *
- * magazine.c: between the magazines and the slabs: refill, flush, and capacities that follow the load.
- *
- * A refill fills half of the capacity, a flush empties half, so that a program that swings around a level touches the
- * slabs once in capacity / 2 calls. Capacity starts small and doubles when a class refills or flushes twice within one
- * tick (4 MiB allocated); a class that is not used for a few ticks gives all its blocks back.
- */
-#include "heap/heap.h"
+/* SPDX-License-Identifier: MIT */
+#include "heap/magazine.h"
 
+#include "base/bits.h"
 #include "core/counters.h"
 #include "core/options.h"
-#include "core/panic.h"
-#include "heap/fork.h"
-#include "heap/hardened.h"
-#include "heap/life.h"
+#include "heap/crowd.h"
+#include "heap/flush.h"
+#include "heap/supply.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
 
@@ -36,8 +29,6 @@ enum {
     IDLE_TICKS_BEFORE_SHRINK = 8,
     STILL_TICKS_BEFORE_DROP = 4,
     RETIRED_SLOTS = 64, /* the arrays of a thread that is over stay for the next one, up to this size */
-    DOUBLED_MAX = 4,    /* double frees remembered for the report of one flush */
-    PREFETCH_AHEAD = 8,
 };
 
 /* A magazine of one block has places for the block and for what lies below it. */
@@ -138,187 +129,6 @@ static void note_event(heap_t *h, unsigned cls) {
         hk_count(magazine_grows);
 }
 
-typedef struct flush_report {
-    void *doubled[DOUBLED_MAX];
-    unsigned count;
-} flush_report_t;
-
-static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, uint64_t bits) {
-    size_t size = hk_class_info[slab->cls].block_size;
-    for (; bits != 0 && report->count < DOUBLED_MAX; bits &= bits - 1)
-        report->doubled[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
-}
-
-/* Whether there is a table to gather other heaps' blocks in. */
-static bool gathers(const heap_t *h) { return h != heap_pool() && !hardened_is_on(); }
-
-/* A block of another heap's slab goes to its owner; in company if it can. */
-static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
-    const remote_entry_t word = {heap_remote_key(slab_base(slab), index), UINT64_C(1) << (index % 64)};
-    if (gathers(h) ? !heap_remote_note(h, slab_base(slab), slab->cls, index) : heap_remote_give(&word) != 0)
-        note_doubled(report, slab, index / 64, word.bits);
-}
-
-/* False when the slab that the block was of is gone: its bit was freed twice, and the slab closed in between. */
-static bool is_still(const slab_t *slab, unsigned cls) {
-    return atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
-}
-
-static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, granule_t granule, flush_report_t *report) {
-    void *block = map_granule_address(granule);
-    slab_t *slab = slab_of(block, cls);
-    if (is_still(slab, cls))
-        give_to_owner(h, slab, class_block_index(&hk_classes[cls], block), report);
-    else if (report->count < DOUBLED_MAX)
-        report->doubled[report->count++] = block;
-}
-
-/* Gives back the leading blocks that lie in the slab at `base`; the first one does. Returns how many. */
-HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c, const granule_t *blocks,
-                                    unsigned count, flush_report_t *report) {
-    uint64_t *free_bits = slab->free_bits;
-    uint64_t offset = (blocks[0] - base) << HK_GRANULE_SHIFT;
-    unsigned doubled = 0, i = 0;
-    do {
-        unsigned index = (unsigned)(((unsigned __int128)offset * c.inverse) >> 64);
-        uint64_t bit = UINT64_C(1) << (index % 64), before = free_bits[index / 64];
-        free_bits[index / 64] = before | bit;
-        if (hk_unlikely((before & bit) != 0)) {
-            note_doubled(report, slab, index / 64, bit);
-            doubled++;
-        }
-        if (++i == count)
-            break;
-        offset = (blocks[i] - base) << HK_GRANULE_SHIFT;
-    } while (offset <= c.mask);
-    slab_count_given(slab, i - doubled);
-    return i;
-}
-
-/* What is in a magazine lies in the window. As the lock is held, what the map says of the heap's own slabs stays true. Blocks
- * of other heaps' slabs are left over, as the first of `blocks`; returns how many. */
-static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, flush_report_t *report) {
-    const size_class_t c = hk_classes[cls];
-    const uint32_t own = h->front.tag | cls;
-    const size_t first_slot = ~((size_t)hk_class_info[cls].slab_slots - 1);
-    hk_assert(count > 0);
-    unsigned left = 0;
-    granule_t ahead = blocks[count - 1];
-    for (unsigned i = 0; i < count;) {
-        granule_t block = blocks[i];
-        slab_t *slab = slab_at((slot_t)(map_granule_slot(block) & first_slot));
-        if (i + PREFETCH_AHEAD < count)
-            ahead = blocks[i + PREFETCH_AHEAD];
-        __builtin_prefetch(slab_at((slot_t)(map_granule_slot(ahead) & first_slot)), 1);
-        if (hk_unlikely(map_entry(map_granule_slot(block)) != own)) {
-            blocks[left++] = block;
-            i++;
-            continue;
-        }
-        i += give_slab_locked(slab, block & ~((granule_t)c.mask >> HK_GRANULE_SHIFT), c, blocks + i, count - i, report);
-        if (slab->free_count >= slab->settle_at)
-            heap_settle_locked(h, slab);
-    }
-    return left;
-}
-
-/* The `count` blocks that have been in the magazine longest leave it; they lie in the array behind what remains,
- * until the next push. They leave before they go: their owners may hand them out at once, and who looks for a block
- * in all magazines must not find it here then. For that the count needs no order of its own: whoever gets a block
- * has it through its owner's lock, through the push and the exchange of a message, or through the run cache's lock,
- * and sees what came before. Where more remain than leave, the latest of them come first. */
-static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
-    bin_t *bin = &h->front.bins[cls];
-    granule_t *array = h->class_stats[cls].array;
-    unsigned rest = (unsigned)heap_bin_count(h, cls) - count;
-    if (rest == 0) {
-        granule_t top = bin->top;
-        hk_write(bin->below, array - 1);
-        /* Release: for a child whose fork took no lock, a block that is counted lies on top. */
-        hk_write_release(bin->top, 0);
-        hk_write(array[0], top); /* until the next push or refill */
-        return array;
-    }
-    unsigned in_array = rest - 1, swaps = count < in_array ? count : in_array; /* the one on top stays there */
-    granule_t *oldest = array + 1, *newest = oldest + in_array + count - swaps;
-    for (unsigned i = 0; i < swaps; i++) {
-        granule_t leaves = oldest[i];
-        hk_write(oldest[i], newest[i]);
-        hk_write(newest[i], leaves);
-    }
-    /* Release: pairs with the acquire in is_in_magazine. */
-    hk_write_release(bin->below, array + rest - 1);
-    return oldest + in_array;
-}
-
-static void give_all_elsewhere(heap_t *h, unsigned cls, const granule_t *blocks, unsigned count,
-                               flush_report_t *report) {
-    for (unsigned i = 0; i < count; i++)
-        give_elsewhere(h, cls, blocks[i], report);
-}
-
-static void report_doubled(const flush_report_t *report, unsigned cls) {
-    for (unsigned i = 0; i < report->count; i++)
-        hk_misuse("double free of", report->doubled[i], NULL, "%u-byte block, free", hk_class_info[cls].block_size);
-}
-
-/* Runs leave the magazine for the heap's run cache. */
-static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned count) {
-    for (unsigned i = 0; i < count; i++) {
-        void *block = map_granule_address(blocks[i]);
-        /* Whoever frees it a second time takes its tag away. */
-        if (map_lookup(block) == (h->front.tag | cls) && large_is_live(block)) {
-            large_tag(block, HK_OWNER_NONE, 0);
-            (void)large_free(&h->large, block);
-        } else {
-            hk_misuse("double free of", block, NULL, "large block, free");
-        }
-    }
-}
-
-/* Double frees that were found under the lock, where no report may be made. */
-static doubled_t take_doubled_locked(heap_t *h) {
-    doubled_t doubled = h->doubled;
-    h->doubled = (doubled_t){0};
-    return doubled;
-}
-
-static void report_taken(const heap_t *h, const doubled_t *doubled) {
-    if (hk_likely(doubled->count == 0))
-        return;
-    if (doubled->block != NULL)
-        hk_misuse("double free of", doubled->block, NULL,
-                  "%u-byte block, one of %u, found when other threads' frees came in", doubled->block_size,
-                  doubled->count);
-    else
-        hk_misuse("double free in", h, NULL, "heap %u, %u blocks, found when other threads' frees came in", h->front.id,
-                  doubled->count);
-}
-
-/* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
-static void flush(heap_t *h, unsigned cls, unsigned count) {
-    flush_report_t report = {.count = 0};
-    heap_lock(h);
-    granule_t *blocks = leave_locked(h, cls, count);
-    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, blocks, count, &report) : 0;
-    h->class_stats[cls].flushed += count;
-    h->class_stats[cls].flushes++;
-    heap_count_freed_locked(h, cls, count - left); /* of the others their owners count */
-    doubled_t doubled = take_doubled_locked(h);
-    heap_unlock(h);
-    if (cls >= HK_CLASS_COUNT)
-        give_runs(h, cls, blocks, count);
-    give_all_elsewhere(h, cls, blocks, left, &report);
-    heap_remote_post_much(h);
-    h->run_total += count * (size_t)hk_class_info[cls].block_size;
-    /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
-    h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
-    if (hk_unlikely(report.count > 0))
-        report_doubled(&report, cls);
-    report_taken(h, &doubled);
-    heap_memory_freed(h);
-}
-
 /* Takes the block on top; the magazine is not empty. */
 static void *pop(heap_t *h, unsigned cls) {
     bin_t *bin = &h->front.bins[cls];
@@ -350,15 +160,16 @@ bool magazine_wants_large(heap_t *h, unsigned cls) {
     return set_capacity(h, cls, capacity);
 }
 
+/* --- Alloc and free ----------------------------------------------------------------------------------------------------- */
+
 static unsigned refill(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     unsigned capacity = heap_bin_capacity(h, cls), want = (capacity + 1) / 2;
     granule_t *blocks = h->class_stats[cls].array + 1;
-    heap_adopt_orphan();
     h->run_bytes = h->run_total = 0;
     heap_lock(h);
     unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, blocks + want, want);
-    doubled_t doubled = take_doubled_locked(h);
+    doubled_t doubled = heap_take_doubled_locked(h);
     stats->refilled += got;
     heap_count_taken_locked(h, cls, got);
     stats->refills++;
@@ -367,7 +178,7 @@ static unsigned refill(heap_t *h, unsigned cls) {
     if (got > 0)
         set_count(h, cls, got);
     heap_unlock(h);
-    report_taken(h, &doubled);
+    heap_report_doubled(h, &doubled);
     return got;
 }
 
@@ -386,29 +197,6 @@ void *magazine_alloc(heap_t *h, unsigned cls) {
     return refill(h, cls) > 0 ? pop(h, cls) : NULL;
 }
 
-void magazine_give_one(heap_t *h, unsigned cls, void *block) {
-    flush_report_t report = {.count = 0};
-    granule_t granule = map_granule(block);
-    if (cls >= HK_CLASS_COUNT)
-        give_runs(h, cls, &granule, 1);
-    heap_lock(h);
-    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, &granule, 1, &report) : 0;
-    hk_add(h->front.bins[cls].pushes, 1);
-    h->class_stats[cls].flushed++;
-    heap_count_freed_locked(h, cls, 1 - left);
-    if (!gathers(h)) /* else it counts with the table */
-        h->posted_bytes += left * (size_t)hk_class_info[cls].block_size;
-    bool much = heap_posted_much(h);
-    heap_unlock(h);
-    give_all_elsewhere(h, cls, &granule, left, &report);
-    if (hk_unlikely(report.count > 0))
-        report_doubled(&report, cls);
-    if (much)
-        heap_memory_freed_much(); /* the owners may be asleep */
-    else
-        heap_memory_freed(h);
-}
-
 /* Calls `act` for each magazine that has a capacity, from a word of them on. */
 static void for_each_bin_from(heap_t *h, unsigned word, void (*act)(heap_t *, unsigned)) {
     for (; word < sizeof h->bins_in_use / sizeof h->bins_in_use[0]; word++)
@@ -422,7 +210,7 @@ static void for_each_bin(heap_t *h, void (*act)(heap_t *, unsigned)) { for_each_
 static void empty(heap_t *h, unsigned cls) {
     unsigned count = (unsigned)heap_bin_count(h, cls);
     if (count > 0)
-        flush(h, cls, count);
+        magazine_flush(h, cls, count);
 }
 
 static void drop(heap_t *h, unsigned cls) {
@@ -447,7 +235,7 @@ static void make_room(heap_t *h, unsigned cls) {
         note_event(h, cls);
     unsigned count = (unsigned)heap_bin_count(h, cls);
     if (count > 0 && count == heap_bin_capacity(h, cls)) {
-        flush(h, cls, runs ? count : (count + 1) / 2);
+        magazine_flush(h, cls, runs ? count : (count + 1) / 2);
         h->run_bytes += (size_t)count * hk_class_info[cls].block_size;
     }
     if (runs && h->run_bytes >= (crowded ? 1 : SWEEP_BYTES)) {
@@ -458,23 +246,16 @@ static void make_room(heap_t *h, unsigned cls) {
 }
 
 void magazine_free(heap_t *h, unsigned cls, void *block) {
-    if (hk_unlikely(h == NULL || !fork_attend()))
-        return; /* a stranded process loses it */
     bin_t *bin = &h->front.bins[cls];
-    if (bin->below == bin->last) {
-        if (cls < HK_CLASS_COUNT)
-            make_room(h, cls);
-        if (bin->below == bin->last) {
-            magazine_give_one(h, cls, block);
-            return;
-        }
-    }
-    bin_push(bin, map_granule(block));
-    if (h->front.countdown < 0) {
-        heap_tick(h);
-        h->run_countdown = h->front.countdown;
-    }
+    if (bin->below == bin->last && cls < HK_CLASS_COUNT)
+        make_room(h, cls);
+    if (bin->below == bin->last)
+        magazine_give_one(h, cls, block);
+    else
+        bin_push(bin, map_granule(block));
 }
+
+/* --- When the thread is over, and now and then --------------------------------------------------------------------------- */
 
 void magazine_drop_all(heap_t *h) { for_each_bin(h, drop); }
 
@@ -518,7 +299,7 @@ void magazine_mend(heap_t *h) {
 static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
     unsigned count = (unsigned)heap_bin_count(h, cls);
     if (count > wanted)
-        flush(h, cls, count - wanted);
+        magazine_flush(h, cls, count - wanted);
     if (set_capacity(h, cls, wanted))
         hk_count(magazine_shrinks);
 }

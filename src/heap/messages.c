@@ -18,7 +18,8 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
-#include "heap/heap.h"
+#include "heap/crowd.h"
+#include "heap/lists.h"
 #include "map/meta.h"
 
 enum {
@@ -143,7 +144,7 @@ static HK_COLD void note_doubled_locked(heap_t *h, const remote_entry_t *word, u
     h->doubled.block = heap_remote_block(word, cls, bits);
 }
 
-/* A word leaves its message before its blocks go on, as in leave_locked (magazine.c): they may be handed out at
+/* A word leaves its message before its blocks go on, as in leave_locked (flush.c): they may be handed out at
  * once, and who looks for one then must not find it here, nor in the memory of a message that was. That needs no
  * order of its own: who gets a block has it through the heap's lock. */
 static void take_in_locked(heap_t *h, message_t *message, unsigned at) {

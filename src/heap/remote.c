@@ -6,13 +6,13 @@
  * slab's owner (messages.c) when another word needs its place, and all are sent when enough has gathered, on every tick and at
  * thread exit. What no message takes goes into its slab under the owner's lock.
  */
-#include "heap/heap.h"
+#include "heap/remote.h"
 
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/panic.h"
-#include "heap/fork.h"
 #include "heap/messages.h"
+#include "heap/wake.h"
 
 /* Whoever holds the lock may be stopped for as long as it likes (a debugger, a collector that stops the world, a
  * preempted thread), or be what this thread is waited for by: so a lock that is taken is waited for only where
@@ -62,9 +62,8 @@ static void post_entry(heap_t *h, remote_entry_t *entry) {
 
 void heap_remote_claim(heap_t *h, unsigned at, uint64_t key) {
     remote_entry_t *entry = &h->remote_table[at];
-    if (entry->bits != 0 && fork_attend())
+    if (entry->bits != 0)
         post_entry(h, entry);
-    entry->bits = 0; /* of a stranded process: lost */
     h->remote_used[at / 64] |= UINT64_C(1) << (at % 64);
     /* For the child of a fork: never the bits of one word with the key of another, before nor after. */
     hk_write_release(entry->key, key);
@@ -82,8 +81,6 @@ static void post_used(heap_t *h, unsigned word) {
 }
 
 void heap_remote_post_all(heap_t *h) {
-    if (!fork_attend())
-        return;
     for (unsigned word = 0; word < HEAP_REMOTE_ENTRIES / 64; word++)
         post_used(h, word);
     messages_send(h);

@@ -6,7 +6,8 @@
 #include "api/stats.h"
 #include "base/bits.h"
 #include "core/print.h"
-#include "heap/heap_api.h"
+#include "report/stats.h"
+#include "slow/reclaim.h"
 #include "map/map.h"
 #include "sys/sys.h"
 

@@ -7,8 +7,9 @@
 #include "api/start.h"
 #include "front/front.h"
 #include "front/calls.h"
-#include "heap/heap_api.h"
+#include "helper/helper.h"
 #include "shim/stay.h"
+#include "start/confine.h"
 #include "sys/raw_call.h"
 #include "sys/sys.h"
 

@@ -48,8 +48,8 @@ typedef struct slab {
     uint8_t bin;           /* which of the partial lists */
     bool zeroed : 1;
     bool used_in_full : 1;  /* was full once: all its pages are in use */
-    uint8_t age;            /* SLAB_AGE_*, or since when no block came or went: heap/sparse.c */
-    uint16_t settle_at;     /* so many free blocks bring it into another list, or to its end: heap/lists.c */
+    uint8_t age;            /* SLAB_AGE_*, or since when no block came or went: upkeep/sparse.h */
+    uint16_t settle_at;     /* so many free blocks bring it into another list, or to its end: heap/lists.h */
     uint16_t generation;    /* counts the slabs that began in this slot */
     uint8_t run_fields[12]; /* a large_run_t in place of the record keeps its fields here: large/large.h */
     _Atomic uint32_t owner; /* written under the lock of the heap that gives the slab away or opens it */

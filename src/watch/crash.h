@@ -22,7 +22,7 @@
 #include "base/base.h"
 #include "watch/describe.h"
 
-/* Installs the handlers if the option asks for them. `describe` is hk_describe of heap/heap_api.h; it must be
+/* Installs the handlers if the option asks for them. `describe` is hk_describe of report/describe.h; it must be
  * lock-free. To be called once, by the first thread, after hk_options_init. */
 void crash_report_init(bool (*describe)(const void *, hk_description_t *));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * describe.h: what hakmem knows of an address, as one record. Filled by hk_describe (heap/heap_api.h), printed by the
+ * describe.h: what hakmem knows of an address, as one record. Filled by hk_describe (report/describe.h), printed by the
  * crash report and by misuse reports. A snapshot: other threads may change what it says at any time.
  */
 #ifndef HK_DESCRIBE_H

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * fake_heap.h: heap/heap_api.h without a heap, for tests of the rooms above it: fixed numbers that add up.
+ * fake_heap.h: report/ and slow/reclaim.h without a heap, for tests of the rooms above it: fixed numbers that add up.
  */
 #ifndef HK_TEST_FAKE_HEAP_H
 #define HK_TEST_FAKE_HEAP_H
 
-#include "heap/heap_api.h"
+#include "report/check.h"
+#include "report/describe.h"
+#include "report/stats.h"
+#include "slow/reclaim.h"
 
 enum { FAKE_TRIMMED = 4096, FAKE_SLOT = 65536 };
 

@@ -6,6 +6,7 @@
 #include "core/panic.h"
 #include "front/calls.h"
 #include "front/front.h"
+#include "slow/blocks.h"
 #include "heap_places.h"
 
 #include <errno.h>

@@ -4,9 +4,11 @@
  * an empty slab.
  */
 #include "check.h"
-#include "heap/alloc.h"
-#include "heap/heap.h"
-#include "heap/life.h"
+#include "heap/crowd.h"
+#include "heap/magazine.h"
+#include "slow/malloc.h"
+#include "slow/realloc.h"
+#include "start/start.h"
 #include "sys/sys.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * The emergency pool against a model: blocks never overlap, keep what is written into them, are as large and as aligned as asked for,
  * and what was freed serves again. With its lock taken, no call waits, and nothing is lost but what is freed then.
  */
-#include "heap/emergency.h"
+#include "start/emergency.h"
 
 #include "check.h"
 #include "core/lock.h"

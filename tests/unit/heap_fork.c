@@ -45,7 +45,7 @@ static void in_the_child(void) {
     CHECK_EQ(live, WORKERS * (BLOCKS - 1));
     CHECK_EQ(places_of(CLS).in_remote_tables, WORKERS);
     for (unsigned i = 0; i < WORKERS; i++) {
-        CHECK(magazine_alloc(main_heap, 40 + i) != NULL);
+        CHECK(heap_class_alloc(main_heap, 40 + i, HK_ALIGNMENT) != NULL);
         CHECK_EQ(orphans(), WORKERS - 1 - i);
         CHECK_EQ(live_blocks(CLS), live);
         all_is_well();
@@ -56,7 +56,7 @@ static void in_the_child(void) {
         for (unsigned i = 1; i < BLOCKS; i++)
             release(blocks[w][i]);
     CHECK_EQ(live_blocks(CLS), 0);
-    CHECK(heap_trim_all() < HK_GIB);
+    CHECK(hk_trim_all() < HK_GIB);
     all_is_well();
     heap_adopt_orphan(); /* there is none */
 }

@@ -4,7 +4,7 @@
  * asked for must not change. Correct programs are never accused.
  */
 #include "core/panic.h"
-#include "heap/hardened.h"
+#include "slow/hardened.h"
 #include "heap_places.h"
 #include "superslab/superslab.h"
 
@@ -25,7 +25,7 @@ static void write_after_free(void) {
     release(block);
     block[30] = 1;
     CHECK_EQ(hk_misuse_count(), 0);
-    hardened_drain(h);
+    quarantine_drain(h);
     CHECK_EQ(hk_misuse_count(), 1);
 }
 
@@ -34,7 +34,7 @@ static void write_into_key(void) {
     char *block = heap_malloc_slow(ASKED);
     release(block);
     block[9] ^= 1;
-    hardened_drain(h);
+    quarantine_drain(h);
 }
 
 /* What left the queue waits for its owner like other threads' frees. */
@@ -49,7 +49,7 @@ static void write_later(void) {
     start_safe("2");
     char *block = heap_malloc_slow(ASKED);
     release(block);
-    hardened_drain(h);
+    quarantine_drain(h);
     CHECK_EQ(hk_misuse_count(), 0);
     block[BLOCK2 - 1] = 1;
     fetch_freed();
@@ -83,7 +83,7 @@ static void large_written_at(const char *level, size_t size, size_t offset) {
     release(block);
     CHECK_EQ(hk_misuse_count(), 0);
     block[offset] = 1;
-    hardened_drain(h);
+    quarantine_drain(h);
     CHECK_EQ(hk_misuse_count(), 1);
 }
 
@@ -101,7 +101,7 @@ static void large_only_read(void) {
     for (size_t at = 0; at < HK_MIB; at += 4096)
         sum = (char)(sum | ((volatile char *)block)[at]);
     CHECK_EQ(sum, 0);
-    hardened_drain(h);
+    quarantine_drain(h);
     CHECK_EQ(hk_misuse_count(), 0);
 }
 
@@ -113,7 +113,7 @@ static void write_behind_realloc(void) {
     char *moved = heap_realloc(block, 9 * HK_MIB, NULL);
     CHECK(moved != NULL && moved != block && moved[4 * HK_MIB - 1] == 7);
     block[100] = 1;
-    hardened_drain(h);
+    quarantine_drain(h);
     CHECK_EQ(hk_misuse_count(), 1);
 }
 
@@ -169,7 +169,7 @@ static void large_queue_is_bounded(void) {
     CHECK(held_bytes() >= before + 700 * HK_MIB);
     release(heap_malloc_slow(HK_MIB));
     CHECK(held_bytes() <= before + 10 * HK_MIB);
-    (void)heap_trim_all();
+    (void)hk_trim_all();
     CHECK_EQ(held_bytes(), before);
     CHECK_EQ(hk_misuse_count(), 0);
     all_is_well();
@@ -200,7 +200,7 @@ static void queue_holds(void) {
     release(others[QUEUE_BLOCKS - 1]);
     fetch_freed();
     CHECK(heap_malloc_slow(ASKED) == first);
-    hardened_drain(h);
+    quarantine_drain(h);
     void *large[LARGE_FIT + 1];
     for (unsigned i = 0; i <= LARGE_FIT; i++)
         large[i] = heap_malloc_slow(LARGE);
@@ -247,7 +247,7 @@ static void innocent(void) {
     for (unsigned k = 0; k < HELD; k++)
         if (held[k].block != NULL)
             release(held[k].block);
-    hardened_drain(h);
+    quarantine_drain(h);
     CHECK_EQ(hk_misuse_count(), 0);
     all_is_well();
 }

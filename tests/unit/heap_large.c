@@ -110,7 +110,7 @@ int main(void) {
     within_budget();
     of_two_threads();
     magazine_drop_all(h);
-    CHECK(heap_trim_all() > 0);
+    CHECK(hk_trim_all() > 0);
     CHECK_EQ(superslab_totals().dirty_slots, 0);
     all_is_well();
     CHECK_EQ(hk_misuse_count(), 0);

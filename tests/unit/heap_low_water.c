@@ -4,7 +4,7 @@
  * comes back within the delay keeps what it takes and something to spare, for as long as it comes.
  */
 #include "check.h"
-#include "heap/low_water.h"
+#include "upkeep/low_water.h"
 
 enum { DELAY = 400, PART = DELAY / LOW_WATER_PARTS };
 

@@ -133,7 +133,7 @@ static void slab_gone(void) {
     CHECK(message_add(self, &word));
     CHECK(map_clear_live(map_granule(block)));
     magazine_free(self, CLS, block);
-    (void)heap_trim_all(); /* brings the word home as well: freed twice, but in the same slab */
+    (void)hk_trim_all(); /* brings the word home as well: freed twice, but in the same slab */
     CHECK_EQ(self->doubled.count, 1);
     CHECK(self->doubled.block == block);
     self->doubled = (doubled_t){0};
@@ -211,7 +211,7 @@ static void pool_gets_messages(void) {
     messages_send(self);
     CHECK(atomic_load(&heap_pool()->inbox) != NULL);
     CHECK(heap_block_is_free(block, CLS));
-    (void)heap_trim_all();
+    (void)hk_trim_all();
     CHECK(atomic_load(&heap_pool()->inbox) == NULL);
     CHECK_EQ(places_of(CLS).in_messages, 0);
 }

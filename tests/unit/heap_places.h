@@ -6,11 +6,31 @@
 #ifndef HK_TEST_HEAP_PLACES_H
 #define HK_TEST_HEAP_PLACES_H
 
-#include "heap/alloc.h"
-#include "heap/heap.h"
-#include "heap/heap_api.h"
-#include "heap/life.h"
+#include "heap/crowd.h"
+#include "heap/flush.h"
+#include "heap/lists.h"
+#include "heap/magazine.h"
+#include "heap/quarantine.h"
+#include "heap/remote.h"
+#include "heap/search.h"
+#include "heap/supply.h"
+#include "heap/wake.h"
+#include "helper/helper.h"
+#include "limit/limit.h"
+#include "report/check.h"
+#include "report/describe.h"
+#include "report/stats.h"
 #include "rooms.h"
+#include "slow/blocks.h"
+#include "slow/free.h"
+#include "slow/malloc.h"
+#include "slow/realloc.h"
+#include "slow/reclaim.h"
+#include "slow/tick.h"
+#include "start/load.h"
+#include "start/start.h"
+#include "upkeep/life.h"
+#include "upkeep/round.h"
 
 /* The calling thread's heap. The first call starts the allocator, without the helper thread and without purging. */
 static inline heap_t *start_heap(void) {

@@ -3,7 +3,7 @@
  * base64 as MEMORY_PRESSURE_WRITE has it.
  */
 #include "check.h"
-#include "heap/pressure.h"
+#include "helper/pressure.h"
 
 int main(void) {
     unsigned char out[16];

@@ -140,7 +140,7 @@ static void not_for_ever(void) {
     heap_retire_resting(1000);
     CHECK_EQ(count_life(heaps, 4, HEAP_UNUSED), 3); /* but the one that lived again */
     CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 1);
-    CHECK(heap_trim_all() < HK_GIB);
+    CHECK(hk_trim_all() < HK_GIB);
     CHECK_EQ(count_life(heaps, 4, HEAP_UNUSED), 4);
     CHECK_EQ(heap_ended_bytes(), 0);
     CHECK_EQ(places_of(CLS).in_magazines, 0);

@@ -3,7 +3,7 @@
  * Whole free pages inside slabs in use: given back once the slab has rested, with every block still in its place and every
  * live one untouched.
  */
-#include "heap/sparse.h"
+#include "upkeep/sparse.h"
 #include "heap_places.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"

@@ -5,10 +5,12 @@
  */
 #include "check.h"
 #include "core/options.h"
-#include "heap/alloc.h"
-#include "heap/heap.h"
-#include "heap/heap_api.h"
-#include "heap/sparse.h"
+#include "heap/magazine.h"
+#include "heap/search.h"
+#include "report/check.h"
+#include "slow/malloc.h"
+#include "start/start.h"
+#include "upkeep/sparse.h"
 
 enum { COUNT = 20000, SIZE = 496, DELAY = 400, KEEP_ONE_IN = 100 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A child in which a lock is held by nobody who is there (heap/fork.h): one made without fork handlers while another thread held it, and one
+ * A child in which a lock is held by nobody who is there (start/fork.h): one made without fork handlers while another thread held it, and one
  * made by a signal handler that interrupted malloc. It allocates, frees and asks on, from the emergency pool, and never waits. Once the
  * lock is free it is back on its heap. A child that no lock is held in goes on as if its fork handlers had run.
  */
 #include "front/front.h"
-#include "heap/emergency.h"
-#include "heap/fork.h"
-#include "heap/record.h"
+#include "start/emergency.h"
+#include "start/fork.h"
+#include "upkeep/record.h"
 #include "heap_places.h"
 #include "large/huge.h"
 #include "map/meta.h"
@@ -164,7 +164,7 @@ static void lock_of_our_threads(void) {
     pid_t child = raw_fork();
     if (child == 0) {
         CHECK(heap_current() == main_heap);
-        CHECK_EQ(heap_maintain_threads(), 0);
+        CHECK_EQ(helper_threads(), 0);
         hk_threads_pause();
         hk_threads_resume();
         _exit(CHECK_PASS);

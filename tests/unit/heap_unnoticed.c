@@ -4,7 +4,7 @@
  * thread that starts or by who looks after memory; also when the thread's number is used again. Those of threads that exist are not, nor
  * those of a number that is of another process.
  */
-#include "heap/unnoticed.h"
+#include "upkeep/unnoticed.h"
 #include "heap_places.h"
 #include "sys/sys.h"
 

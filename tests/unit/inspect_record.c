@@ -7,7 +7,6 @@
 #include "core/counters.h"
 #include "core/options.h"
 #include "heap/heap.h"
-#include "heap/life.h"
 #include "inspect/record.h"
 
 #include <elf.h>

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/flush.h"
+
+#include "base/bits.h"
+#include "core/panic.h"
+#include "heap/lists.h"
+#include "heap/remote.h"
+#include "heap/wake.h"
+
+enum {
+    DOUBLED_MAX = 4, /* double frees remembered for the report of one flush */
+    PREFETCH_AHEAD = 8,
+};
+
+typedef struct flush_report {
+    void *doubled[DOUBLED_MAX];
+    unsigned count;
+} flush_report_t;
+
+static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, uint64_t bits) {
+    size_t size = hk_class_info[slab->cls].block_size;
+    for (; bits != 0 && report->count < DOUBLED_MAX; bits &= bits - 1)
+        report->doubled[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
+}
+
+/* Whether there is a table to gather other heaps' blocks in. */
+static bool gathers(const heap_t *h) { return h != heap_pool() && !hardened_is_on(); }
+
+/* A block of another heap's slab goes to its owner; in company if it can. */
+static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
+    const remote_entry_t word = {heap_remote_key(slab_base(slab), index), UINT64_C(1) << (index % 64)};
+    if (gathers(h) ? !heap_remote_note(h, slab_base(slab), slab->cls, index) : heap_remote_give(&word) != 0)
+        note_doubled(report, slab, index / 64, word.bits);
+}
+
+/* False when the slab that the block was of is gone: its bit was freed twice, and the slab closed in between. */
+static bool is_still(const slab_t *slab, unsigned cls) {
+    return atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
+}
+
+static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, granule_t granule, flush_report_t *report) {
+    void *block = map_granule_address(granule);
+    slab_t *slab = slab_of(block, cls);
+    if (is_still(slab, cls))
+        give_to_owner(h, slab, class_block_index(&hk_classes[cls], block), report);
+    else if (report->count < DOUBLED_MAX)
+        report->doubled[report->count++] = block;
+}
+
+/* Gives back the leading blocks that lie in the slab at `base`; the first one does. Returns how many. */
+HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c, const granule_t *blocks,
+                                    unsigned count, flush_report_t *report) {
+    uint64_t *free_bits = slab->free_bits;
+    uint64_t offset = (blocks[0] - base) << HK_GRANULE_SHIFT;
+    unsigned doubled = 0, i = 0;
+    do {
+        unsigned index = (unsigned)(((unsigned __int128)offset * c.inverse) >> 64);
+        uint64_t bit = UINT64_C(1) << (index % 64), before = free_bits[index / 64];
+        free_bits[index / 64] = before | bit;
+        if (hk_unlikely((before & bit) != 0)) {
+            note_doubled(report, slab, index / 64, bit);
+            doubled++;
+        }
+        if (++i == count)
+            break;
+        offset = (blocks[i] - base) << HK_GRANULE_SHIFT;
+    } while (offset <= c.mask);
+    slab_count_given(slab, i - doubled);
+    return i;
+}
+
+/* What is in a magazine lies in the window. As the lock is held, what the map says of the heap's own slabs stays true. Blocks
+ * of other heaps' slabs are left over, as the first of `blocks`; returns how many. */
+static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, flush_report_t *report) {
+    const size_class_t c = hk_classes[cls];
+    const uint32_t own = h->front.tag | cls;
+    const size_t first_slot = ~((size_t)hk_class_info[cls].slab_slots - 1);
+    hk_assert(count > 0);
+    unsigned left = 0;
+    granule_t ahead = blocks[count - 1];
+    for (unsigned i = 0; i < count;) {
+        granule_t block = blocks[i];
+        slab_t *slab = slab_at((slot_t)(map_granule_slot(block) & first_slot));
+        if (i + PREFETCH_AHEAD < count)
+            ahead = blocks[i + PREFETCH_AHEAD];
+        __builtin_prefetch(slab_at((slot_t)(map_granule_slot(ahead) & first_slot)), 1);
+        if (hk_unlikely(map_entry(map_granule_slot(block)) != own)) {
+            blocks[left++] = block;
+            i++;
+            continue;
+        }
+        i += give_slab_locked(slab, block & ~((granule_t)c.mask >> HK_GRANULE_SHIFT), c, blocks + i, count - i, report);
+        if (slab->free_count >= slab->settle_at)
+            heap_settle_locked(h, slab);
+    }
+    return left;
+}
+
+/* The `count` blocks that have been in the magazine longest leave it; they lie in the array behind what remains,
+ * until the next push. They leave before they go: their owners may hand them out at once, and who looks for a block
+ * in all magazines must not find it here then. For that the count needs no order of its own: whoever gets a block
+ * has it through its owner's lock, through the push and the exchange of a message, or through the run cache's lock,
+ * and sees what came before. Where more remain than leave, the latest of them come first. */
+static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
+    bin_t *bin = &h->front.bins[cls];
+    granule_t *array = h->class_stats[cls].array;
+    unsigned rest = (unsigned)heap_bin_count(h, cls) - count;
+    if (rest == 0) {
+        granule_t top = bin->top;
+        hk_write(bin->below, array - 1);
+        /* Release: for a child whose fork took no lock, a block that is counted lies on top. */
+        hk_write_release(bin->top, 0);
+        hk_write(array[0], top); /* until the next push or refill */
+        return array;
+    }
+    unsigned in_array = rest - 1, swaps = count < in_array ? count : in_array; /* the one on top stays there */
+    granule_t *oldest = array + 1, *newest = oldest + in_array + count - swaps;
+    for (unsigned i = 0; i < swaps; i++) {
+        granule_t leaves = oldest[i];
+        hk_write(oldest[i], newest[i]);
+        hk_write(newest[i], leaves);
+    }
+    /* Release: pairs with the acquire in is_in_magazine. */
+    hk_write_release(bin->below, array + rest - 1);
+    return oldest + in_array;
+}
+
+static void give_all_elsewhere(heap_t *h, unsigned cls, const granule_t *blocks, unsigned count,
+                               flush_report_t *report) {
+    for (unsigned i = 0; i < count; i++)
+        give_elsewhere(h, cls, blocks[i], report);
+}
+
+static void report_doubled(const flush_report_t *report, unsigned cls) {
+    for (unsigned i = 0; i < report->count; i++)
+        hk_misuse("double free of", report->doubled[i], NULL, "%u-byte block, free", hk_class_info[cls].block_size);
+}
+
+/* Runs leave the magazine for the heap's run cache. */
+static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        void *block = map_granule_address(blocks[i]);
+        /* Whoever frees it a second time takes its tag away. */
+        if (map_lookup(block) == (h->front.tag | cls) && large_is_live(block)) {
+            large_tag(block, HK_OWNER_NONE, 0);
+            (void)large_free(&h->large, block);
+        } else {
+            hk_misuse("double free of", block, NULL, "large block, free");
+        }
+    }
+}
+
+doubled_t heap_take_doubled_locked(heap_t *h) {
+    doubled_t doubled = h->doubled;
+    h->doubled = (doubled_t){0};
+    return doubled;
+}
+
+void heap_report_doubled(const heap_t *h, const doubled_t *doubled) {
+    if (hk_likely(doubled->count == 0))
+        return;
+    if (doubled->block != NULL)
+        hk_misuse("double free of", doubled->block, NULL,
+                  "%u-byte block, one of %u, found when other threads' frees came in", doubled->block_size,
+                  doubled->count);
+    else
+        hk_misuse("double free in", h, NULL, "heap %u, %u blocks, found when other threads' frees came in", h->front.id,
+                  doubled->count);
+}
+
+void magazine_flush(heap_t *h, unsigned cls, unsigned count) {
+    flush_report_t report = {.count = 0};
+    heap_lock(h);
+    granule_t *blocks = leave_locked(h, cls, count);
+    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, blocks, count, &report) : 0;
+    h->class_stats[cls].flushed += count;
+    h->class_stats[cls].flushes++;
+    heap_count_freed_locked(h, cls, count - left); /* of the others their owners count */
+    doubled_t doubled = heap_take_doubled_locked(h);
+    heap_unlock(h);
+    if (cls >= HK_CLASS_COUNT)
+        give_runs(h, cls, blocks, count);
+    give_all_elsewhere(h, cls, blocks, left, &report);
+    heap_remote_post_much(h);
+    h->run_total += count * (size_t)hk_class_info[cls].block_size;
+    /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
+    h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
+    if (hk_unlikely(report.count > 0))
+        report_doubled(&report, cls);
+    heap_report_doubled(h, &doubled);
+    heap_memory_freed(h);
+}
+
+void magazine_give_one(heap_t *h, unsigned cls, void *block) {
+    flush_report_t report = {.count = 0};
+    granule_t granule = map_granule(block);
+    if (cls >= HK_CLASS_COUNT)
+        give_runs(h, cls, &granule, 1);
+    heap_lock(h);
+    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, &granule, 1, &report) : 0;
+    hk_add(h->front.bins[cls].pushes, 1);
+    h->class_stats[cls].flushed++;
+    heap_count_freed_locked(h, cls, 1 - left);
+    if (!gathers(h)) /* else it counts with the table */
+        h->posted_bytes += left * (size_t)hk_class_info[cls].block_size;
+    bool much = heap_posted_much(h);
+    heap_unlock(h);
+    give_all_elsewhere(h, cls, &granule, left, &report);
+    if (hk_unlikely(report.count > 0))
+        report_doubled(&report, cls);
+    if (much)
+        heap_memory_freed_much(); /* the owners may be asleep */
+    else
+        heap_memory_freed(h);
+}

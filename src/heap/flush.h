@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * flush.h: blocks leave a magazine: for the free bits of the heap's own slabs, for other heaps, and runs for the run cache.
+ *
+ * For the heap's thread, or for anybody once the thread is gone. The functions take the heap's lock.
+ */
+#ifndef HK_HEAP_FLUSH_H
+#define HK_HEAP_FLUSH_H
+
+#include "heap/heap.h"
+
+/* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
+void magazine_flush(heap_t *h, unsigned cls, unsigned count);
+
+/* Gives one block straight back to its slab, whosever it is. */
+void magazine_give_one(heap_t *h, unsigned cls, void *block);
+
+/* Double frees that were found under the lock, where no report may be made: taken there, and reported later. */
+doubled_t heap_take_doubled_locked(heap_t *h);
+void heap_report_doubled(const heap_t *h, const doubled_t *doubled);
+
+#endif

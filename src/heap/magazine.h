@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * magazine.h: between the program and the slabs: refill, and capacities that follow the load.
+ *
+ * A refill fills half of the capacity, a flush empties half, so that a program that swings around a level touches the
+ * slabs once in capacity / 2 calls. Capacity starts small and doubles when a class refills or flushes twice within one
+ * tick (4 MiB allocated); a class that is not used for a few ticks gives all its blocks back.
+ *
+ * For the heap's thread, but where it says otherwise.
+ */
+#ifndef HK_HEAP_MAGAZINE_H
+#define HK_HEAP_MAGAZINE_H
+
+#include "heap/heap.h"
+
+/* A block of the class: from the magazine, filled if need be. NULL when memory is out. */
+void *magazine_alloc(heap_t *h, unsigned cls);
+
+/* Large classes: the run on top of the magazine, or NULL; and whether the magazine took a run (its thread uses the class
+ * again and again), which is then tagged. */
+void *magazine_take_large(heap_t *h, unsigned cls);
+bool magazine_wants_large(heap_t *h, unsigned cls);
+
+/* Puts a block into its magazine, making room if need be. */
+void magazine_free(heap_t *h, unsigned cls, void *block);
+
+/* Bytes that the magazines of a heap may be able to hold, in which `owned` bytes of slots are, of `in_use` in all heaps of so many threads:
+ * every block in one keeps a slab from emptying, and what each thread keeps adds up. The more threads, the smaller is the part. */
+typedef enum heap_press { HEAP_ROOM, HEAP_CROWD, HEAP_THRONG } heap_press_t;
+size_t magazine_budget(size_t owned, size_t in_use, size_t threads, heap_press_t press);
+
+/* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the lock. */
+void magazine_drop_all(heap_t *h);
+
+/* The same for runs alone. */
+void magazine_drop_large(heap_t *h);
+
+/* Empties all magazines of a thread that is over. Small arrays stay for the thread that uses the heap next: threads that
+ * come and go are mostly alike. As above. */
+void magazine_retire_all(heap_t *h);
+
+/* In the child of a fork, before the heap of a thread that does not exist there is emptied: it may have been between two steps. */
+void magazine_mend(heap_t *h);
+
+/* Lets capacities follow the load since the last tick. */
+void magazine_tick(heap_t *h);
+
+#endif

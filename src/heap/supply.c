@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/supply.h"
+
+#include "base/bits.h"
+#include "core/counters.h"
+#include "heap/lists.h"
+#include "heap/remote.h"
+#include "limit/limit.h"
+#include "sys/sys.h"
+
+enum {
+    IDLE_MS = 20,          /* a heap without slow paths for so long sleeps */
+    SCAN_HEAPS = 64,       /* heaps looked at before a new slab is opened, whose pages cost more than the looks */
+    PASSED_SHARE = 8,      /* a heap passes blocks on when it freed one of another's for so many that it allocated */
+    SURPLUS_SLABS_MAX = 8, /* slabs that one of them gives at a time while it is awake */
+};
+
+/* Moves a slab from heap `from` to `h`; the caller holds both locks. */
+static void adopt_slab_locked(heap_t *h, heap_t *from, slab_t *slab) {
+    heap_remove_locked(from, slab);
+    slab_set_owner(slab, h->front.id);
+    heap_insert_locked(h, slab);
+    hk_count(slabs_adopted);
+}
+
+/* What a drain for another heap came upon is reported by whoever drained. */
+static void drain_for_locked(heap_t *h, heap_t *from) {
+    heap_drain_locked(from);
+    if (hk_likely(from->doubled.count == 0))
+        return;
+    from->doubled.count += h->doubled.count;
+    h->doubled = from->doubled;
+    from->doubled = (doubled_t){0};
+}
+
+static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
+    drain_for_locked(h, from);
+    slab_t *slab = heap_pick_locked(from, cls);
+    if (slab != NULL)
+        adopt_slab_locked(h, from, slab);
+    return slab;
+}
+
+/* Slabs, or frees of slabs that went elsewhere, which only a drain passes on. */
+static bool has_anything(const heap_t *h) {
+    return atomic_load_explicit(&h->slot_count, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&h->inbox, memory_order_relaxed) != NULL;
+}
+
+/* A partial slab of the class whose thread is gone. */
+static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
+    heap_t *pool = heap_pool();
+    if (h == pool || !has_anything(pool))
+        return NULL;
+    heap_lock(pool);
+    slab_t *slab = adopt_from_locked(h, pool, cls);
+    heap_unlock(pool);
+    return slab;
+}
+
+/* True when the heap's thread has not come behind its magazines for a while. */
+static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
+    if (h->lock_takes == h->idle_takes)
+        return sys_age_ms(now_ms, h->idle_since_ms) >= IDLE_MS;
+    h->idle_takes = h->lock_takes;
+    h->idle_since_ms = now_ms;
+    return false;
+}
+
+/* Blocks of the class change threads; where threads keep to their own, their slabs stay with them too. */
+static bool passes_on_locked(const heap_t *h, unsigned cls) {
+    const heap_class_stats_t *stats = &h->class_stats[cls];
+    return hk_read(stats->freed_remote) * PASSED_SHARE > heap_pops(h, cls, heap_bin_count(h, cls));
+}
+
+/* Partial slabs of a thread that is awake, the fullest first, as the emptiest may soon be empty, and never the last of a list: as
+ * many as it takes to make up for a new slab. Returns the first. Without them, where blocks change threads, each heap keeps slabs for its largest swing: magazines take
+ * from one heap and give to another by hundreds, at random, and what one lacks another has too much of (docs/adr/0019). */
+static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
+    unsigned adopted = 0, blocks = 0;
+    slab_t *first = NULL;
+    for (unsigned bin = 0; bin < HEAP_BINS; bin++) {
+        slot_t head = from->class_stats[cls].partial[bin];
+        while (head != 0 && slab_at(head)->next != 0) {
+            slab_t *slab = slab_at(slab_at(head)->next);
+            adopt_slab_locked(h, from, slab);
+            first = first != NULL ? first : slab;
+            blocks += slab->free_count;
+            if (++adopted == SURPLUS_SLABS_MAX || blocks >= slab->block_count)
+                return first;
+        }
+    }
+    return first;
+}
+
+/* A partial slab of the class from a thread that sleeps while others free its blocks, or from one that is awake and passes its
+ * blocks on. Looks at a few heaps a time; their locks are only tried, so that two heaps never wait for each other (HEAP-3). */
+static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
+    /* Where whoever looked last stopped, so that all heaps have their turn however many threads look a few times each. Any thread,
+     * relaxed: a hint. */
+    static _Atomic uint32_t cursor;
+    uint32_t limit = heap_limit(), id = atomic_load_explicit(&cursor, memory_order_relaxed), now = 0;
+    size_t most = hk_min(SCAN_HEAPS, limit - HK_OWNER_FIRST);
+    slab_t *slab = NULL;
+    for (size_t i = 0; i < most && slab == NULL; i++) {
+        id = id + 1 < limit && id >= HK_OWNER_FIRST ? id + 1 : HK_OWNER_FIRST;
+        heap_t *other = heap_by_id(id);
+        if (id >= limit || other == h || !has_anything(other))
+            continue;
+        if (!hk_try_lock(&other->lock))
+            continue;
+        now = now != 0 ? now : (uint32_t)sys_now_ms();
+        if (is_idle_locked(other, now) || region_is_near_limit())
+            slab = adopt_from_locked(h, other, cls);
+        else if (passes_on_locked(other, cls))
+            slab = adopt_surplus_locked(h, other, cls);
+        hk_unlock(&other->lock);
+    }
+    atomic_store_explicit(&cursor, slab != NULL ? id - 1 : id, memory_order_relaxed);
+    return slab;
+}
+
+/* Whether the pool, whose lock is held, has a slab of the class here. */
+static bool is_pools_locked(const slab_t *slab, unsigned cls) {
+    return atomic_load_explicit(&slab->owner, memory_order_relaxed) == HK_OWNER_POOL &&
+           atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
+}
+
+bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls) {
+    heap_t *pool = heap_pool();
+    if (hk_unlikely(!hk_try_lock(&h->lock)))
+        return false;
+    h->lock_takes++;
+    heap_lock(pool);
+    bool adopted = is_pools_locked(slab, cls);
+    if (adopted) {
+        /* Messages at the pool may have the slab's last blocks, when this free is a second one of one of them: then
+         * the drain closes it, and somebody may have opened another here since. */
+        drain_for_locked(h, pool);
+        adopted = is_pools_locked(slab, cls);
+    }
+    if (adopted)
+        adopt_slab_locked(h, pool, slab);
+    heap_unlock(pool);
+    heap_unlock(h);
+    return adopted;
+}
+
+static slab_t *open_locked(heap_t *h, unsigned cls) {
+    if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
+        return NULL;
+    bool reused = false;
+    large_cache_yield(&h->large, hk_class_info[cls].slab_slots, hk_class_info[cls].slab_slots);
+    slab_t *slab = slab_open(cls, h->front.id, &reused);
+    if (slab == NULL)
+        return NULL;
+    heap_insert_locked(h, slab);
+    if (reused)
+        hk_count(slabs_reused);
+    else
+        hk_count(slabs_new);
+    return slab;
+}
+
+static slab_t *drained_slab_locked(heap_t *h, unsigned cls) {
+    heap_drain_locked(h);
+    return heap_pick_locked(h, cls);
+}
+
+/* The staircase: own slab, own slab of which others freed, slab of a dead thread, slab of another thread, new slab. What
+ * others freed is fetched late: every slab's line comes from another core, so it should bring many blocks. */
+static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
+    slab_t *slab = heap_pick_locked(h, cls);
+    if (slab == NULL)
+        slab = drained_slab_locked(h, cls);
+    if (slab == NULL)
+        slab = adopt_from_pool_locked(h, cls);
+    if (slab == NULL) /* the pool may have passed on what others freed of ours */
+        slab = drained_slab_locked(h, cls);
+    if (slab == NULL)
+        slab = adopt_from_others_locked(h, cls);
+    if (slab == NULL)
+        slab = open_locked(h, cls);
+    return slab;
+}
+
+unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want) {
+    unsigned got = 0;
+    while (got < want) {
+        slab_t *slab = got == 0 ? slab_with_room_locked(h, cls) : heap_pick_locked(h, cls);
+        if (slab == NULL)
+            break;
+        got += slab_take(slab, end - got, want - got);
+        heap_settle_locked(h, slab);
+    }
+    return got;
+}
+
+static void *take_one(heap_t *h, unsigned cls, slab_t *with_room_locked(heap_t *, unsigned), block_past_t *past) {
+    void *block = NULL;
+    heap_lock(h);
+    slab_t *slab = with_room_locked(h, cls);
+    if (slab != NULL) {
+        block = slab_take_one(slab, past);
+        heap_settle_locked(h, slab);
+        h->class_stats[cls].refilled++;
+    }
+    heap_unlock(h);
+    if (block != NULL)
+        map_set_live_shared(map_granule(block)); /* the pool heap's slabs serve several threads */
+    return block;
+}
+
+void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
+    return take_one(h, cls, slab_with_room_locked, past);
+}
+
+static slab_t *slab_there_locked(heap_t *h, unsigned cls) {
+    slab_t *slab = heap_pick_locked(h, cls);
+    return slab != NULL ? slab : drained_slab_locked(h, cls);
+}
+
+void *heap_take_one_there(heap_t *h, unsigned cls) {
+    block_past_t past;
+    return take_one(h, cls, slab_there_locked, &past);
+}
+
+static void give_to_pool_locked(heap_t *pool, slab_t *slab) {
+    slab_set_owner(slab, HK_OWNER_POOL);
+    heap_insert_locked(pool, slab);
+    /* Messages to the old owner go on to the pool when they are opened. */
+}
+
+/* The pool's lock is taken for one slab at a time: threads that need one may wait for it. */
+static void hand_over_list_locked(heap_t *h, heap_t *pool, slot_t *head) {
+    while (*head != 0) {
+        slab_t *slab = slab_at(*head);
+        if (slab_is_empty(slab)) {
+            heap_retire_slab_locked(h, slab);
+            continue;
+        }
+        heap_remove_locked(h, slab);
+        heap_lock(pool);
+        give_to_pool_locked(pool, slab);
+        heap_unlock(pool);
+    }
+}
+
+void heap_hand_over_locked(heap_t *h) {
+    heap_t *pool = heap_pool();
+    heap_drain_locked(h);
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
+        for (unsigned bin = 0; bin < HEAP_BINS && h->class_stats[cls].slab_count > 0; bin++)
+            hand_over_list_locked(h, pool, &h->class_stats[cls].partial[bin]);
+    hand_over_list_locked(h, pool, &h->full);
+    /* What came to this heap meanwhile goes on to the pool. */
+    heap_drain_locked(h);
+}

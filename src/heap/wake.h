@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * wake.h: memory became free. Who frees says so here; once there is something worth giving back, who looks after memory is called.
+ *
+ * The call goes up, to a room that this one does not know (helper/helper.h): by a callback, which the start of the allocator sets.
+ */
+#ifndef HK_HEAP_WAKE_H
+#define HK_HEAP_WAKE_H
+
+#include "heap/heap.h"
+
+enum { HEAP_WORTH_BYTES = 1 << 20 }; /* less than this is not worth a helper thread */
+
+/* From now on `who` is called, with no lock of an allocation held. */
+void heap_wake_by(void (*who)(void));
+
+/* After memory became free in `h` (NULL: somewhere). */
+void heap_memory_freed(const heap_t *h);
+
+/* The same when the caller knows that it is much. */
+void heap_memory_freed_much(void);
+
+/* What heaps without a thread may hold: slabs and magazines of those that rest, records of the unused. */
+size_t heap_ended_bytes(void);
+void heap_add_ended(size_t bytes);
+void heap_subtract_ended(size_t bytes);
+
+/* Since the helper was last called for what went to other heaps. */
+HK_INLINE bool heap_posted_much(heap_t *h) {
+    bool much = h->posted_bytes >= HEAP_WORTH_BYTES;
+    h->posted_bytes = much ? 0 : h->posted_bytes;
+    return much;
+}
+
+#endif

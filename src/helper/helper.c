@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+#include "helper/helper.h"
+
+#include "core/lock.h"
+#include "core/options.h"
+#include "heap/wake.h"
+#include "helper/home.h"
+#include "helper/pressure.h"
+#include "limit/limit.h"
+#include "superslab/superslab.h"
+#include "sys/confined.h"
+#include "sys/sys.h"
+#include "upkeep/round.h"
+
+enum {
+    HELPER_STACK_BYTES = 64 * 1024,
+    HELPER_ROUND_MS_MAX = 125,
+    HELPER_ROUND_MS_MIN = 10,
+    HELPER_ROUNDS_IDLE_MAX = 8,
+    HELPER_RETRY_MS = 1000, /* after the system refused a helper */
+};
+
+/* Guarded by helper_lock, but for the words that are atomic. */
+static hk_lock_t helper_lock = HK_LOCK_INIT(HK_RANK_HELPER);
+static void *helper_stack;
+static _Atomic uint32_t helper_running; /* 1 from start until the helper has decided to leave */
+static sys_helper_t helper;
+static _Atomic uint32_t helper_stop; /* set to make it leave; a futex it sleeps on */
+static bool comes_back;              /* after the fork; written and read by who forks */
+static uint64_t signals_before;      /* what the holder of helper_lock held back before, */
+static bool signals_held;            /* and whether it holds back signals now */
+static _Atomic uint64_t next_inline_purge_ms;
+static _Atomic uint64_t helper_refused_ms; /* when the system last refused a helper; 0: never */
+
+static const void
+    *_Atomic forking_thread; /* that holds helper_lock for a fork; compared by that thread with itself alone */
+
+/* Whoever holds helper_lock holds back what signals others send: a handler that forks must not come upon its own thread here. */
+static bool helper_enter(bool wait) {
+    uint64_t before = 0;
+    bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before), entered = hk_try_lock(&helper_lock);
+    if (!entered && wait) {
+        hk_lock_wait(&helper_lock);
+        entered = true;
+    }
+    if (entered) {
+        signals_before = before;
+        signals_held = held;
+    } else if (held) {
+        sys_signals_release(before);
+    }
+    return entered;
+}
+
+static void helper_leave(void) {
+    uint64_t before = signals_before;
+    bool held = signals_held;
+    hk_unlock(&helper_lock);
+    if (held)
+        sys_signals_release(before);
+}
+
+/* --- The helper thread ------------------------------------------------------------------------------------------------ */
+
+static uint32_t round_ms(void) {
+    uint64_t quarter = upkeep_delay_ms() / 4;
+    return (uint32_t)hk_max(HELPER_ROUND_MS_MIN, hk_min(quarter, HELPER_ROUND_MS_MAX));
+}
+
+bool helper_is_forking(void) { return atomic_load_explicit(&forking_thread, memory_order_relaxed) == hk_thread_self(); }
+
+unsigned helper_threads(void) { return sys_helper_is_alive(&helper) + pressure_is_alive(); }
+
+/* Rounds until there is nothing to do; false when the helper must leave whatever there is. */
+static bool helper_serve(void) {
+    for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
+        sys_futex_wait(&helper_stop, 0, round_ms());
+        if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0 || sys_helper_outlived_credentials())
+            return false;
+        home_work(1);
+        idle = upkeep_round() ? 0 : idle + 1;
+        home_work(-1);
+    }
+    return true;
+}
+
+/* Runs without libc: see sys/helper_thread.c. Whoever frees memory before helper_running is 0 relies on this thread, and whoever
+ * does later starts a new one once it is gone. So it looks once more: sequentially consistent, as the store comes before the
+ * look. (Memory is counted under locks, whose operations order the other side.) */
+static void helper_run(void *unused) {
+    (void)unused;
+    sys_helper_own_files();
+    uint32_t none;
+    do {
+        bool asked_to = !helper_serve();
+        atomic_store_explicit(&helper_running, 0, memory_order_seq_cst);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (asked_to || !upkeep_waits())
+            return;
+        none = 0;
+    } while (
+        atomic_compare_exchange_strong_explicit(&helper_running, &none, 1, memory_order_relaxed, memory_order_relaxed));
+}
+
+static void launch_locked(void) {
+    sys_process_mark_wipe();
+    if (helper_stack == NULL)
+        helper_stack = sys_map(HELPER_STACK_BYTES);
+    atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
+    atomic_store_explicit(&helper_running, 1, memory_order_relaxed);
+    if (helper_stack != NULL && sys_helper_start(helper_run, NULL, helper_stack, HELPER_STACK_BYTES, &helper) == 0)
+        return;
+    atomic_store_explicit(&helper_refused_ms, sys_now_ms(), memory_order_relaxed);
+    atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
+}
+
+/* False when the system refuses a helper: out of threads, or a tool that knows no such thread. */
+static HK_COLD bool helper_start(void) {
+    uint64_t refused = atomic_load_explicit(&helper_refused_ms, memory_order_relaxed);
+    if (hk_unlikely(refused != 0) && sys_now_ms() - refused < HELPER_RETRY_MS)
+        return false;
+    /* A child of vfork. A thread that it started would be one of its own, gone with its exec or its end, whatever lock it holds. Nor
+     * does it go through the memory itself, where it may be killed. What it frees the parent gives back. */
+    if (!home_is_here())
+        return true;
+    if (!helper_enter(false))
+        return true;
+    /* The last helper's stack may be in use for some microseconds yet. */
+    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0)
+        sys_helper_wait_a_moment(&helper);
+    if (!sys_helper_is_alive(&helper))
+        launch_locked();
+    helper_leave();
+    return true;
+}
+
+/* The watcher of memory pressure is started under the same lock, so that whoever wants to be alone stops both. */
+void helper_watch(void) {
+    if (hk_likely(!pressure_is_wanted()) || hk_locks_are_open() || sys_is_confined() || !home_is_here())
+        return;
+    if (!helper_enter(false))
+        return;
+    pressure_start();
+    helper_leave();
+}
+
+/* Without a helper, memory is given back by whoever frees some, not more often than a helper would. */
+static void purge_inline(void) {
+    uint64_t now = sys_now_ms();
+    uint64_t next = atomic_load_explicit(&next_inline_purge_ms, memory_order_relaxed);
+    if (now < next || !atomic_compare_exchange_strong_explicit(&next_inline_purge_ms, &next, now + round_ms(),
+                                                               memory_order_relaxed, memory_order_relaxed))
+        return;
+    (void)upkeep_round();
+}
+
+/* Address space that the program itself may need for its next mapping, a thread's stack above all: no helper would be in time. */
+static void give_back_now(void) {
+    if (superslab_waiting_bytes() < HEAP_WORTH_BYTES || sys_purge_refused() || hk_locks_are_open())
+        return;
+    (void)superslab_purge(SIZE_MAX);
+    superslab_close_empty();
+}
+
+void helper_wake(void) {
+    if (hk_unlikely(region_is_at_limit()))
+        give_back_now();
+    bool has_helper = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 && sys_helper_is_alive(&helper);
+    if (has_helper || upkeep_delay_ms() == UINT64_MAX || sys_purge_refused() || hk_locks_are_open() ||
+        sys_process_mark() != SYS_MARK_KNOWN)
+        return;
+    if (upkeep_delay_ms() == 0 && !limit_is_near())
+        (void)superslab_purge(SIZE_MAX);
+    /* What is left lies inside slabs. */
+    if (HK_TSAN || hk_option(HK_OPT_BACKGROUND) == 0 || sys_is_confined() || !helper_start())
+        purge_inline();
+}
+
+/* --- When the process must be alone ---------------------------------------------------------------------------------- */
+
+/* The helper leaves. None starts while the caller holds the lock. */
+static void helper_dismiss_locked(void) {
+    if (!sys_helper_is_here(&helper))
+        return;
+    atomic_store_explicit(&helper_stop, 1, memory_order_relaxed);
+    sys_futex_wake(&helper_stop, 1);
+    (void)sys_helper_wait(&helper);
+}
+
+void hk_threads_pause(void) {
+    if (helper_is_forking())
+        return; /* it holds the lock, and there are none */
+    (void)helper_enter(true);
+    helper_dismiss_locked();
+    pressure_dismiss();
+}
+
+/* Nothing starts at once: a program that asked for one thing of this kind may be about to ask for the next. */
+void hk_threads_resume(void) {
+    if (!helper_is_forking())
+        helper_leave();
+}
+
+bool helper_before_fork(void) {
+    (void)helper_enter(true);
+    atomic_store_explicit(&forking_thread, hk_thread_self(), memory_order_relaxed);
+    comes_back = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0;
+    helper_dismiss_locked();
+    return !sys_helper_is_here(&helper) && !pressure_is_here();
+}
+
+/* What was freed goes now, as no helper comes back for it: cheaper than its pages would be in the tables of two processes, and at
+ * the first write after the fork. */
+void helper_alone_before_fork(void) {
+    if (!comes_back)
+        return;
+    comes_back = false;
+    (void)heap_relieve();
+}
+
+/* Threads of ours do not exist in a child. */
+static void forget_threads(void) {
+    atomic_store_explicit(&helper.alive, 0, memory_order_relaxed);
+    helper.id = 0;
+    atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
+    home_after_fork_in_child();
+    upkeep_after_fork_in_child();
+    pressure_after_fork_in_child();
+}
+
+void helper_after_unseen_fork(void) {
+    atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
+    atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
+    helper_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
+    forget_threads();
+    sys_passages_after_fork(0);
+}
+
+void helper_after_fork(bool in_child, bool alone) {
+    if (in_child) {
+        forget_threads();
+        sys_passages_after_fork(signals_held);
+    }
+    atomic_store_explicit(&helper_stop, 0, memory_order_relaxed); /* for one that was too busy to leave */
+    bool wanted = comes_back;
+    atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
+    helper_leave();
+    /* A process that is alone stays so: CPython looks at its number of threads after the fork, and a child may have to be
+     * single-threaded for a while (unshare(2)). */
+    if (in_child || alone)
+        return;
+    if (wanted)
+        helper_wake();
+    else
+        heap_memory_freed(NULL);
+}
+
+/* --- The start -------------------------------------------------------------------------------------------------------- */
+
+/* A process of one thread, threads of ours that are not at work left out. */
+static bool waits_for_itself(void) {
+    return !home_is_at_work() && sys_thread_count() == 1 + helper_threads() && home_is_here();
+}
+
+void helper_init(void) {
+    hk_lock_doubt = waits_for_itself;
+    home_settle();
+}

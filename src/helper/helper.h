@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * helper.h: the thread that gives memory back, and when there must be none.
+ *
+ * The helper exists only while there is memory to give back: whoever frees memory starts it when enough is dirty, and it
+ * leaves after some rounds without work (upkeep/round.h). It starts and stops under a lock of its own, which a fork holds too.
+ */
+#ifndef HK_HELPER_H
+#define HK_HELPER_H
+
+#include "base/base.h"
+
+/* At the start of the allocator. */
+void helper_init(void);
+
+/* There is something worth giving back: starts the helper, or does its work where there can be none. No lock is held. */
+void helper_wake(void);
+
+/* Starts the watcher of memory pressure if it is wanted and not there. No lock is held. */
+void helper_watch(void);
+
+/* Between the two the process has no thread that the program did not start. Called without locks; cheap when there is none. */
+void hk_threads_pause(void);
+void hk_threads_resume(void);
+
+/* The helper leaves, and none starts until after the fork; signals are held back so long. True when no thread of ours is left. */
+bool helper_before_fork(void);
+
+/* Gives freed memory back where a helper would have. No lock is held. */
+void helper_alone_before_fork(void);
+
+void helper_after_fork(bool in_child, bool alone);
+
+/* In a child that was made without fork handlers. */
+void helper_after_unseen_fork(void);
+
+/* Threads of ours in this process. */
+unsigned helper_threads(void);
+
+/* Between helper_before_fork and helper_after_fork, for the thread that forks. */
+bool helper_is_forking(void);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#include "helper/home.h"
+
+#include "sys/confined.h"
+#include "sys/sys.h"
+
+#include <stdatomic.h>
+
+static _Atomic unsigned home_process; /* written at the start and in children */
+static _Atomic uint32_t at_work;      /* threads of ours that may hold a lock */
+
+void home_settle(void) {
+    if (!sys_is_confined())
+        atomic_store_explicit(&home_process, sys_process_id(), memory_order_relaxed);
+}
+
+bool home_is_here(void) { return atomic_load_explicit(&home_process, memory_order_relaxed) == sys_process_id(); }
+
+/* Release: pairs with the acquire below; who finds nobody at work finds the locks as they left them. */
+void home_work(int by) { atomic_fetch_add_explicit(&at_work, (uint32_t)by, memory_order_release); }
+
+bool home_is_at_work(void) { return atomic_load_explicit(&at_work, memory_order_acquire) != 0; }
+
+void home_after_fork_in_child(void) { atomic_store_explicit(&at_work, 0, memory_order_relaxed); }

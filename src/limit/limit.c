@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "limit/limit.h"
+
+#include "core/counters.h"
+#include "core/options.h"
+#include "sys/confined.h"
+#include "sys/sys.h"
+
+enum {
+    NEAR_TENTHS = 9,
+    FAR_TENTHS = 8,
+    STEP_BYTES_MIN = 256 << 10,
+    STEP_SHARE = 128,  /* of the limit: how far use may grow between two looks near it */
+    KERNEL_SHARE = 32, /* of a group's limit: what is charged to it besides anonymous memory */
+};
+#define FIRST_LOOK_BYTES (32 * HK_MIB)
+
+_Atomic size_t hk_limit_check_at = FIRST_LOOK_BYTES;
+_Atomic bool hk_limit_near;
+
+static _Atomic bool cgroup_is_read; /* once at least */
+_Atomic uint64_t hk_cgroup_high = UINT64_MAX;
+_Atomic uint64_t hk_cgroup_max = UINT64_MAX;
+
+typedef struct limits {
+    size_t soft, hard; /* SIZE_MAX is none */
+} limits_t;
+
+/* What is not known (any more) stays as it was. */
+static void read_cgroup(void) {
+    if (sys_is_confined())
+        return;
+    sys_memory_limits_t limits = sys_cgroup_limits("/proc/self/cgroup", "/sys/fs/cgroup");
+    if (!limits.known)
+        return;
+    atomic_store_explicit(&hk_cgroup_high, limits.high, memory_order_relaxed);
+    uint64_t besides = limits.max == UINT64_MAX ? 0 : limits.max / KERNEL_SHARE;
+    atomic_store_explicit(&hk_cgroup_max, limits.max - besides, memory_order_relaxed);
+}
+
+static void read_cgroup_once(void) {
+    if (atomic_exchange_explicit(&cgroup_is_read, true, memory_order_relaxed))
+        return;
+    read_cgroup();
+}
+
+static size_t least(uint64_t option, const _Atomic uint64_t *cgroup) {
+    uint64_t other = atomic_load_explicit(cgroup, memory_order_relaxed);
+    return (size_t)(option != 0 && option < other ? option : other);
+}
+
+static limits_t limits_in_force(void) {
+    int64_t option = hk_option(HK_OPT_LIMIT);
+    if (option == HK_LIMIT_OFF)
+        return (limits_t){SIZE_MAX, SIZE_MAX};
+    size_t hard = least(hk_limit_hard(option), &hk_cgroup_max);
+    return (limits_t){hk_min(hard, least(hk_limit_soft(option), &hk_cgroup_high)), hard};
+}
+
+size_t limit_hard(void) { return limits_in_force().hard; }
+
+size_t limit_soft(void) { return limits_in_force().soft; }
+
+static bool is_near(void) { return atomic_load_explicit(&hk_limit_near, memory_order_relaxed); }
+
+static void note_near(size_t use, size_t soft) {
+    bool was_near = is_near();
+    bool near = use >= soft / 10 * (was_near ? FAR_TENTHS : NEAR_TENTHS);
+    if (near == was_near)
+        return;
+    atomic_store_explicit(&hk_limit_near, near, memory_order_relaxed);
+    if (near)
+        hk_count(limit_nears);
+}
+
+/* Without an answer of the kernel, as if all that is taken were resident. */
+static size_t bytes_in_use(size_t taken) {
+    size_t anonymous = sys_anonymous_bytes();
+    return anonymous != 0 ? anonymous : taken;
+}
+
+static bool fits(size_t use, size_t more, size_t limit) { return more <= limit && use <= limit - more; }
+
+/* What has to be known to the program's disadvantage is asked for once more: a group's limits may have been raised. */
+static limits_t confirmed(limits_t limits, size_t use, size_t more) {
+    if (fits(use, more, limits.hard) && (is_near() || fits(use, more, limits.soft / 10 * NEAR_TENTHS)))
+        return limits;
+    read_cgroup();
+    return limits_in_force();
+}
+
+static void set_check_at(size_t check_at) { atomic_store_explicit(&hk_limit_check_at, check_at, memory_order_relaxed); }
+
+static bool look(limits_t limits, size_t taken, size_t use, size_t more) {
+    bool allowed = fits(use, more, limits.hard);
+    note_near(allowed ? use + more : use, limits.soft);
+    /* What is resident may be more than what is taken (code, stacks), or less and then grow without that. */
+    size_t next = is_near() ? limits.hard : limits.soft / 10 * NEAR_TENTHS;
+    taken += more;
+    next -= hk_min(next, use + more > taken ? use + more - taken : 0);
+    size_t step = hk_max(next / STEP_SHARE, STEP_BYTES_MIN);
+    set_check_at(!allowed ? 0 : taken < next ? next : taken + step);
+    return allowed;
+}
+
+static bool look_once(limits_t *limits, size_t more) {
+    size_t taken = superslab_taken_bytes() + huge_bytes(), use = 0;
+    *limits = limits_in_force();
+    if (limits->soft != SIZE_MAX) {
+        use = bytes_in_use(taken);
+        *limits = confirmed(*limits, use, more);
+    }
+    if (limits->soft != SIZE_MAX)
+        return look(*limits, taken, use, more);
+    set_check_at(SIZE_MAX);
+    atomic_store_explicit(&hk_limit_near, false, memory_order_relaxed);
+    return true;
+}
+
+/* Limits may be set while another thread looks, which then writes a check_at of the old ones over that of the new: so whoever
+ * has written looks whether they still are in force. Sequentially consistent fences: of two threads that write check_at, the
+ * later one finds what the earlier one has set before. */
+bool limit_look(size_t more) {
+    read_cgroup_once();
+    limits_t limits, now;
+    bool allowed;
+    do {
+        atomic_thread_fence(memory_order_seq_cst);
+        allowed = look_once(&limits, more);
+        atomic_thread_fence(memory_order_seq_cst);
+        now = limits_in_force();
+    } while (now.soft != limits.soft || now.hard != limits.hard);
+    if (allowed)
+        return true;
+    hk_count(limit_refusals);
+    superslab_set_floor(0); /* what HAKMEM_WARMUP keeps is needed now */
+    return false;
+}
+
+size_t limit_room(void) {
+    read_cgroup_once();
+    size_t hard = limit_hard();
+    if (hard == SIZE_MAX)
+        return SIZE_MAX;
+    return hard - hk_min(hard, bytes_in_use(superslab_taken_bytes() + huge_bytes()));
+}
+
+bool limit_has_looked(void) { return atomic_load_explicit(&cgroup_is_read, memory_order_relaxed); }
+
+void limit_follow(void) {
+    if (limit_has_looked() && atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed) != SIZE_MAX)
+        (void)limit_look(0);
+}

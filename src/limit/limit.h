@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * limit.h: limits on the memory of the process: HAKMEM_LIMIT, hak_limit_set, and memory.high and memory.max of its cgroup.
+ *
+ *   FAR --use reaches 9/10 of soft--> NEAR --use falls to 8/10--> FAR
+ *   NEAR: memory is given back at once, magazines are small, no run is cached
+ *   a request that takes use beyond hard is refused; the caller trims and asks once more
+ *
+ * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel asked
+ * for what is resident of anonymous memory; from there on every 128th part of the limit. The cgroup is read at the first such
+ * look, at 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do. It is read again before a limit
+ * comes near and before anything is refused. Of memory.max a 32nd part is left for what the kernel takes besides: page tables, a
+ * huge page between two looks.
+ *
+ * Any thread, with or without a heap's lock.
+ */
+#ifndef HK_LIMIT_H
+#define HK_LIMIT_H
+
+#include "base/base.h"
+#include "large/huge.h"
+#include "superslab/superslab.h"
+
+#include <stdatomic.h>
+
+extern _Atomic size_t hk_limit_check_at; /* written by who looks */
+extern _Atomic bool hk_limit_near;
+
+/* What was last read of the control group; UINT64_MAX is none. */
+extern _Atomic uint64_t hk_cgroup_high, hk_cgroup_max;
+
+/* False when `more` bytes would go beyond the hard limit. */
+bool limit_look(size_t more);
+
+HK_INLINE bool limit_allows(size_t more) {
+    size_t taken = superslab_taken_bytes() + huge_bytes() + more;
+    return hk_likely(taken < atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed)) || limit_look(more);
+}
+
+/* Bytes that fit below the hard limit now; SIZE_MAX without one. */
+size_t limit_room(void);
+
+/* Memory went back: looks anew if there is a limit. */
+void limit_follow(void);
+
+/* Near one of these, or near one of the kernel's own, as its last refusal tells (region/scarce.h). */
+HK_INLINE bool limit_is_near(void) {
+    return atomic_load_explicit(&hk_limit_near, memory_order_relaxed) || region_is_near_limit();
+}
+
+/* Whether there was a first look yet: the process is larger than a small program. */
+bool limit_has_looked(void);
+
+/* The limits in force; SIZE_MAX is none. */
+size_t limit_soft(void);
+size_t limit_hard(void);
+
+#endif

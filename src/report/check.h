@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * check.h: verifies every invariant of the heap. Any thread, at any time, also before the first allocation.
+ */
+#ifndef HK_REPORT_CHECK_H
+#define HK_REPORT_CHECK_H
+
+#include "base/base.h"
+
+/* Verifies every invariant of the heap; returns the violations found, each one line on stderr. */
+size_t hk_check_all(void);
+
+#endif

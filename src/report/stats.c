@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/stats.h"
+
+#include "base/relaxed.h"
+#include "core/counters.h"
+#include "core/panic.h"
+#include "heap/remote.h"
+#include "large/huge.h"
+#include "limit/limit.h"
+#include "region/region.h"
+#include "report/account.h"
+#include "start/start.h"
+#include "superslab/superslab.h"
+#include "upkeep/life.h"
+#include "upkeep/record.h"
+
+#include <string.h>
+
+typedef struct sums {
+    uint64_t large_live, lock_takes;
+    uint64_t large_pops, large_pushes, large_in_magazines; /* of large classes: past the run cache's counters */
+} sums_t;
+
+static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
+    const heap_class_stats_t *stats = &h->class_stats[cls];
+    /* Pushes last: those of this moment then look like allocations too, and no count is below 0. */
+    uint64_t count = heap_bin_count(h, cls), pops = heap_pops(h, cls, count);
+    uint64_t pushes = count + pops + stats->flushed - stats->refilled;
+    out->alloc_count += pops;
+    /* The thread counts a block that it keeps after its push, but the two may be seen in another order. */
+    out->free_local += pushes - hk_min(hk_read(stats->kept), pushes);
+    out->free_remote += hk_read(stats->freed_remote);
+    out->refill_count += stats->refills;
+    out->flush_count += stats->flushes;
+    out->cached_blocks += count;
+    out->slab_count += stats->slab_count;
+}
+
+static void add_large_class_locked(const heap_t *h, unsigned cls, sums_t *sums) {
+    hak_class_stats_t c = {0};
+    add_class_locked(h, cls, &c);
+    sums->large_pops += c.alloc_count - h->class_stats[cls].refilled;
+    sums->large_pushes += c.free_local - h->class_stats[cls].flushed;
+    sums->large_in_magazines += c.cached_blocks * ((uint64_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT);
+}
+
+static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
+    hk_lock(&h->lock);
+    heap_drain_locked(h);
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
+        add_class_locked(h, cls, &stats->classes[cls]);
+    for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++)
+        add_large_class_locked(h, cls, sums);
+    sums->lock_takes += h->lock_takes;
+    hk_unlock(&h->lock);
+    hk_lock(&h->large.lock);
+    sums->large_live += (uint64_t)h->large.live_bytes;
+    hk_unlock(&h->large.lock);
+}
+
+static void fill_events(hak_stats_t *stats) {
+#define HK_COUNTER(name) stats->name = atomic_load_explicit(&hk_counters.name, memory_order_relaxed);
+    HK_COUNTERS(HK_COUNTER)
+#undef HK_COUNTER
+    stats->lock_waits = atomic_load_explicit(&hk_lock_wait_count, memory_order_relaxed);
+    stats->errors = hk_misuse_count();
+    stats->heaps_now = heap_live_count();
+    stats->limit_soft = limit_soft() == SIZE_MAX ? 0 : limit_soft();
+    stats->limit_hard = limit_hard() == SIZE_MAX ? 0 : limit_hard();
+}
+
+static void fill_classes(hak_stats_t *stats) {
+    stats->class_count = HK_CLASS_COUNT;
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        hak_class_stats_t *c = &stats->classes[cls];
+        c->block_size = hk_class_info[cls].block_size;
+        uint64_t freed = c->free_local + c->free_remote;
+        c->live_blocks = c->alloc_count > freed ? c->alloc_count - freed : 0;
+        stats->remote_frees += c->free_remote;
+        stats->live += c->live_blocks * c->block_size;
+    }
+}
+
+/* Blocks that are not free in their slab, or in the pool, are live or in a magazine; what of them is resident is known for
+ * both together, and shared out by their bytes. Returns what the live ones have resident. */
+static uint64_t split_used(hak_stats_t *stats, uint64_t live, uint64_t cached, uint64_t used) {
+    used = hk_min(used, live + cached);
+    uint64_t cached_part = live + cached == 0 ? 0 : (uint64_t)((double)used * (double)cached / (double)(live + cached));
+    stats->cached += cached_part;
+    return used - cached_part;
+}
+
+/* Splits what is resident. `live` is complete. */
+static void fill_resident(hak_stats_t *stats, const sums_t *sums) {
+    account_t account;
+    heap_account(&account);
+    uint64_t live = 0;
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        const hak_class_stats_t *c = &stats->classes[cls];
+        live += split_used(stats, c->live_blocks * c->block_size, c->cached_blocks * c->block_size,
+                           account.blocks_used[cls]);
+    }
+    uint64_t in_blocks = live + stats->cached;
+    live += account.huge;
+    live += split_used(stats, sums->large_live - sums->large_in_magazines, sums->large_in_magazines, account.runs_live);
+    stats->cached += account.runs_cached;
+    stats->fragmented = account.slabs > in_blocks ? account.slabs - in_blocks : 0;
+    stats->retained = account.retained;
+    stats->metadata = account.metadata;
+    stats->huge_page_waste = account.huge_page_waste;
+    live = hk_min(live, stats->live);
+    stats->untouched = stats->live - live;
+    stats->resident = live + stats->cached + stats->fragmented + stats->retained + stats->metadata;
+}
+
+void hk_snapshot(hak_stats_t *stats) {
+    uint32_t struct_size = stats->struct_size;
+    memset(stats, 0, sizeof *stats);
+    stats->struct_size = struct_size;
+    if (!heap_system_ready())
+        return;
+    heap_t *self = heap_current();
+    if (self != NULL)
+        heap_remote_post_all(self);
+    sums_t sums = {0};
+    hk_lock(&hk_record_lock);
+    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+        add_heap(heap_by_id(id), stats, &sums);
+    hk_unlock(&hk_record_lock);
+    fill_events(stats);
+    fill_classes(stats);
+    stats->live += sums.large_live - sums.large_in_magazines + huge_bytes();
+    stats->large_allocs += sums.large_pops;
+    stats->large_frees += sums.large_pushes;
+    stats->large_cache_hits += sums.large_pops;
+    fill_resident(stats, &sums);
+    stats->lock_takes = sums.lock_takes;
+    stats->superslabs_now = superslab_totals().superslab_count;
+    stats->mapped = region_claimed_bytes() + region_area_bytes() + huge_bytes();
+    stats->peak_mapped = hk_max(stats->mapped, region_peak_bytes() + region_area_bytes() + huge_bytes());
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "slow/classify.h"
+
+#include "heap/search.h"
+#include "large/huge.h"
+#include "slow/hardened.h"
+#include "start/emergency.h"
+#include "start/fork.h"
+#include "watch/foreign.h"
+#include "watch/misuse.h"
+
+static void *block_start(const void *address, unsigned cls) {
+    if (cls >= HK_CLASS_COUNT)
+        return large_start(address);
+    const slab_t *slab = slab_of(address, cls);
+    unsigned index = class_block_index(&hk_classes[cls], address);
+    return slab_base(slab) + (size_t)index * hk_class_info[cls].block_size;
+}
+
+bool classify_is_good(const char *verb, void *block, unsigned cls, const void *caller) {
+    size_t size = hk_class_info[cls].block_size;
+    if (!class_is_block(&hk_classes[cls], block)) {
+        misuse_interior(verb, block, block_start(block, cls), size, caller);
+        return false;
+    }
+    if (!map_is_live(map_granule(block)) && misuse_is_watched() && heap_block_is_free(block, cls)) {
+        misuse_double_free(verb, block, size, caller);
+        return false;
+    }
+    return true;
+}
+
+bool classify_is_libcs(const void *block, libc_allocator_t *libc) {
+    foreign_t where;
+    foreign_classify(block, &where);
+    if (where.kind != FOREIGN_BRK && where.kind != FOREIGN_ANONYMOUS && where.kind != FOREIGN_UNKNOWN)
+        return false;
+    libc_allocator_find(libc);
+    return libc->free != NULL && libc->holds_memory && (uintptr_t)block % HK_ALIGNMENT == 0;
+}
+
+static found_t find_large(const char *verb, void *block, const void *caller) {
+    void *start = large_start(block);
+    size_t size = large_size(start);
+    if (start != block)
+        misuse_interior(verb, block, start, size, caller);
+    else if (!large_is_live(block))
+        misuse_double_free(verb, block, size, caller);
+    else if (map_lookup(block) == HK_MAP_RUN_HEAD ||
+             classify_is_good(verb, block, map_lookup(block) & HK_MAP_CLASS_MAX, caller))
+        return (found_t){KIND_LARGE, 0, size};
+    return (found_t){KIND_NONE, 0, 0};
+}
+
+found_t classify(const char *verb, void *block, const void *caller) {
+    uint32_t entry = map_lookup(block);
+    unsigned cls = entry & HK_MAP_CLASS_MAX;
+    if (map_is_run(entry))
+        return find_large(verb, block, caller);
+    if (entry != 0) {
+        bool good = classify_is_good(verb, block, cls, caller);
+        return (found_t){good ? KIND_SLAB : KIND_NONE, cls, hk_class_info[cls].block_size};
+    }
+    if (map_slot(block) < map_count()) {
+        misuse_no_block(verb, block, caller);
+        return (found_t){KIND_NONE, 0, 0};
+    }
+    void *start;
+    size_t size;
+    size = emergency_size(block);
+    if (hk_unlikely(size != 0))
+        return (found_t){KIND_EMERGENCY, 0, size};
+    if (fork_attend() ? !huge_find(block, &start, &size) : !huge_find_try(block, &start, &size))
+        return (found_t){KIND_FOREIGN, 0, 0};
+    if (start == block)
+        return (found_t){KIND_HUGE, 0, size};
+    misuse_interior(verb, block, start, size, caller);
+    return (found_t){KIND_NONE, 0, 0};
+}
+
+bool found_is_hardened(const found_t *found) {
+    return hardened_is_on() && (found->kind == KIND_SLAB || found->kind == KIND_LARGE || found->kind == KIND_HUGE);
+}
+
+size_t found_usable(const void *block, const found_t *found) {
+    return found_is_hardened(found) ? hardened_size(block, found->size) : found->size;
+}

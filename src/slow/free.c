@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "slow/free.h"
+
+#include "core/counters.h"
+#include "heap/magazine.h"
+#include "heap/remote.h"
+#include "heap/supply.h"
+#include "heap/wake.h"
+#include "large/huge.h"
+#include "limit/limit.h"
+#include "slow/blocks.h"
+#include "slow/classify.h"
+#include "slow/hardened.h"
+#include "slow/tick.h"
+#include "start/emergency.h"
+#include "start/fork.h"
+#include "start/start.h"
+#include "watch/misuse.h"
+
+#include <errno.h>
+
+enum { KEEP_CLASS_MIN = 3 }; /* 64 bytes, a cache line */
+
+/* Into the magazine. `h` is NULL in a stranded process, which loses the block. */
+static void free_own(heap_t *h, unsigned cls, void *block) {
+    if (hk_unlikely(h == NULL))
+        return;
+    magazine_free(h, cls, block);
+    heap_tick_if_due(h);
+}
+
+void heap_free_full(void *block, uint32_t cls) {
+    heap_t *h = heap_current();
+    if (hk_unlikely(hardened_is_on()))
+        hardened_free(h, block, cls, __builtin_return_address(0));
+    else
+        free_own(h, cls, block);
+}
+
+void heap_free_suspect(void *block, uint32_t cls) {
+    if (classify_is_good("free", block, cls, __builtin_return_address(0)))
+        free_own(heap_current(), cls, block);
+}
+
+/* What another heap's thread may keep instead of giving it back: its own next block, if it has allocated of the class since the last
+ * tick. Smaller ones would let two threads write to one line. */
+HK_INLINE bool may_keep(const heap_t *h, uint32_t cls) {
+    return cls >= KEEP_CLASS_MIN && h->front.bins[cls].below != NULL &&
+           heap_pops(h, cls, heap_bin_count(h, cls)) != h->class_stats[cls].seen_pops;
+}
+
+static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
+    if (!fork_attend())
+        return;
+    free_own(h, cls, block);
+    hk_add(h->class_stats[cls].freed_remote, 1);
+    hk_add(h->class_stats[cls].kept, 1);
+}
+
+static HK_NOINLINE void keep_foreign(heap_t *h, uint32_t cls, granule_t granule) {
+    bin_t *bin = &h->front.bins[cls];
+    if (hk_unlikely(bin->below == bin->last)) {
+        keep_where_full(h, cls, map_granule_address(granule));
+        return;
+    }
+    bin_push(bin, granule);
+    hk_add_in_place(h->class_stats[cls].freed_remote, 1);
+    hk_add_in_place(h->class_stats[cls].kept, 1);
+}
+
+/* Into the table where another word has the place, or reports. A stranded process loses the block. */
+static HK_NOINLINE void return_displacing(heap_t *h, void *block, uint32_t cls, const void *caller) {
+    if (!fork_attend())
+        return;
+    if (!heap_remote_add(h, slab_base(slab_of(block, cls)), cls, class_block_index(&hk_classes[cls], block)))
+        misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
+}
+
+static HK_NOINLINE void post_all(heap_t *h) {
+    if (fork_attend())
+        heap_remote_post_all(h);
+}
+
+HK_INLINE void return_foreign(heap_t *h, void *block, uint32_t cls, const void *caller) {
+    const size_class_t *c = &hk_classes[cls];
+    uint32_t offset = class_slab_offset(c, block);
+    if (hk_unlikely(!heap_remote_note_in_place(h, (char *)block - offset, cls, class_index_at(c, offset)))) {
+        return_displacing(h, block, cls, caller);
+        return;
+    }
+    hk_add_in_place(h->class_stats[cls].freed_remote, 1);
+    if (hk_unlikely(heap_remote_is_much(h)))
+        post_all(h);
+}
+
+HK_INLINE void pass_foreign(heap_t *h, void *block, uint32_t cls, granule_t granule, const void *caller) {
+    if (may_keep(h, cls))
+        keep_foreign(h, cls, granule);
+    else
+        return_foreign(h, block, cls, caller);
+}
+
+/* For threads that have no heap (any more). */
+static HK_COLD void return_without_heap(void *block, uint32_t cls, const void *caller) {
+    const remote_entry_t word = heap_remote_word(block, cls);
+    uint64_t doubled = heap_remote_give(&word);
+    hk_count(remote_batches);
+    heap_t *pool = heap_pool();
+    heap_lock(pool);
+    hk_add(pool->class_stats[cls].freed_remote, 1);
+    heap_unlock(pool);
+    if (hk_unlikely(doubled != 0))
+        misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
+}
+
+/* A thread that only frees would hoard what others could use. */
+static bool adopts(heap_t *h, void *block, uint32_t cls) {
+    return h->class_stats[cls].refills > 0 && map_lookup(block) >> 8 == HK_OWNER_POOL &&
+           heap_adopt_freed_slab(h, slab_of(block, cls), cls);
+}
+
+/* A block of another heap, or of none. */
+static void free_remote(void *block, unsigned cls, const void *caller) {
+    if (!classify_is_good("free", block, cls, caller))
+        return;
+    bool was_live = map_clear_live_shared(map_granule(block));
+    heap_t *h = heap_current();
+    if (hk_unlikely(hardened_is_on()) && !was_live) /* another thread frees it at this moment */
+        misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
+    else if (hk_unlikely(hardened_is_on()))
+        hardened_free(h, block, cls, caller);
+    else if (h == NULL)
+        return_without_heap(block, cls, caller);
+    else if (adopts(h, block, cls))
+        free_own(h, cls, block);
+    else
+        pass_foreign(h, block, cls, map_granule(block), caller);
+}
+
+static void free_large(void *block, const void *caller) {
+    heap_t *h = heap_current();
+    large_cache_t *cache = h != NULL ? &h->large : &heap_pool()->large;
+    size_t size = large_size(block);
+    if ((uintptr_t)block % HK_SLOT_SIZE != 0) {
+        void *start = large_start(block);
+        misuse_interior("free", block, start, large_size(start), caller);
+        return;
+    }
+    uint32_t entry = map_lookup(block);
+    bool in_magazine = entry != HK_MAP_RUN_HEAD && !classify_is_good("free", block, entry & HK_MAP_CLASS_MAX, caller);
+    if (in_magazine)
+        return;
+    if (hk_unlikely(hardened_is_on())) {
+        hardened_free_large(h, block, caller);
+        return;
+    }
+    heap_untag(h, block, entry);
+    if (!large_free(cache, block)) {
+        misuse_double_free("free", block, size, caller);
+        return;
+    }
+    if (hk_unlikely(limit_is_near()))
+        (void)large_cache_trim(cache, 0, 0);
+    heap_memory_freed_much();
+}
+
+static HK_COLD void free_foreign(void *block, const void *caller) {
+    int saved = errno;
+    libc_allocator_t libc;
+    if (classify_is_libcs(block, &libc)) {
+        hk_count(foreign_forwards);
+        libc.free(block);
+    } else {
+        misuse_foreign("free", block, caller);
+    }
+    errno = saved;
+}
+
+static void free_outside_window(void *block, const void *caller) {
+    void *start;
+    size_t size;
+    if (hk_unlikely(hardened_is_on()) && !hardened_huge_is_whole(block, caller))
+        return;
+    if (huge_free(block))
+        return;
+    if (huge_find(block, &start, &size))
+        misuse_interior("free", block, start, size, caller);
+    else if (huge_was_freed(block, &size))
+        misuse_double_free("free", block, size, caller);
+    else
+        free_foreign(block, caller);
+}
+
+/* Of a stranded process, or of one that was. What is not of the emergency pool is lost. */
+static HK_COLD void free_stranded(void *block) {
+    if (emergency_size(block) != 0)
+        emergency_free(block);
+}
+
+static HK_NOINLINE void free_other(void *block, const void *caller) {
+    if (block == NULL)
+        return;
+    if (hk_unlikely(!fork_attend()) || hk_unlikely(emergency_size(block) != 0)) {
+        free_stranded(block);
+        return;
+    }
+    uint32_t entry = map_lookup(block);
+    if (entry == HK_MAP_RUN_BODY) {
+        void *start = large_start(block);
+        misuse_interior("free", block, start, large_size(start), caller);
+    } else if (map_is_run(entry)) {
+        free_large(block, caller);
+    } else if (entry != 0) {
+        free_remote(block, entry & HK_MAP_CLASS_MAX, caller);
+    } else if (map_slot(block) < map_count()) {
+        misuse_no_block("free", block, caller);
+    } else {
+        free_outside_window(block, caller);
+    }
+}
+
+/* From this class on, blocks have a byte of live bits each. */
+enum { APART_CLASS_MIN = HK_LIVE_SHARE / HK_ALIGNMENT - 1 };
+
+HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
+    return cls < APART_CLASS_MIN ? map_clear_live_shared(granule) : map_clear_live_apart(granule);
+}
+
+/* From each tick on, blocks of others go home until their class is allocated of, and what waits for others is sent. */
+static HK_NOINLINE void pass_foreign_and_tick(void *block, uint32_t cls, granule_t granule, const void *caller) {
+    heap_t *h = heap_of_front(hk_front);
+    heap_tick(h);
+    pass_foreign(h, block, cls, granule, caller);
+}
+
+/* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says that it
+ * is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no owner. */
+void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule) {
+    uint32_t tag = front->tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
+    if (hk_unlikely(tag == HK_MAP_NO_TAG || map_is_run(entry) || entry < map_tag(HK_OWNER_FIRST) ||
+                    !clear_foreign(granule, cls)))
+        free_other(block, __builtin_return_address(0));
+    else if (hk_unlikely(front->countdown < 0))
+        pass_foreign_and_tick(block, cls, granule, __builtin_return_address(0));
+    else
+        pass_foreign(heap_of_front(front), block, cls, granule, __builtin_return_address(0));
+}
+
+void heap_free_found(void *block) {
+    uint32_t cls = map_lookup(block) ^ hk_front->tag;
+    if (cls < HK_CLASS_COUNT && !hardened_is_on()) {
+        (void)map_clear_live(map_granule(block));
+        free_own(heap_current(), cls, block);
+    } else {
+        heap_free_other(block, map_lookup(block) ^ hk_front->tag, hk_front, map_granule(block));
+    }
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "slow/malloc.h"
+
+#include "heap/magazine.h"
+#include "limit/limit.h"
+#include "slow/blocks.h"
+#include "slow/hardened.h"
+#include "slow/tick.h"
+#include "start/emergency.h"
+#include "start/fork.h"
+#include "start/start.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    CALLOC_DIRECT_MIN = 8 * 1024, /* from here on it pays to know that a block reads as zeros */
+    BORROW_MAX = 12,              /* blocks a class borrows from larger ones before it gets its own slab */
+    BORROW_SHARE = 3,             /* ... which are larger by this part at the most; as heap_block_stays allows */
+};
+
+void *heap_fail(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses many
+ * sizes a few times each then needs neither a slab nor a page for every size. Near a limit of the kernel's, all of them do, as long as the
+ * class has no slab. */
+static void *borrow(heap_t *h, unsigned cls) {
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    bool always = hk_unlikely(region_is_near_limit()) && hk_read(stats->slab_count) == 0;
+    if (hk_likely(!always) && (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX))
+        return NULL;
+    stats->borrowed++;
+    uint32_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
+    for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++)
+        if (heap_bin_count(h, c) > 0 || (always && hk_read(h->class_stats[c].slab_count) > 0))
+            return magazine_alloc(h, c);
+    return NULL;
+}
+
+/* Large classes whose thread uses them again and again go through a magazine; their runs are tagged. */
+static void *large_class_alloc(heap_t *h, size_t size) {
+    if (h == NULL || size > HK_BIN_MAX)
+        return NULL;
+    unsigned cls = class_of(size);
+    heap_tick_if_due(h);
+    void *block = magazine_take_large(h, cls);
+    if (block != NULL || !magazine_wants_large(h, cls))
+        return block;
+    size_t run_size = (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT;
+    block = limit_allows(run_size) ? large_alloc(&h->large, run_size, 1, NULL) : NULL;
+    if (block == NULL)
+        return NULL;
+    large_tag(block, h->front.id, cls);
+    map_reset_live((slot_t)map_slot(block), 1);
+    map_set_live_shared(map_granule(block));
+    heap_lock(h);
+    h->class_stats[cls].refilled++;
+    heap_unlock(h);
+    return block;
+}
+
+/* In a stranded process. */
+static HK_COLD void *alloc_stranded(size_t size, size_t align) {
+    void *block = emergency_alloc(size, align);
+    return block != NULL ? block : heap_fail();
+}
+
+void *heap_malloc_slow(size_t size) {
+    heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL) && !fork_attend())
+        return alloc_stranded(size, HK_ALIGNMENT);
+    if (hk_unlikely(hardened_is_on()))
+        return hardened_alloc(h, HK_ALIGNMENT, size, false);
+    if (size > HK_MID_MAX) {
+        void *big = large_class_alloc(h, size);
+        if (big == NULL)
+            big = heap_big_alloc(h, size, 1, NULL);
+        return hk_likely(big != NULL) ? big : heap_fail();
+    }
+    unsigned cls = class_of(size + (size == 0));
+    void *block = h != NULL ? borrow(h, cls) : NULL;
+    if (block == NULL)
+        block = heap_class_alloc(h, cls, HK_ALIGNMENT);
+    return hk_likely(block != NULL) ? block : heap_fail();
+}
+
+void *heap_aligned(size_t align, size_t size) {
+    if (align <= HK_ALIGNMENT)
+        return heap_malloc_slow(size);
+    heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL) && !fork_attend())
+        return alloc_stranded(size, align);
+    if (hk_unlikely(hardened_is_on()))
+        return hardened_alloc(h, align, size, false);
+    if (h == NULL && !heap_system_ready())
+        return heap_fail();
+    unsigned cls = class_of_aligned(size, align);
+    void *block = cls < HK_CLASS_COUNT ? heap_class_alloc(h, cls, align) : heap_big_alloc(h, size, align, NULL);
+    return block != NULL ? block : heap_fail();
+}
+
+void *heap_aligned_slow(size_t size) { return heap_aligned(size & -size, size); }
+
+/* A block straight from a slab, which knows whether it reads as zeros; only when the magazine has none at hand. */
+static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
+    *zeroed = false;
+    if (heap_bin_count(h, cls) > 0)
+        return magazine_alloc(h, cls);
+    block_past_t past = BLOCK_USED;
+    void *block = heap_take_one_or_reclaim(h, cls, &past);
+    if (hk_unlikely(block == NULL))
+        return heap_take_anywhere(h, cls, HK_ALIGNMENT);
+    *zeroed = past == BLOCK_ZEROED;
+    return block;
+}
+
+void *heap_calloc_slow(size_t size) {
+    heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL) && !fork_attend()) {
+        void *stranded = alloc_stranded(size, HK_ALIGNMENT);
+        return stranded != NULL ? memset(stranded, 0, size) : NULL;
+    }
+    if (hk_unlikely(hardened_is_on()))
+        return hardened_alloc(h, HK_ALIGNMENT, size, true);
+    if (h != NULL)
+        heap_tick_if_due(h);
+    bool zeroed = false;
+    void *block;
+    if (size > HK_MID_MAX) {
+        block = h != NULL && size <= HK_BIN_MAX ? magazine_take_large(h, class_of(size)) : NULL;
+        if (block == NULL)
+            block = heap_big_alloc(h, size, 1, &zeroed);
+    } else if (size < CALLOC_DIRECT_MIN || h == NULL)
+        block = heap_class_alloc(h, class_of(size + (size == 0)), HK_ALIGNMENT);
+    else
+        block = direct_alloc(h, class_of(size), &zeroed);
+    if (block == NULL)
+        return heap_fail();
+    return zeroed ? block : memset(block, 0, size);
+}

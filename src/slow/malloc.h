@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * malloc.h: the slow continuations of malloc, and the allocations that have no fast path: what front/ calls.
+ *
+ * The fast path ends in a tail call of them. They return NULL and set errno to ENOMEM when they fail.
+ */
+#ifndef HK_SLOW_MALLOC_H
+#define HK_SLOW_MALLOC_H
+
+#include "base/base.h"
+
+/* malloc of any size, when the fast path has no block or the countdown ran out. */
+HK_NOINLINE void *heap_malloc_slow(size_t size);
+
+/* Zeroed memory; `size` is the checked product. */
+HK_NOINLINE void *heap_calloc_slow(size_t size);
+
+/* `align` is a power of two. */
+HK_NOINLINE void *heap_aligned(size_t align, size_t size);
+
+/* A block aligned as far as `size`, not 0, is: to the largest power of two that divides it. When the countdown ran out: whoever
+ * needs to know what was asked for, as hardened heaps do, comes to heap_aligned. */
+HK_NOINLINE void *heap_aligned_slow(size_t size);
+
+/* NULL, and ENOMEM in errno. */
+void *heap_fail(void);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "slow/realloc.h"
+
+#include "core/counters.h"
+#include "large/huge.h"
+#include "limit/limit.h"
+#include "slow/blocks.h"
+#include "slow/classify.h"
+#include "slow/free.h"
+#include "slow/hardened.h"
+#include "slow/malloc.h"
+#include "start/fork.h"
+#include "start/start.h"
+#include "watch/misuse.h"
+
+#include <errno.h>
+#include <string.h>
+
+size_t heap_usable_size(const void *block, const void *caller) {
+    if (block == NULL)
+        return 0;
+    found_t found = classify("malloc_usable_size", (void *)(uintptr_t)block, caller);
+    if (found.kind != KIND_FOREIGN)
+        return found_usable(block, &found);
+    if (!fork_attend())
+        return 0;
+    libc_allocator_t libc;
+    if (classify_is_libcs(block, &libc) && libc.usable_size != NULL)
+        return libc.usable_size((void *)(uintptr_t)block);
+    misuse_foreign("malloc_usable_size", block, caller);
+    return 0;
+}
+
+static HK_COLD void *realloc_foreign(void *block, size_t size, const void *caller) {
+    libc_allocator_t libc;
+    if (!fork_attend()) /* it may be huge: the registry cannot be asked */
+        return heap_fail();
+    if (!classify_is_libcs(block, &libc) || libc.usable_size == NULL) {
+        misuse_foreign("realloc", block, caller);
+        return heap_fail();
+    }
+    void *copy = heap_malloc_slow(size);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, block, hk_min(size, libc.usable_size(block)));
+    hk_count(foreign_forwards);
+    libc.free(block);
+    return copy;
+}
+
+static void *move_block(void *block, size_t old_size, size_t size) {
+    int saved = errno;
+    void *copy = heap_malloc_slow(size);
+    if (copy == NULL)
+        return size <= old_size ? heap_keep_whole(block, saved) : NULL;
+    memcpy(copy, block, hk_min(old_size, size));
+    heap_free_found(block);
+    return copy;
+}
+
+static void *resize_in_place(void *block, size_t size, const found_t *found) {
+    heap_t *h = heap_current();
+    if (found->kind == KIND_SLAB)
+        return heap_block_stays(found->cls, size) ? block : NULL;
+    if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
+        return NULL;
+    if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
+        heap_untag(h, block, map_lookup(block));
+    if (found->kind == KIND_LARGE)
+        return large_resize(h != NULL ? &h->large : &heap_pool()->large, block, size);
+    return huge_resize(block, size);
+}
+
+void *heap_realloc(void *block, size_t size, const void *caller) {
+    if (block == NULL)
+        return heap_malloc_slow(size);
+    found_t found = classify("realloc", block, caller);
+    if (found.kind == KIND_NONE)
+        return heap_fail();
+    if (size == 0) {
+        heap_free_found(block);
+        return NULL;
+    }
+    if (size > HEAP_SIZE_POSSIBLE)
+        return heap_fail();
+    if (found.kind == KIND_FOREIGN)
+        return realloc_foreign(block, size, caller);
+    if (hk_unlikely(found.kind == KIND_EMERGENCY || !fork_attend()))
+        return size <= found.size ? block : move_block(block, found_usable(block, &found), size);
+    if (hk_unlikely(found_is_hardened(&found)))
+        return hardened_realloc(block, hardened_size(block, found.size), size, caller);
+    void *same = resize_in_place(block, size, &found);
+    return same != NULL ? same : move_block(block, found.size, size);
+}
+
+static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {
+    size_t asked = size + (size == 0);
+    if (found_is_hardened(found))
+        return hardened_size_fits(block, found->size, align, size);
+    if (heap_has_kept_whole())
+        return asked <= found->size;
+    if (found->kind == KIND_LARGE)
+        return (align > HK_ALIGNMENT || asked > HK_MID_MAX / 2) && asked <= found->size;
+    if (found->kind != KIND_SLAB || asked > found->size)
+        return asked <= found->size;
+    unsigned cls = align <= HK_ALIGNMENT ? class_of(asked) : class_of_aligned(asked, align);
+    /* It may have been borrowed, or been larger before. */
+    return cls == found->cls || heap_block_stays(found->cls, hk_class_info[cls].block_size);
+}
+
+void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller) {
+    if (block == NULL)
+        return;
+    found_t found = classify(verb, block, caller);
+    if (found.kind == KIND_NONE)
+        return;
+    if (found.kind != KIND_FOREIGN && misuse_is_watched() && !size_fits(block, &found, align, size)) {
+        misuse_wrong_size(verb, block, found_usable(block, &found), size, caller);
+        return;
+    }
+    heap_free_found(block);
+}

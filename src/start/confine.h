@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * confine.h: the program puts itself under a filter of system calls.
+ */
+#ifndef HK_START_CONFINE_H
+#define HK_START_CONFINE_H
+
+/* From here on hakmem makes no system calls but those of sys/confined.h. */
+void hk_confine(void);
+
+#endif

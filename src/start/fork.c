@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include "start/fork.h"
+
+#include "core/lock.h"
+#include "heap/heap.h"
+#include "helper/helper.h"
+#include "helper/home.h"
+#include "large/huge.h"
+#include "map/meta.h"
+#include "start/emergency.h"
+#include "start/init.h"
+#include "superslab/superslab.h"
+#include "sys/libc_doors.h"
+#include "upkeep/life.h"
+#include "upkeep/record.h"
+#include "upkeep/unnoticed.h"
+
+enum { ATTENDED_WAIT_MS = 1 };
+
+static bool forks_alone; /* under the lock of the helper's start and stop */
+
+/* A stranded thread's heap, to which it returns. */
+static _Thread_local heap_front_t *left_front __attribute__((tls_model("initial-exec")));
+
+/* --- All locks -------------------------------------------------------------------------------------------------------- */
+
+static void for_each_heap(void (*act)(heap_t *)) {
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        act(heap_by_id(id));
+}
+
+static void lock_heap(heap_t *h) {
+    hk_lock(&h->lock);
+    hk_lock(&h->large.lock);
+}
+
+static void unlock_heap(heap_t *h) {
+    hk_unlock(&h->large.lock);
+    hk_unlock(&h->lock);
+}
+
+static bool is_free(const hk_lock_t *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0; }
+
+static bool heap_is_free(const heap_t *h) { return is_free(&h->lock) && is_free(&h->large.lock); }
+
+static bool all_are_free(void) {
+    if (!heap_system_has_started())
+        return !heap_system_is_starting();
+    bool are = is_free(&hk_heap_list_lock) && is_free(&hk_record_lock) && heap_is_free(heap_pool()) &&
+               is_free(&hk_huge_lock) && is_free(&hk_superslab_lock) && is_free(&hk_region_lock) &&
+               is_free(&hk_meta_lock);
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit() && are; id++)
+        are = heap_is_free(heap_by_id(id));
+    return are;
+}
+
+/* Every lock in the order of ranks; the forking thread holds them across fork, so that the child finds whole data. */
+static void lock_all(void) {
+    hk_lock(&hk_heap_list_lock);
+    hk_lock(&hk_record_lock);
+    for_each_heap(lock_heap);
+    lock_heap(heap_pool());
+    hk_lock(&hk_huge_lock);
+    hk_lock(&hk_superslab_lock);
+    hk_lock(&hk_region_lock);
+    hk_lock(&hk_meta_lock);
+    atomic_store_explicit(&hk_fork_owner, hk_thread_self(), memory_order_relaxed);
+}
+
+static void release_all(void) {
+    atomic_store_explicit(&hk_fork_owner, NULL, memory_order_relaxed);
+    hk_unlock(&hk_meta_lock);
+    hk_unlock(&hk_region_lock);
+    hk_unlock(&hk_superslab_lock);
+    hk_unlock(&hk_huge_lock);
+    unlock_heap(heap_pool());
+    for_each_heap(unlock_heap);
+    hk_unlock(&hk_record_lock);
+    hk_unlock(&hk_heap_list_lock);
+}
+
+/* --- The mark --------------------------------------------------------------------------------------------------------- */
+
+static bool owed; /* what comes after an unseen fork, to a child that was stranded; under the mark ATTENDED */
+
+static void strand(void) {
+    emergency_open();
+    sys_process_mark_set(SYS_MARK_STRANDED);
+}
+
+/* What threads of ours were at: heaps that they were retiring, slots on their way to the kernel. Threads of the program that do not exist here
+ * may be more than libc knows of: their heaps stay as they are. */
+static void finish_unseen(void) {
+    heap_orphan_others(HEAP_ORPHANS_RETIRING);
+    superslab_after_fork();
+    owed = false;
+}
+
+/* In a child that was made without the handlers: by its first thread that gets here. */
+static void attend_new(void) {
+    home_settle();
+    unnoticed_after_fork();
+    helper_after_unseen_fork();
+    owed = true;
+    if (!all_are_free()) {
+        strand();
+        return;
+    }
+    finish_unseen();
+    sys_process_mark_set(SYS_MARK_KNOWN);
+}
+
+/* All locks are free again. */
+static void attend_stranded(void) {
+    if (owed)
+        finish_unseen();
+    sys_process_mark_set(SYS_MARK_KNOWN);
+}
+
+/* Without signals that others send: a handler would wait for its own thread. */
+static void attend_alone(uint32_t mark, void (*attend)(void)) {
+    uint64_t before = 0;
+    bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before);
+    if (sys_process_mark_change(&mark, SYS_MARK_ATTENDED))
+        attend();
+    if (held)
+        sys_signals_release(before);
+}
+
+/* What this thread frees or allocates must not come to the magazines before the frame that holds a lock has gone on. */
+static void leave_heap(void) {
+    if (hk_front == &hk_no_heap)
+        return;
+    left_front = hk_front;
+    hk_front = &hk_no_heap;
+}
+
+void fork_return(void) {
+    if (left_front == NULL)
+        return;
+    hk_front = left_front;
+    left_front = NULL;
+}
+
+HK_COLD bool fork_attend_slow(void) {
+    /* Between the fork and our handler, in a handler that was registered before it. */
+    if (helper_is_forking())
+        return true;
+    for (;;) {
+        uint32_t mark = sys_process_mark();
+        if (mark == SYS_MARK_KNOWN)
+            return true;
+        if (mark == SYS_MARK_NEW)
+            attend_alone(mark, attend_new);
+        else if (mark == SYS_MARK_ATTENDED)
+            sys_process_mark_wait(mark, ATTENDED_WAIT_MS);
+        else if (all_are_free())
+            attend_alone(mark, attend_stranded);
+        else
+            break;
+    }
+    leave_heap();
+    return false;
+}
+
+/* --- The handlers ------------------------------------------------------------------------------------------------------- */
+
+/* No thread of the program can hold a lock but this one. libc does not know that threads have ended, or does not tell. */
+static bool is_alone(void) { return libc_is_single_threaded() || (sys_thread_count() == 1 && home_is_here()); }
+
+/* Nobody else can hold a lock in a process of one thread. One that is held is so by a malloc or free that the signal handler which
+ * forks has interrupted: it goes on where it was, in the parent and in the child. */
+void fork_prepare(void) {
+    bool whole = fork_attend();
+    forks_alone = (helper_before_fork() && is_alone()) || !whole;
+    if (!forks_alone)
+        lock_all();
+    else if (whole && all_are_free())
+        helper_alone_before_fork();
+}
+
+void fork_in_parent(void) {
+    if (!forks_alone)
+        release_all();
+    helper_after_fork(false, forks_alone);
+}
+
+void fork_in_child(void) {
+    home_settle();
+    fork_return();
+    unnoticed_after_fork();
+    if (!forks_alone) {
+        heap_orphan_others(HEAP_ORPHANS_ALL);
+        release_all();
+        superslab_after_fork();
+    }
+    bool whole = all_are_free();
+    if (forks_alone && whole)
+        heap_orphan_others(
+            HEAP_ORPHANS_LIVE); /* of threads whose end nobody told; what is being retired is so by an interrupted frame */
+    helper_after_fork(true, forks_alone);
+    if (whole)
+        sys_process_mark_set(SYS_MARK_KNOWN);
+    else
+        strand();
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * fork.h: what holds at a fork.
+ *
+ * A child has one thread: the one that made it. Whatever another thread was at stays half done there, and a lock that it held stays
+ * taken. The ways to make a child, and what is done about it:
+ *
+ *   fork                        Handlers (pthread_atfork). They are registered at the first allocation, so those of the program run
+ *                               first: they may allocate, wait for other threads, and join them. Then our threads leave, and all locks
+ *                               are taken in the order of ranks. The child finds whole data. The heaps of other threads are orphans
+ *                               there, which refills adopt one by one.
+ *   fork, alone                 No other thread is left, so no lock is taken. What was freed goes back first.
+ *   fork in a signal handler    The same. If the handler has interrupted malloc or free, that frame holds its locks, in the child
+ *   of a program of one thread  too: the child is stranded until the frame goes on there.
+ *   _Fork, clone                No handlers. The child finds out at its first slow path, by a word that the kernel wipes in children
+ *                               (sys_process_mark). Our threads do not exist there. If one of them held a lock, the child is stranded.
+ *   vfork                       The memory is the parent's. The child starts no thread of ours.
+ *
+ * A stranded process is cut off from its heap: it allocates from an emergency pool (start/emergency.h), and what it frees of the heap is lost. It never
+ * waits for a lock that nobody gives back. Once all locks are free, it returns to its heap.
+ *
+ * The mark is KNOWN in a process that has been looked at. A thread looks at it at each slow path, before it waits for any lock.
+ *
+ *   NEW --first slow path--> ATTENDED --no lock is held--> KNOWN
+ *                            ATTENDED --one is----------> STRANDED --all are free--> KNOWN
+ *   KNOWN --child of a signal handler, a lock is held--> STRANDED
+ */
+#ifndef HK_START_FORK_H
+#define HK_START_FORK_H
+
+#include "base/base.h"
+#include "sys/sys.h"
+
+/* The handlers. */
+void fork_prepare(void);
+void fork_in_parent(void);
+void fork_in_child(void);
+
+/* Gives a thread that was stranded its heap again. */
+void fork_return(void);
+
+bool fork_attend_slow(void);
+
+/* False in a stranded process: nobody may wait for a lock. Called by a thread that holds none. */
+HK_INLINE bool fork_attend(void) { return hk_likely(sys_process_mark() == SYS_MARK_KNOWN) || fork_attend_slow(); }
+
+#endif

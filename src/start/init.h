@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * init.h: the allocator starts, by whoever allocates first.
+ */
+#ifndef HK_START_INIT_H
+#define HK_START_INIT_H
+
+#include "base/base.h"
+
+/* True when the allocator works. The first caller starts it; when there is no memory for that, a later one. */
+bool init_ensure(void);
+
+/* False before the first allocation. Starts nothing. */
+bool heap_system_has_started(void);
+
+/* Somebody is at the start. */
+bool heap_system_is_starting(void);
+
+#endif

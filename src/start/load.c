@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "start/load.h"
+
+#include "core/print.h"
+#include "heap/magazine.h"
+#include "heap/quarantine.h"
+#include "limit/limit.h"
+#include "map/meta.h"
+#include "start/start.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
+
+/* One block of each tiny class in and out fills half of its first magazine. */
+static void fill_magazines(heap_t *h) {
+    for (unsigned cls = 0; cls < HK_TINY_CLASSES; cls++) {
+        void *block = magazine_alloc(h, cls);
+        if (block != NULL)
+            magazine_free(h, cls, block);
+    }
+}
+
+/* Limits, and the machine's memory, leave room for other things than this. */
+static size_t within_limits(size_t bytes) {
+    const char *what = "the memory limit of the process";
+    size_t room = limit_room(), addresses = sys_address_space_room(), available = sys_available_bytes();
+    if (addresses < room)
+        what = "RLIMIT_AS", room = addresses;
+    if (available < room)
+        what = "the machine's memory", room = available;
+    size_t most = room == SIZE_MAX ? SIZE_MAX : room / 4 * 3;
+    if (bytes <= most)
+        return bytes;
+    hk_message("HAKMEM_WARMUP: %zu MiB of %zu, as %s leaves no room for more", most / HK_MIB, bytes / HK_MIB, what);
+    return most;
+}
+
+void heap_warm_up(size_t bytes) {
+    heap_t *h = heap_current();
+    if (h == NULL)
+        return;
+    if (!hardened_is_on())
+        fill_magazines(h);
+    bytes = within_limits(bytes);
+    size_t count = (bytes + HK_SUPERSLAB_SIZE - 1) >> HK_SUPERSLAB_SHIFT;
+    slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
+    size_t got = 0;
+    while (taken != NULL && got < count) {
+        slot_t first = slots_alloc(HK_SLOTS_PER_SUPERSLAB, HK_SLOTS_PER_SUPERSLAB, SLOTS_DENSE).first;
+        if (first == 0)
+            break;
+        taken[got++] = first;
+        if (sys_populate(map_slot_address(first), HK_SUPERSLAB_SIZE) != 0)
+            break;
+    }
+    for (size_t i = 0; i < got; i++)
+        slots_free(taken[i], HK_SLOTS_PER_SUPERSLAB, true);
+    meta_free(taken, hk_max(count, 1) * sizeof *taken);
+}
+
+void heap_at_exit(void) {
+    heap_front_t *front = hk_front;
+    if (hardened_is_on() && front != &hk_no_heap)
+        quarantine_drain(heap_of_front(front));
+}

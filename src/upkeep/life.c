@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "upkeep/life.h"
+
+#include "core/options.h"
+#include "heap/crowd.h"
+#include "heap/magazine.h"
+#include "heap/quarantine.h"
+#include "heap/remote.h"
+#include "heap/supply.h"
+#include "heap/wake.h"
+#include "sys/sys.h"
+#include "upkeep/record.h"
+
+enum { REST_SLOTS_MAX = 128, REST_HEAPS_MAX = 32 }; /* a heap of more does not rest; nor do more heaps */
+
+/* Guarded by hk_heap_list_lock. */
+static uint32_t resting_ids; /* the latest first, */
+static uint32_t unused_ids;  /* here too */
+static uint32_t bare_ids;    /* unused, and their records given back */
+static uint32_t resting_count;
+static _Atomic uint32_t orphan_count; /* also read without it */
+
+/* --- Birth and death ------------------------------------------------------------------------------------------------ */
+
+/* Of a heap that has left its list. */
+static void rise_locked(heap_t *h, uint32_t life) {
+    if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_RESTING)
+        resting_count--;
+    heap_subtract_ended(h->ended_with_bytes);
+    atomic_store_explicit(&h->life, life, memory_order_relaxed);
+}
+
+static void push_locked(uint32_t *ids, heap_t *h, uint32_t life, size_t bytes) {
+    h->ended_with_bytes = bytes;
+    heap_add_ended(bytes);
+    atomic_store_explicit(&h->life, life, memory_order_relaxed);
+    h->next_unused = *ids;
+    *ids = h->front.id;
+}
+
+/* For a thread that starts. */
+static heap_t *pop_locked(uint32_t *ids) {
+    heap_t *h = heap_by_id(*ids);
+    *ids = h->next_unused;
+    rise_locked(h, HEAP_LIVE);
+    return h;
+}
+
+static heap_t *take_locked(void) {
+    uint32_t *lists[] = {&resting_ids, &unused_ids, &bare_ids};
+    for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        if (*lists[i] != 0)
+            return pop_locked(lists[i]);
+    return heap_make_locked();
+}
+
+heap_t *life_begin(void) {
+    hk_lock(&hk_heap_list_lock);
+    heap_t *h = take_locked();
+    hk_unlock(&hk_heap_list_lock);
+    return h;
+}
+
+static void make_unused(heap_t *h, uint32_t *ids, size_t bytes) {
+    h->ended_since_ms = sys_now_ms();
+    hk_lock(&hk_heap_list_lock);
+    push_locked(ids, h, HEAP_UNUSED, bytes);
+    hk_unlock(&hk_heap_list_lock);
+}
+
+/* Empties a heap whose thread is over and makes its id usable again. Any thread that has claimed the heap, and the helper. */
+static void heap_retire(heap_t *h) {
+    if (hardened_is_on())
+        quarantine_drain(h);
+    magazine_retire_all(h);
+    heap_remote_post_all(h);
+    (void)large_cache_trim(&h->large, 0, 0);
+    heap_lock(h);
+    heap_hand_over_locked(h);
+    heap_unlock(h);
+    make_unused(h, &unused_ids, HEAP_STRIDE);
+}
+
+/* Counted anew: a thread that began or ended may have been between its heap and the count. */
+void heap_orphan_others(heap_orphans_t which) {
+    uint32_t live = 0, orphans = 0;
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++) {
+        heap_t *h = heap_by_id(id);
+        uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
+        bool is_live = life == HEAP_LIVE, is_retiring = life == HEAP_RETIRING;
+        bool orphaned = (is_live && (which & HEAP_ORPHANS_LIVE) != 0 && &h->front != hk_front) ||
+                        (is_retiring && (which & HEAP_ORPHANS_RETIRING) != 0);
+        if (orphaned)
+            atomic_store_explicit(&h->life, HEAP_ORPHAN, memory_order_relaxed);
+        orphans += orphaned || life == HEAP_ORPHAN;
+        live += is_live && !orphaned;
+    }
+    atomic_store_explicit(&orphan_count, orphans, memory_order_relaxed);
+    crowd_set(live + orphans);
+}
+
+static heap_t *claim_orphan(void) {
+    heap_t *found = NULL;
+    hk_lock(&hk_heap_list_lock);
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit() && found == NULL; id++) {
+        heap_t *h = heap_by_id(id);
+        if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_ORPHAN)
+            found = h;
+    }
+    if (found != NULL) {
+        atomic_store_explicit(&found->life, HEAP_RETIRING, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&orphan_count, 1, memory_order_relaxed);
+    }
+    hk_unlock(&hk_heap_list_lock);
+    return found;
+}
+
+void heap_adopt_orphan(void) {
+    if (hk_likely(atomic_load_explicit(&orphan_count, memory_order_relaxed) == 0))
+        return;
+    heap_t *orphan = claim_orphan();
+    if (orphan == NULL)
+        return;
+    heap_retire_gone(orphan);
+    heap_memory_freed(NULL);
+}
+
+/* The thread may have ended between two steps: by exit(2) in a signal handler. */
+void heap_retire_gone(heap_t *h) {
+    magazine_mend(h);
+    heap_retire(h);
+    crowd_leave();
+}
+
+bool heap_claim_gone(heap_t *h, bool (*is_gone)(const heap_t *)) {
+    hk_lock(&hk_heap_list_lock);
+    bool claimed = atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_LIVE && is_gone(h);
+    if (claimed) {
+        atomic_store_explicit(&h->life, HEAP_RETIRING, memory_order_relaxed);
+    }
+    hk_unlock(&hk_heap_list_lock);
+    return claimed;
+}
+
+/* --- Rest ------------------------------------------------------------------------------------------------------------ */
+
+static size_t slots_of(const heap_t *h) { return atomic_load_explicit(&h->slot_count, memory_order_relaxed); }
+
+/* A small heap whose thread is over rests as it is, with its magazines and slabs, for the next thread: threads that come and
+ * go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
+static bool may_rest(const heap_t *h) {
+    return slots_of(h) <= REST_SLOTS_MAX && hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() &&
+           !heap_is_crowded() && !sys_purge_refused();
+}
+
+/* False when as many rest as threads may be without a crowd, or more than a few. */
+static bool lie_down(heap_t *h) {
+    h->ended_since_ms = sys_now_ms();
+    hk_lock(&hk_heap_list_lock);
+    bool fits = resting_count < hk_min(REST_HEAPS_MAX, heap_crowd());
+    if (fits) {
+        resting_count++;
+        push_locked(&resting_ids, h, HEAP_RESTING, slots_of(h) * HK_SLOT_SIZE + h->magazine_bytes);
+    }
+    hk_unlock(&hk_heap_list_lock);
+    return fits;
+}
+
+static bool rest(heap_t *h) {
+    if (!may_rest(h))
+        return false;
+    magazine_drop_large(h);
+    heap_remote_post_all(h);
+    (void)large_cache_trim(&h->large, 0, 0);
+    return lie_down(h);
+}
+
+void life_end(heap_t *h) {
+    if (!rest(h))
+        heap_retire(h);
+    crowd_leave();
+}
+
+/* Takes those that have been on the list since `until_ms` or longer off it, for the caller alone. Returns the first. */
+static uint32_t claim_since(uint32_t *ids, uint64_t until_ms) {
+    hk_lock(&hk_heap_list_lock);
+    while (*ids != 0 && heap_by_id(*ids)->ended_since_ms > until_ms)
+        ids = &heap_by_id(*ids)->next_unused;
+    uint32_t first = *ids;
+    *ids = 0;
+    for (uint32_t id = first; id != 0; id = heap_by_id(id)->next_unused)
+        rise_locked(heap_by_id(id), HEAP_RETIRING);
+    hk_unlock(&hk_heap_list_lock);
+    return first;
+}
+
+void heap_retire_resting(uint64_t until_ms) {
+    for (uint32_t id = claim_since(&resting_ids, until_ms); id != 0;) {
+        heap_t *h = heap_by_id(id);
+        id = h->next_unused;
+        heap_retire(h);
+    }
+}
+
+void heap_strip_unused(uint64_t until_ms) {
+    for (uint32_t id = claim_since(&unused_ids, until_ms); id != 0;) {
+        heap_t *h = heap_by_id(id);
+        id = h->next_unused;
+        magazine_drop_all(h);
+        heap_record_give_back(h);
+        make_unused(h, &bare_ids, 0);
+    }
+}
+
+size_t heap_live_count(void) {
+    size_t count = 0;
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        count += atomic_load_explicit(&heap_by_id(id)->life, memory_order_relaxed) == HEAP_LIVE;
+    return count;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#include "upkeep/record.h"
+
+#include "base/bits.h"
+#include "sys/sys.h"
+
+#include <string.h>
+
+hk_lock_t hk_record_lock = HK_LOCK_INIT(HK_RANK_RECORD);
+
+static void move_counts_locked(heap_class_stats_t *to, heap_class_stats_t *from) {
+    to->refilled += from->refilled;
+    to->flushed += from->flushed;
+    hk_add(to->freed_remote, from->freed_remote);
+    hk_add(to->kept, from->kept);
+    to->refills += from->refills;
+    to->flushes += from->flushes;
+    *from = (heap_class_stats_t){0}; /* no slabs and no array any more */
+}
+
+static void move_all_counts(heap_t *h) {
+    heap_t *pool = heap_pool();
+    hk_lock(&hk_record_lock);
+    hk_lock(&h->lock);
+    hk_lock(&pool->lock);
+    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++) {
+        move_counts_locked(&pool->class_stats[cls], &h->class_stats[cls]);
+        hk_add(pool->front.bins[cls].pushes, h->front.bins[cls].pushes);
+        h->front.bins[cls].pushes = 0;
+    }
+    atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
+    hk_unlock(&pool->lock);
+    hk_unlock(&h->lock);
+    hk_unlock(&hk_record_lock);
+}
+
+/* What lies there is zero by now, or a key without bits: whoever looks at it meanwhile sees nothing either way. */
+void heap_record_give_back(heap_t *h) {
+    move_all_counts(h);
+    size_t page = sys_page_size();
+    uintptr_t from = hk_align_up((uintptr_t)h->front.bins, page), to = hk_align_down((uintptr_t)h + HEAP_STRIDE, page);
+    if (from < to)
+        sys_purge((void *)from, to - from);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "upkeep/round.h"
+
+#include "core/options.h"
+#include "heap/lists.h"
+#include "heap/remote.h"
+#include "heap/wake.h"
+#include "limit/limit.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
+#include "upkeep/life.h"
+#include "upkeep/low_water.h"
+#include "upkeep/sparse.h"
+#include "upkeep/unnoticed.h"
+
+enum {
+    HOLES_SHARE = 4, /* when this part of the heap waits in slabs in use, it is given back */
+    HOLES_HASTE = 4, /* ... after this part of the delay */
+    REST_SHARE = 2,  /* heaps without a thread rest for this part of the delay */
+};
+
+/* Only tried: held by who is in a round. A heap that is retired meanwhile is nobody's. */
+static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_HELPER);
+static low_water_t dirty_low; /* guarded by round_lock */
+static bool holes_are_many;   /* as the last round found: guarded by round_lock */
+
+uint64_t upkeep_delay_ms(void) {
+    if (hk_unlikely(limit_is_near()))
+        return 0;
+    int64_t delay = hk_option(HK_OPT_PURGE_DELAY);
+    return delay < 0 ? UINT64_MAX : (uint64_t)delay;
+}
+
+/* The helper has been told of what was freed. */
+static void forget_freed_locked(heap_t *h) {
+    if (heap_freed_bytes(h) == 0)
+        return;
+    atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
+    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++)
+        h->class_stats[cls].rest_blocks = 0;
+}
+
+/* Tidies a heap whose thread did not come behind its magazines since the last round. */
+static void tidy_heap(heap_t *h, bool force) {
+    if (!hk_try_lock(&h->lock))
+        return;
+    forget_freed_locked(h);
+    if (force || h->lock_takes == h->seen_takes) {
+        heap_drain_locked(h);
+        if (atomic_load_explicit(&h->slot_count, memory_order_relaxed) > 0)
+            heap_retire_spares_locked(h);
+    }
+    h->seen_takes = h->lock_takes;
+    hk_unlock(&h->lock);
+}
+
+/* Returns the bytes still held in run caches. The pool comes last: heaps without a thread pass on to it what still comes to them. */
+static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
+    size_t cached = 0;
+    for (uint32_t id = heap_limit(); id-- > HK_OWNER_POOL;) {
+        heap_t *h = heap_by_id(id);
+        tidy_heap(h, force);
+        if (hk_read(h->large.bytes) > 0)
+            (void)large_cache_trim(&h->large, now_ms, age_ms);
+        cached += hk_read(h->large.bytes);
+    }
+    return cached;
+}
+
+bool upkeep_round(void) {
+    uint64_t now = sys_now_ms();
+    limit_follow();
+    uint64_t age = upkeep_delay_ms();
+    if (age == UINT64_MAX || !hk_try_lock(&round_lock))
+        return false;
+    uint64_t until = now - hk_min(now, age / REST_SHARE);
+    unnoticed_end_gone();
+    heap_retire_resting(until);
+    heap_strip_unused(until);
+    size_t cached = tidy_all(now, age, false);
+    sparse_result_t sparse = sparse_round_within(now, age, holes_are_many ? HOLES_HASTE : 1);
+    if (sparse.looked_at_bytes > 0)
+        holes_are_many = sparse.waiting_bytes * HOLES_SHARE >= sparse.looked_at_bytes;
+    size_t least = superslab_dirty_low(), level = superslab_dirty_bytes() >> HK_SLOT_SHIFT;
+    size_t slots = low_water_note(&dirty_low, least, level, now, age);
+    (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
+    hk_unlock(&round_lock);
+    return superslab_waiting_bytes() + cached + sparse.waiting_bytes + heap_ended_bytes() >= HEAP_WORTH_BYTES;
+}
+
+bool upkeep_waits(void) {
+    if (upkeep_delay_ms() == UINT64_MAX || sys_purge_refused())
+        return false;
+    if (superslab_waiting_bytes() + heap_ended_bytes() >= HEAP_WORTH_BYTES)
+        return true;
+    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+        if (heap_freed_bytes(heap_by_id(id)) >= HEAP_WORTH_BYTES)
+            return true;
+    return false;
+}
+
+size_t heap_relieve(void) {
+    unnoticed_end_gone();
+    heap_retire_resting(UINT64_MAX);
+    heap_strip_unused(UINT64_MAX);
+    (void)tidy_all(sys_now_ms(), 0, true);
+    size_t sparse = sparse_trim(), slots = superslab_purge(SIZE_MAX);
+    superslab_close_empty();
+    region_relieve();
+    return sparse + slots;
+}
+
+void upkeep_after_fork_in_child(void) { round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER); }

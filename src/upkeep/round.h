@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * round.h: one look at everything that may go back to the kernel. By the helper thread, by who frees when there is none, and all at once
+ * by who trims. Uses neither libc nor thread-local storage; takes heaps' locks only when nobody holds them, and purges without a lock.
+ */
+#ifndef HK_UPKEEP_ROUND_H
+#define HK_UPKEEP_ROUND_H
+
+#include "base/base.h"
+
+/* What memory must lie free for before it goes: 0 near a limit, UINT64_MAX for ever. */
+uint64_t upkeep_delay_ms(void);
+
+/* True when there is something left to do. */
+bool upkeep_round(void);
+
+/* What a free would call the helper for. */
+bool upkeep_waits(void);
+
+/* Gives back all that can be given back but for what the calling thread's own magazines hold. Returns the bytes. */
+size_t heap_relieve(void);
+
+/* In the child of a fork: who was in a round does not exist there. */
+void upkeep_after_fork_in_child(void);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "upkeep/sparse.h"
+
+#include "base/bits.h"
+#include "core/counters.h"
+#include "heap/lists.h"
+#include "heap/remote.h"
+#include "heap/slab_walk.h"
+#include "region/region.h"
+#include "superslab/superslab.h"
+#include "sys/sys.h"
+
+enum {
+    SLOTS_A_ROUND_MIN = 16384, /* 1 GiB; a round over them takes two milliseconds or so */
+    ROUND_SHARE = 8,           /* a large heap is seen in so many rounds */
+    RUNS_MAX = 256,
+    RUNS_OF_SLAB_MAX = 64, /* slabs of one slot have 16 pages, others at most 128 blocks */
+    TRIES_A_ROUND = 50000, /* at locks that are taken: two milliseconds or so */
+    TRIES_A_RETURN = 2000,
+    TRIES_TO_TRIM = 1000000,
+    CLOCK_STEPS = 254, /* readings 2 .. 255 */
+    STEPS_OF_DELAY = 8,
+    STEP_MS_MIN = 8,
+};
+
+/* What a slab's age is compared with. */
+typedef struct rest_clock {
+    uint8_t now;
+    uint8_t wait; /* steps; 0: everything has rested */
+} rest_clock_t;
+
+/* Runs of free blocks that were taken out of their slabs. */
+typedef struct taken_run {
+    slab_t *slab;
+    uint16_t first, end;
+} taken_run_t;
+
+typedef struct batch {
+    sys_range_t ranges[RUNS_MAX];
+    taken_run_t runs[RUNS_MAX];
+    size_t count;
+    slab_walk_t walk;
+} batch_t;
+
+/* Where the next round goes on; any caller. */
+static _Atomic size_t cursor;
+
+static rest_clock_t clock_at(uint64_t now_ms, uint64_t delay_ms, unsigned part) {
+    uint64_t step = hk_max(delay_ms / STEPS_OF_DELAY, STEP_MS_MIN);
+    return (rest_clock_t){(uint8_t)(2 + now_ms / step % CLOCK_STEPS), (uint8_t)((delay_ms / part + step - 1) / step)};
+}
+
+static bool has_rested(slab_t *slab, rest_clock_t clock) {
+    if (slab->age == SLAB_AGE_NEW)
+        slab->age = clock.now;
+    return (unsigned)(clock.now + CLOCK_STEPS - slab->age) % CLOCK_STEPS >= clock.wait;
+}
+
+/* --- Runs of pages ---------------------------------------------------------------------------------------------------- */
+
+/* The whole pages that the free blocks [first, end) cover; size 0 when there are none. */
+static sys_range_t pages_of_run(const slab_t *slab, unsigned first, unsigned end) {
+    const size_class_info_t *info = &hk_class_info[slab->cls];
+    size_t page = sys_page_size(), size = info->block_size;
+    size_t from = hk_align_up(first * size, page);
+    size_t to = end == slab->block_count ? (size_t)info->slab_slots << HK_SLOT_SHIFT : hk_align_down(end * size, page);
+    return (sys_range_t){slab_base(slab) + from, to > from ? to - from : 0};
+}
+
+static void collect_slab_locked(batch_t *batch, slab_t *slab) {
+    unsigned end, before = slab->free_count;
+    slab->age = SLAB_AGE_PURGED;
+    for (unsigned first = slab_next_run(slab, 0, &end); first < slab->block_count;
+         first = slab_next_run(slab, end, &end)) {
+        sys_range_t range = pages_of_run(slab, first, end);
+        if (range.size == 0)
+            continue;
+        hk_assert(batch->count < RUNS_MAX);
+        slab_take_run(slab, first, end);
+        batch->ranges[batch->count] = range;
+        batch->runs[batch->count++] = (taken_run_t){slab, (uint16_t)first, (uint16_t)end};
+    }
+    if (slab->free_count != before)
+        heap_settle_locked(batch->walk.held, slab);
+}
+
+/* The blocks come back to their slab, whose owner may be another by now. */
+static void return_run(batch_t *batch, const taken_run_t *run) {
+    slab_t *slab = run->slab;
+    uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
+    bool held =
+        slab_walk_hold(&batch->walk, owner) && atomic_load_explicit(&slab->owner, memory_order_relaxed) == owner;
+    uint8_t age = held ? slab->age : SLAB_AGE_NEW;
+    if (!held)
+        slab_walk_let_go(&batch->walk);
+    for (unsigned w = run->first / 64; w * 64u < run->end; w++) {
+        uint64_t bits = slab_run_bits(w, run->first, run->end);
+        if (held)
+            (void)slab_give(slab, w, bits);
+        else
+            (void)heap_remote_give(&(remote_entry_t){heap_remote_key(slab_base(slab), w * 64), bits});
+    }
+    if (!held)
+        return;
+    slab->age = age;
+    heap_settle_locked(batch->walk.held, slab);
+}
+
+static size_t purge_batch(batch_t *batch) {
+    slab_walk_let_go(&batch->walk);
+    if (batch->count == 0)
+        return 0;
+    hk_count_by(purge_calls, sys_purge_many(batch->ranges, batch->count));
+    size_t bytes = 0;
+    uint32_t tries = batch->walk.tries;
+    batch->walk.tries = TRIES_A_RETURN;
+    for (size_t i = 0; i < batch->count; i++) {
+        return_run(batch, &batch->runs[i]);
+        bytes += batch->ranges[i].size;
+    }
+    slab_walk_let_go(&batch->walk);
+    batch->walk.tries = tries;
+    batch->count = 0;
+    hk_count_by(purged_bytes, bytes);
+    hk_count_by(sparse_bytes, bytes);
+    return bytes;
+}
+
+/* --- Superslabs ------------------------------------------------------------------------------------------------------- */
+
+/* Slots of the superslab whose slab has rested, as a mask; adds up what they hold free. */
+static uint32_t rested_slabs(batch_t *batch, slot_t first, rest_clock_t clock, size_t *free_bytes, size_t *waiting) {
+    uint32_t rested = 0;
+    for (slot_t slot = first; slot < first + HK_SLOTS_PER_SUPERSLAB; slot++) {
+        slab_t *slab = slab_walk_at(&batch->walk, slot);
+        if (slab == NULL || slab->age == SLAB_AGE_PURGED || slab->free_count == 0 || slab_is_empty(slab))
+            continue;
+        size_t bytes = (size_t)slab->free_count * hk_class_info[slab->cls].block_size;
+        if (!has_rested(slab, clock)) {
+            *waiting += bytes;
+            continue;
+        }
+        rested |= UINT32_C(1) << (slot - first);
+        *free_bytes += bytes;
+    }
+    slab_walk_let_go(&batch->walk);
+    return rested;
+}
+
+static void purge_superslab(batch_t *batch, slot_t first, rest_clock_t clock, sparse_result_t *result) {
+    size_t free_bytes = 0;
+    uint32_t rested = rested_slabs(batch, first, clock, &free_bytes, &result->waiting_bytes);
+    if (rested == 0 || !superslab_make_small(first / HK_SLOTS_PER_SUPERSLAB, free_bytes))
+        return;
+    for (; rested != 0; rested &= rested - 1) {
+        if (batch->count + RUNS_OF_SLAB_MAX > RUNS_MAX)
+            result->purged_bytes += purge_batch(batch);
+        slab_t *slab = slab_walk_at(&batch->walk, first + hk_ctz64(rested));
+        if (slab != NULL && slab->age != SLAB_AGE_PURGED && !slab_is_empty(slab) && has_rested(slab, clock))
+            collect_slab_locked(batch, slab);
+    }
+    slab_walk_let_go(&batch->walk);
+}
+
+/* Looks at `count` superslabs in use from `*at` on, as far as the tries reach, and says in `*at` which is next; 0 behind the last. */
+static void look_at(size_t *at, size_t count, rest_clock_t clock, uint32_t tries, sparse_result_t *result) {
+    batch_t batch = {.walk.tries = tries};
+    size_t index = region_next_used(*at), done = 0;
+    if (index == 0)
+        index = region_next_used(0);
+    for (; index != 0 && done < count && batch.walk.tries > 0; done++) {
+        purge_superslab(&batch, (slot_t)(index * HK_SLOTS_PER_SUPERSLAB), clock, result);
+        index = region_next_used(index + 1);
+    }
+    result->purged_bytes += purge_batch(&batch);
+    result->looked_at_bytes = done << HK_SUPERSLAB_SHIFT;
+    *at = index;
+}
+
+sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) { return sparse_round_within(now_ms, delay_ms, 1); }
+
+sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned part) {
+    /* Freed blocks of hardened heaps carry a pattern that must stay. */
+    if (hardened_is_on())
+        return (sparse_result_t){0};
+    size_t all = superslab_totals().superslab_count;
+    size_t some = hk_max(SLOTS_A_ROUND_MIN / HK_SLOTS_PER_SUPERSLAB, (all + ROUND_SHARE - 1) / ROUND_SHARE);
+    size_t at = atomic_load_explicit(&cursor, memory_order_relaxed);
+    sparse_result_t result = {0};
+    look_at(&at, some, clock_at(now_ms, delay_ms, part), TRIES_A_ROUND, &result);
+    atomic_store_explicit(&cursor, at, memory_order_relaxed);
+    return result;
+}
+
+size_t sparse_trim(void) {
+    if (hardened_is_on())
+        return 0;
+    sparse_result_t result = {0};
+    size_t at = 0;
+    look_at(&at, SIZE_MAX, (rest_clock_t){.now = 2, .wait = 0}, TRIES_TO_TRIM, &result);
+    return result.purged_bytes;
+}

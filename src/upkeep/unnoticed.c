@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "upkeep/unnoticed.h"
+
+#include "sys/confined.h"
+#include "sys/sys.h"
+#include "upkeep/life.h"
+
+enum { LOOKS_A_START = 4 };
+
+static _Atomic uint32_t noted_count;    /* heaps with a number */
+static _Atomic uint32_t looked_at_last; /* heap id: where the next thread that starts goes on; any value will do */
+
+static uint64_t number_of(uint32_t process, uint32_t thread) { return (uint64_t)process << 32 | thread; }
+static uint32_t process_of(uint64_t number) { return (uint32_t)(number >> 32); }
+static uint32_t thread_of(uint64_t number) { return (uint32_t)number; }
+
+static uint64_t noted(const heap_t *h) { return atomic_load_explicit(&h->thread, memory_order_relaxed); }
+
+static bool is_gone(const heap_t *h) {
+    uint64_t number = noted(h);
+    return number != 0 && process_of(number) == sys_process_id() && sys_thread_is_gone(thread_of(number));
+}
+
+/* The caller has no heap of this kind yet. */
+static bool is_namesake(const heap_t *h) { return noted(h) == number_of(sys_process_id(), sys_thread_id()); }
+
+static void forget(heap_t *h) {
+    if (atomic_exchange_explicit(&h->thread, 0, memory_order_relaxed) != 0)
+        atomic_fetch_sub_explicit(&noted_count, 1, memory_order_relaxed);
+}
+
+static void end_if(heap_t *h, bool (*is_over)(const heap_t *)) {
+    if (noted(h) == 0 || !is_over(h) || !heap_claim_gone(h, is_over))
+        return;
+    forget(h);
+    heap_retire_gone(h);
+}
+
+/* A confined process may not ask for numbers. */
+void unnoticed_note(heap_t *h) {
+    if (sys_is_confined())
+        return;
+    if (atomic_load_explicit(&noted_count, memory_order_relaxed) > 0)
+        for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+            end_if(heap_by_id(id), is_namesake);
+    atomic_fetch_add_explicit(&noted_count, 1, memory_order_relaxed);
+    atomic_store_explicit(&h->thread, number_of(sys_process_id(), sys_thread_id()), memory_order_relaxed);
+}
+
+/* What a thread in a hardened process leaves is checked while it is emptied: reports are for threads of the program. */
+void unnoticed_end_gone(void) {
+    if (atomic_load_explicit(&noted_count, memory_order_relaxed) == 0 || sys_is_confined() || hardened_is_on())
+        return;
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        end_if(heap_by_id(id), is_gone);
+}
+
+/* The main thread rarely ends before the process, and to ask for it takes longer. */
+void unnoticed_end_some(void) {
+    if (hk_likely(atomic_load_explicit(&noted_count, memory_order_relaxed) == 0) || sys_is_confined())
+        return;
+    uint32_t count = heap_limit() - HK_OWNER_FIRST, looks = count < LOOKS_A_START ? count : LOOKS_A_START;
+    uint32_t last = atomic_fetch_add_explicit(&looked_at_last, looks, memory_order_relaxed);
+    for (uint32_t i = 0; i < looks; i++) {
+        heap_t *h = heap_by_id(HK_OWNER_FIRST + (last + i) % count);
+        if (thread_of(noted(h)) != process_of(noted(h)))
+            end_if(h, is_gone);
+    }
+}
+
+void unnoticed_after_fork(void) {
+    heap_t *own = hk_front != &hk_no_heap ? heap_of_front(hk_front) : NULL;
+    bool was_noted = own != NULL && noted(own) != 0;
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        atomic_store_explicit(&heap_by_id(id)->thread, 0, memory_order_relaxed);
+    atomic_store_explicit(&noted_count, 0, memory_order_relaxed);
+    if (was_noted)
+        unnoticed_note(own);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "watch/misuse.h"
+
+#include "core/options.h"
+#include "core/panic.h"
+#include "watch/foreign.h"
+
+#include <string.h>
+
+enum { WHAT_MAX = 64 };
+
+bool misuse_is_watched(void) { return hk_option(HK_OPT_SAFE) > 0; }
+
+/* "free of interior pointer" from "free" and " of interior pointer". */
+static const char *what(char text[WHAT_MAX], const char *verb, const char *rest) {
+    size_t length = hk_min(strlen(verb), WHAT_MAX / 2);
+    memcpy(text, verb, length);
+    size_t more = hk_min(strlen(rest), WHAT_MAX - 1 - length);
+    memcpy(text + length, rest, more);
+    text[length + more] = 0;
+    return text;
+}
+
+void misuse_double_free(const char *verb, const void *block, size_t block_size, const void *caller) {
+    if (!misuse_is_watched())
+        return;
+    char text[WHAT_MAX];
+    bool is_free = strcmp(verb, "realloc") != 0 && strcmp(verb, "malloc_usable_size") != 0;
+    hk_misuse(is_free ? "double free of" : what(text, verb, " of freed block"), block, caller, "%zu-byte block, free",
+              block_size);
+}
+
+void misuse_interior(const char *verb, const void *address, const void *block, size_t block_size, const void *caller) {
+    if (!misuse_is_watched())
+        return;
+    char text[WHAT_MAX];
+    bool misaligned = (uintptr_t)address % 16 != 0;
+    hk_misuse(what(text, verb, misaligned ? " of misaligned pointer" : " of interior pointer"), address, caller,
+              "%zu-byte block at %p, offset %zu", block_size, block, (size_t)((uintptr_t)address - (uintptr_t)block));
+}
+
+void misuse_no_block(const char *verb, const void *address, const void *caller) {
+    if (!misuse_is_watched())
+        return;
+    char text[WHAT_MAX];
+    bool is_free = strcmp(verb, "realloc") != 0 && strcmp(verb, "malloc_usable_size") != 0;
+    hk_misuse(is_free ? "double free of" : what(text, verb, " of freed block"), address, caller,
+              "no live block here, memory was freed");
+}
+
+void misuse_foreign(const char *verb, const void *address, const void *caller) {
+    if (!misuse_is_watched())
+        return;
+    char text[WHAT_MAX], detail[FOREIGN_TEXT_MAX];
+    foreign_describe(address, detail);
+    hk_misuse(what(text, verb, " of foreign pointer"), address, caller, "%s", detail);
+}
+
+void misuse_wrong_size(const char *verb, const void *block, size_t block_size, size_t size, const void *caller) {
+    if (!misuse_is_watched())
+        return;
+    char text[WHAT_MAX];
+    hk_misuse(what(text, verb, " of wrong size"), block, caller, "%zu-byte block, size %zu given", block_size, size);
+}
