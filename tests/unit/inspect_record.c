@@ -6,8 +6,9 @@
 #include "check.h"
 #include "core/counters.h"
 #include "core/options.h"
-#include "heap/heap.h"
+#include "heap/magazine.h"
 #include "inspect/record.h"
+#include "start/start.h"
 
 #include <elf.h>
 #include <link.h>
