@@ -183,12 +183,12 @@ APART static void interrupted(void) {
 static void (*volatile nowhere)(void);
 static char *volatile null_text;
 
-APART static void faults(void) {
+APART __attribute__((no_sanitize("undefined"))) static void faults(void) {
     *null_text = 1;
     after++;
 }
 
-APART static void jumps(void) {
+APART __attribute__((no_sanitize("undefined"))) static void jumps(void) {
     nowhere();
     after++;
 }
