@@ -4,7 +4,14 @@
  *
  * Source: U. Drepper, "Futexes Are Tricky", section 6, mutex2.
  *
- * Ranks name the order in which locks nest: a thread may only wait for a lock of a higher rank than those it holds.
+ * Ranks name the order in which locks nest. The check build holds every thread to it (core/witness.h):
+ *
+ *   LOCK-1   A thread waits for a lock only while all that it holds have lower ranks. A lock that is free is taken at once all the same
+ *            by hk_try_lock, whose caller does without it where it is not.
+ *   LOCK-2   Locks of one rank are those of several heaps. A thread holds more than one of them only under that of the list of heaps.
+ *   LOCK-3   Nobody waits for a lock of the rank TRIED, so its holder may wait for any other.
+ *   LOCK-4   Who unlocks a lock holds it.
+ *
  * `word` is written by any thread; everything a lock guards is named where it is declared. Nothing here uses libc, nor
  * thread-local storage unless a fork is under way, so the helper thread may lock as well.
  */
@@ -12,28 +19,14 @@
 #define HK_LOCK_H
 
 #include "base/base.h"
+#include "core/witness.h"
 
 #include <stdatomic.h>
 
-typedef enum hk_rank {
-    HK_RANK_INIT = 1,
-    HK_RANK_HEAP_LIST, /* birth and death of heaps */
-    HK_RANK_RECORD,    /* where the counts of all heaps are */
-    HK_RANK_HEAP,      /* a thread's heap */
-    HK_RANK_POOL_HEAP, /* the heap of slabs without a thread */
-    HK_RANK_RUN_CACHE, /* a heap's cache of large runs */
-    HK_RANK_HUGE,      /* registry of huge blocks */
-    HK_RANK_SUPERSLAB, /* the shared pool of slots */
-    HK_RANK_REGION,    /* address space */
-    HK_RANK_META,      /* memory for our own records */
-    HK_RANK_HELPER,    /* start and stop of the helper thread */
-    HK_RANK_EMERGENCY, /* memory of stranded processes: only tried */
-} hk_rank_t;
-
-typedef struct hk_lock {
+struct hk_lock {
     _Atomic uint32_t word;
-    uint32_t rank;
-} hk_lock_t;
+    uint32_t rank; /* hk_rank_t */
+};
 
 #define HK_LOCK_INIT(r)                                                                                                \
     { 0, (r) }
@@ -66,11 +59,16 @@ HK_INLINE bool hk_try_lock(hk_lock_t *lock) {
         return true;
     uint32_t free_word = 0;
     /* Acquire: pairs with the release in hk_unlock; what the last holder wrote is visible. */
-    return atomic_compare_exchange_strong_explicit(&lock->word, &free_word, 1, memory_order_acquire,
-                                                   memory_order_relaxed);
+    bool got =
+        atomic_compare_exchange_strong_explicit(&lock->word, &free_word, 1, memory_order_acquire, memory_order_relaxed);
+    if (HK_CHECK && got)
+        witness_took(lock);
+    return got;
 }
 
 HK_INLINE void hk_lock(hk_lock_t *lock) {
+    if (HK_CHECK && !hk_locks_are_open())
+        witness_waits(lock);
     if (hk_unlikely(!hk_try_lock(lock)))
         hk_lock_wait(lock);
 }
@@ -78,6 +76,8 @@ HK_INLINE void hk_lock(hk_lock_t *lock) {
 HK_INLINE void hk_unlock(hk_lock_t *lock) {
     if (hk_locks_are_open())
         return;
+    if (HK_CHECK)
+        witness_leaves(lock);
     /* Release: pairs with the acquire in hk_try_lock and hk_lock_wait. */
     if (hk_unlikely(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
         hk_lock_wake(lock);

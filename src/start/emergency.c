@@ -25,7 +25,7 @@ typedef struct block {
     uint64_t seal; /* says that the block is free */
 } block_t;
 
-static hk_lock_t lock = HK_LOCK_INIT(HK_RANK_EMERGENCY); /* only tried */
+static hk_lock_t lock = HK_LOCK_INIT(HK_RANK_TRIED);
 
 hk_lock_t *emergency_lock(void) { return &lock; }
 

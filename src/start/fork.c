@@ -29,15 +29,10 @@ static void for_each_heap(void (*act)(heap_t *)) {
         act(heap_by_id(id));
 }
 
-static void lock_heap(heap_t *h) {
-    hk_lock(&h->lock);
-    hk_lock(&h->large.lock);
-}
-
-static void unlock_heap(heap_t *h) {
-    hk_unlock(&h->large.lock);
-    hk_unlock(&h->lock);
-}
+static void lock_heap(heap_t *h) { hk_lock(&h->lock); }
+static void unlock_heap(heap_t *h) { hk_unlock(&h->lock); }
+static void lock_run_cache(heap_t *h) { hk_lock(&h->large.lock); }
+static void unlock_run_cache(heap_t *h) { hk_unlock(&h->large.lock); }
 
 static bool is_free(const hk_lock_t *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0; }
 
@@ -60,6 +55,8 @@ static void lock_all(void) {
     hk_lock(&hk_record_lock);
     for_each_heap(lock_heap);
     lock_heap(heap_pool());
+    for_each_heap(lock_run_cache);
+    lock_run_cache(heap_pool());
     hk_lock(&hk_huge_lock);
     hk_lock(&hk_superslab_lock);
     hk_lock(&hk_region_lock);
@@ -73,6 +70,8 @@ static void release_all(void) {
     hk_unlock(&hk_region_lock);
     hk_unlock(&hk_superslab_lock);
     hk_unlock(&hk_huge_lock);
+    unlock_run_cache(heap_pool());
+    for_each_heap(unlock_run_cache);
     unlock_heap(heap_pool());
     for_each_heap(unlock_heap);
     hk_unlock(&hk_record_lock);

@@ -36,6 +36,7 @@ enum {
         20, /* the kernel takes a thread out of its lists some microseconds after it has said that it is gone */
     SHORT_WAIT_NS = 50000,
     TLS_BYTES = 4096, /* on either side of the helper's thread pointer: half of it */
+    OWN_OFFSET = 64,  /* from the thread pointer to what sys_helper_own finds */
 };
 
 enum {
@@ -160,6 +161,39 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
 }
 #endif
 
+/* The first word behind a helper's thread pointer: neither an address nor 0, as each C library has one of them there. */
+#define HELPER_MARK UINT64_C(0x68616b6d656d0001)
+
+/* The helper finds it from its thread pointer: an address, which is read as the second word behind it. */
+typedef struct own_tls {
+    uint64_t mark;
+    void *own;
+} own_tls_t;
+
+_Static_assert(OWN_OFFSET >= sizeof(own_tls_t) && OWN_OFFSET + SYS_HELPER_OWN_BYTES <= TLS_BYTES / 2, "within it");
+
+static void prepare_tls(char *tls) {
+    memset(tls, 0, TLS_BYTES / 2);
+    *(own_tls_t *)(void *)tls = (own_tls_t){HELPER_MARK, tls + OWN_OFFSET};
+}
+
+#if defined(__x86_64__)
+void *sys_helper_own(void) {
+    uint64_t mark;
+    void *own = NULL;
+    __asm__ volatile("mov %%fs:0, %0" : "=r"(mark));
+    if (mark == HELPER_MARK)
+        __asm__ volatile("mov %%fs:8, %0" : "=r"(own));
+    return own;
+}
+#else
+void *sys_helper_own(void) {
+    const own_tls_t *tls;
+    __asm__ volatile("mrs %0, tpidr_el0" : "=r"(tls));
+    return tls->mark == HELPER_MARK ? tls->own : NULL;
+}
+#endif
+
 /* True unless the thread must not live. */
 static bool wait_for_birth(const helper_start_t *start) {
     uint32_t state;
@@ -177,6 +211,7 @@ int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t st
     /* The start record lives on the new stack, which outlives this call. */
     char *tls = (char *)stack + stack_size - TLS_BYTES / 2;
     helper_start_t *start = (helper_start_t *)((char *)stack + stack_size - TLS_BYTES - 64);
+    prepare_tls(tls);
     start->run = run;
     start->argument = argument;
     atomic_store_explicit(&start->birth, BIRTH_UNDER_WAY, memory_order_relaxed);

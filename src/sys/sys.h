@@ -244,6 +244,11 @@ HK_INLINE bool sys_helper_is_alive(const sys_helper_t *helper) {
  * keep a choice among ids that the program may give up. */
 int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper);
 
+/* What a thread of ours has in place of thread-local storage: SYS_HELPER_OWN_BYTES that are zero when it starts. NULL in a thread of
+ * the program's. */
+enum { SYS_HELPER_OWN_BYTES = 256 };
+void *sys_helper_own(void);
+
 /* True when the calling process has no thread of that number which may still run, and what the one that had it did is visible. Of the
  * main thread, which the kernel keeps until all others have ended, that cannot be told without /proc. False in a confined
  * process. */

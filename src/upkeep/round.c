@@ -20,7 +20,7 @@ enum {
 };
 
 /* Only tried: held by who is in a round. A heap that is retired meanwhile is nobody's. */
-static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_HELPER);
+static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_TRIED);
 static low_water_t dirty_low; /* guarded by round_lock */
 static bool holes_are_many;   /* as the last round found: guarded by round_lock */
 
@@ -110,4 +110,4 @@ size_t heap_relieve(void) {
     return sparse + slots;
 }
 
-void upkeep_after_fork_in_child(void) { round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER); }
+void upkeep_after_fork_in_child(void) { round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_TRIED); }

@@ -119,6 +119,8 @@ static _Atomic unsigned doubts;
 static bool cannot_tell(void) { return atomic_fetch_add(&doubts, 1) == UINT_MAX; }
 
 static void *lets_go_late(void *unused) {
+    hk_lock(&lock);
+    atomic_store(&started, 1);
     while (atomic_load(&doubts) == 0)
         (void)usleep(10000);
     hk_unlock(&lock);
@@ -133,8 +135,9 @@ static void doubt(void) {
     CHECK_HAS(text, "signal handler that has interrupted malloc or free");
     pthread_t thread;
     hk_lock_doubt = cannot_tell;
-    hk_lock(&lock);
     CHECK(pthread_create(&thread, NULL, lets_go_late, NULL) == 0);
+    while (atomic_load(&started) == 0)
+        (void)usleep(1000);
     hk_lock(&lock);
     CHECK(pthread_join(thread, NULL) == 0);
     hk_unlock(&lock);

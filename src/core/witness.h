@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * witness.h: the order of locks (LOCK-1 to LOCK-4 of core/lock.h), watched in the check build: the first thread that breaks it stops the
+ * process, whether or not anybody waits for it.
+ *
+ * Each thread counts the locks that it holds, by rank. The counts are its own: in thread-local storage, or where a thread of ours
+ * has its own memory (sys_helper_own). The child of a fork inherits those of the thread that forks, with the locks.
+ *
+ * A signal handler that has interrupted malloc or free is taken for the frame that it has interrupted. It may fork, which waits for no
+ * lock that another does not hold (start/fork.h); when it calls malloc it breaks the order, and the message says so.
+ */
+#ifndef HK_WITNESS_H
+#define HK_WITNESS_H
+
+#include "base/base.h"
+
+/* From the first that a thread takes to the last. */
+#define HK_RANKS(X)                                                                                                    \
+    X(INIT, "the start of the allocator")                                                                              \
+    X(HELPER, "start and stop of the helper thread")                                                                   \
+    X(HEAP_LIST, "the list of heaps")                                                                                  \
+    X(RECORD, "the counts of all heaps")                                                                               \
+    X(HEAP, "a thread's heap")                                                                                         \
+    X(POOL_HEAP, "the heap of slabs without a thread")                                                                 \
+    X(RUN_CACHE, "a heap's cache of large runs")                                                                       \
+    X(HUGE, "the registry of huge blocks")                                                                             \
+    X(SUPERSLAB, "the shared pool of slots")                                                                           \
+    X(REGION, "address space")                                                                                         \
+    X(META, "memory for our own records")                                                                              \
+    X(TRIED, "what is only tried")
+
+#define HK_RANK_ENUM(name, what) HK_RANK_##name,
+typedef enum hk_rank { HK_RANKS(HK_RANK_ENUM) HK_RANK_COUNT } hk_rank_t;
+#undef HK_RANK_ENUM
+
+typedef struct hk_lock hk_lock_t;
+
+/* Before a wait, after the lock was taken, before it is given back. */
+void witness_waits(const hk_lock_t *lock);
+void witness_took(const hk_lock_t *lock);
+void witness_leaves(const hk_lock_t *lock);
+
+#endif
