@@ -6,9 +6,10 @@
  *
  * Ranks name the order in which locks nest. The check build holds every thread to it (core/witness.h):
  *
- *   LOCK-1   A thread waits for a lock only while all that it holds have lower ranks. A lock that is free is taken at once all the same
- *            by hk_try_lock, whose caller does without it where it is not.
- *   LOCK-2   Locks of one rank are those of several heaps. A thread holds more than one of them only under that of the list of heaps.
+ *   LOCK-1   A thread waits for a lock only while all that it holds have lower ranks. A lock that is free is taken at
+ *            once all the same by hk_try_lock, whose caller does without it where it is not.
+ *   LOCK-2   Locks of one rank are those of several heaps. A thread holds more than one of them only under that of the
+ *            list of heaps.
  *   LOCK-3   Nobody waits for a lock of the rank TRIED, so its holder may wait for any other.
  *   LOCK-4   Who unlocks a lock holds it.
  *
@@ -31,9 +32,10 @@ struct hk_lock {
 #define HK_LOCK_INIT(r)                                                                                                \
     { 0, (r) }
 
-/* While a thread forks it holds every lock (start/fork.c). Fork handlers that were registered before ours, where the library came late into
- * the process, run meanwhile in that thread, and may allocate: for them the locks are open. Written by the forking thread and by its child; NULL otherwise, so that the
- * helper thread never gets to look at thread-local storage. */
+/* While a thread forks it holds every lock (start/fork.c). Fork handlers that were registered before ours, where the
+ * library came late into the process, run meanwhile in that thread, and may allocate: for them the locks are open.
+ * Written by the forking thread and by its child; NULL otherwise, so that the helper thread never gets to look at
+ * thread-local storage. */
 extern const void *_Atomic hk_fork_owner;
 
 /* An address that is this thread's own. A function, so that no compiler reads thread-local storage before it must. */
@@ -47,8 +49,8 @@ HK_INLINE bool hk_locks_are_open(void) {
 /* Lock statistics, process-wide, relaxed. */
 extern _Atomic uint64_t hk_lock_wait_count;
 
-/* True when the calling thread must hold the lock that it has been waiting for for a while. Written once, at the start of the allocator;
- * NULL before. */
+/* True when the calling thread must hold the lock that it has been waiting for for a while. Written once, at the start
+ * of the allocator; NULL before. */
 extern bool (*hk_lock_doubt)(void);
 
 void hk_lock_wait(hk_lock_t *lock);

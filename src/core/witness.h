@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * witness.h: the order of locks (LOCK-1 to LOCK-4 of core/lock.h), watched in the check build: the first thread that breaks it stops the
- * process, whether or not anybody waits for it.
+ * witness.h: the order of locks (LOCK-1 to LOCK-4 of core/lock.h), watched in the check build: the first thread that
+ * breaks it stops the process, whether or not anybody waits for it.
  *
- * Each thread counts the locks that it holds, by rank. The counts are its own: in thread-local storage, or where a thread of ours
- * has its own memory (sys_helper_own). The child of a fork inherits those of the thread that forks, with the locks.
+ * Each thread counts the locks that it holds, by rank. The counts are its own: in thread-local storage, or where a
+ * thread of ours has its own memory (sys_helper_own). The child of a fork inherits those of the thread that forks, with
+ * the locks.
  *
- * A signal handler that has interrupted malloc or free is taken for the frame that it has interrupted. It may fork, which waits for no
- * lock that another does not hold (start/fork.h); when it calls malloc it breaks the order, and the message says so.
+ * A signal handler that has interrupted malloc or free is taken for the frame that it has interrupted. It may fork,
+ * which waits for no lock that another does not hold (start/fork.h); when it calls malloc it breaks the order, and the
+ * message says so.
  */
 #ifndef HK_WITNESS_H
 #define HK_WITNESS_H
