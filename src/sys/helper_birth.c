@@ -7,10 +7,13 @@
 #include "sys/text.h"
 
 #include <linux/capability.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 enum {
     STATUS_MAX = 4096,
@@ -43,20 +46,21 @@ static capabilities_t capabilities_of_thread(void) {
     return now;
 }
 
-static bool may_change_ids(const capabilities_t *has) {
-    return (has->words[0].permitted & (CAN(CAP_SETUID) | CAN(CAP_SETGID))) != 0;
-}
+static bool has(const capabilities_t *set, uint32_t any_of) { return (set->words[0].permitted & any_of) != 0; }
 
-static void put_into_effect(capabilities_t *has) {
+static bool may_change_ids(const capabilities_t *set) { return has(set, CAN(CAP_SETUID) | CAN(CAP_SETGID)); }
+
+static void put_into_effect(capabilities_t *set) {
     for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
-        has->words[i].effective = has->words[i].permitted;
-    (void)capability_call(SYS_capset, has);
+        set->words[i].effective = set->words[i].permitted;
+    (void)capability_call(SYS_capset, set);
 }
 
-static void give_up_capabilities(void) {
+static bool give_up_capabilities(void) {
     capabilities_t none = {0};
-    (void)capability_call(SYS_capset, &none); /* the ambient ones go with the permitted */
+    long got = capability_call(SYS_capset, &none); /* the ambient ones go with the permitted */
     (void)sys_call6(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0);
+    return !sys_failed(got);
 }
 
 /* --- Ids --------------------------------------------------------------------------------------------------------------- */
@@ -105,22 +109,24 @@ static uint32_t foreign_id(const char *map, ids_t own) {
     return id > 0 && id != NO_ID && (id == own.real || id == own.effective || id == own.saved) ? id - 1 : id;
 }
 
-/* What fails here the program cannot do either; that all three are one is looked at afterwards. */
-static void change_ids(void) {
+/* What fails here the program cannot do either; that all three are one is looked at afterwards. False when a filter refuses what there
+ * is a capability for. Groups that a user namespace or a filter keeps are the program's for good. */
+static bool change_ids(const capabilities_t *set) {
     uint32_t group = foreign_id("/proc/self/gid_map", ids_by(SYS_getresgid));
     uint32_t user = foreign_id("/proc/self/uid_map", ids_by(SYS_getresuid));
     (void)sys_call2(SYS_setgroups, 0, 0);
-    (void)sys_call3(SYS_setresgid, group, group, group);
-    (void)sys_call3(SYS_setresuid, user, user, user);
+    bool failed = sys_failed(sys_call3(SYS_setresgid, group, group, group)) && has(set, CAN(CAP_SETGID));
+    return !(sys_failed(sys_call3(SYS_setresuid, user, user, user)) && has(set, CAN(CAP_SETUID))) && !failed;
 }
 
-static void change_ids_quietly(capabilities_t *has) {
-    put_into_effect(has);
+static bool change_ids_quietly(capabilities_t *set) {
+    put_into_effect(set);
     long before = sys_call2(SYS_prctl, PR_GET_DUMPABLE, 0);
-    change_ids();
+    bool changed = change_ids(set);
     long now = sys_call2(SYS_prctl, PR_GET_DUMPABLE, 0);
     if (now != before && (before == NO_DUMP || before == DUMP_BY_ALL))
         (void)sys_call6(SYS_prctl, PR_SET_DUMPABLE, before, 0, 0, 0, 0);
+    return changed;
 }
 
 /* --- Scheduling ----------------------------------------------------------------------------------------------------------- */
@@ -140,6 +146,22 @@ static void take_place_of_main(void) {
 static void leave_real_time(void) {
     const struct sched_param none = {0};
     (void)sys_call3(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
+}
+
+/* --- Everything ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct given_up {
+    bool lives; /* false: it has a choice among ids still */
+    bool all;   /* false: a filter has refused something */
+} given_up_t;
+
+static given_up_t give_up(void) {
+    capabilities_t set = capabilities_of_thread();
+    take_place_of_main();
+    given_up_t result = {.all = !may_change_ids(&set) || change_ids_quietly(&set)};
+    result.lives = are_one_each();
+    result.all &= give_up_capabilities();
+    return result;
 }
 
 /* --- In a process under a filter ------------------------------------------------------------------------------------------ */
@@ -168,7 +190,7 @@ static bool has_choice(const char *line, const char *end) {
     return line == NULL || ids[0] != ids[1] || ids[0] != ids[2];
 }
 
-bool helper_keeps_rights(void) {
+static bool has_rights(void) {
     char text[STATUS_MAX];
     long fd = sys_open_read("/proc/thread-self/status");
     if (fd < 0)
@@ -177,17 +199,69 @@ bool helper_keeps_rights(void) {
     sys_close_read(fd);
     const char *end = text + (length > 0 ? length : 0);
     text[end - text] = 0;
-    return has_capability(line_of(text, "\nCapPrm:\t")) || has_choice(line_of(text, "\nUid:"), end) ||
-           has_choice(line_of(text, "\nGid:"), end);
+    return has_capability(line_of(text, "\nCapPrm:\t")) || has_capability(line_of(text, "\nCapInh:\t")) ||
+           has_choice(line_of(text, "\nUid:"), end) || has_choice(line_of(text, "\nGid:"), end);
+}
+
+/* A first child in a pid namespace that the program has made for its own would be the init of it. */
+static bool has_children_elsewhere(void) {
+    enum { LINK_MAX = 32 }; /* "pid:[4026531836]" */
+    char own[LINK_MAX] = {0}, theirs[LINK_MAX] = {0};
+    long a = sys_call4(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/ns/pid", (long)own, sizeof own);
+    long b = sys_call4(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/ns/pid_for_children", (long)theirs, sizeof theirs);
+    return sys_failed(a) || a != b || memcmp(own, theirs, sizeof own) != 0;
+}
+
+static _Noreturn void try_in_child(void) {
+    (void)sys_call6(SYS_prctl, PR_SET_DUMPABLE, NO_DUMP, 0, 0, 0, 0); /* no core of it */
+    given_up_t result = give_up();
+    leave_real_time();
+    for (;;)
+        (void)sys_call1(SYS_exit_group, result.all ? 0 : 1);
+}
+
+/* A child with a copy of the memory makes the calls first, and may be killed for them. No tracer stops it (CLONE_UNTRACED), no signal
+ * tells of its end, and wait(2) does not see it but with __WALL or __WCLONE. Signals are held back: no handler runs in it. */
+static bool child_may_give_up(void) {
+    int status = -1;
+    long got, child = sys_call6(SYS_clone, CLONE_FS | CLONE_FILES | CLONE_UNTRACED, 0, 0, 0, 0, 0);
+    if (child == 0)
+        try_in_child();
+    if (sys_failed(child))
+        return false;
+    do
+        got = sys_call4(SYS_wait4, child, (long)&status, __WALL, 0);
+    while (got == -EINTR);
+    return got == child && status == 0;
+}
+
+enum { FILTER_UNKNOWN = 0, FILTER_ALLOWS, FILTER_REFUSES };
+static _Atomic int
+    filter_answer; /* FILTER_*: written once, by who starts the first thread that has something to give up */
+
+bool helper_gives_up(void) {
+    return !sys_is_filtered() || atomic_load_explicit(&filter_answer, memory_order_relaxed) == FILTER_ALLOWS;
+}
+
+bool helper_keeps_rights(void) { return !helper_gives_up() && has_rights(); }
+
+/* Where children are elsewhere no thread can be born (clone(2): EINVAL): that is no answer for good. */
+static void ask_filter(void) {
+    if (atomic_load_explicit(&filter_answer, memory_order_relaxed) != FILTER_UNKNOWN || !helper_keeps_rights() ||
+        has_children_elsewhere())
+        return;
+    int answer = child_may_give_up() ? FILTER_ALLOWS : FILTER_REFUSES;
+    atomic_store_explicit(&filter_answer, answer, memory_order_relaxed);
 }
 
 /* --- Birth ------------------------------------------------------------------------------------------------------------------ */
 
 bool helper_birth_takes_long(void) {
-    if (sys_is_filtered())
+    ask_filter();
+    if (!helper_gives_up())
         return false;
-    const capabilities_t has = capabilities_of_thread();
-    return may_change_ids(&has) || !are_one_each();
+    const capabilities_t set = capabilities_of_thread();
+    return may_change_ids(&set) || !are_one_each();
 }
 
 /* Who waits is told before the thread leaves a real-time class, in which others might keep it from running. */
@@ -198,15 +272,10 @@ static void tell(_Atomic uint32_t *state, bool lives) {
 }
 
 bool helper_birth(_Atomic uint32_t *state) {
-    if (sys_is_filtered())
+    if (!helper_gives_up())
         return true;
-    capabilities_t has = capabilities_of_thread();
-    take_place_of_main();
-    if (may_change_ids(&has))
-        change_ids_quietly(&has);
-    bool lives = are_one_each();
-    give_up_capabilities();
-    tell(state, lives);
+    given_up_t result = give_up();
+    tell(state, result.lives);
     leave_real_time();
-    return lives;
+    return result.lives;
 }

@@ -17,8 +17,10 @@
  * (PR_SET_DUMPABLE); it is put back at once. Whoever starts such a thread holds its signals back and waits until that is done, so
  * that no change of ids by libc, which every thread takes part in, lies in between: those end as they would without us.
  *
- * In a process that was started under a filter of system calls none of this is done but for the first: lists of services leave
- * out these calls, and may kill for them. The thread keeps the rights of the process's start and leaves when they change.
+ * In a process that was started under a filter of system calls lists of services leave out these calls, and may kill for them. Before
+ * the first thread that has something to give up, a child process with a copy of the memory makes them all. When it lives and
+ * nothing was refused, threads are born as everywhere. Else a thread gives up nothing, keeps the rights of its birth and
+ * leaves when the process's change.
  *
  * Source: capabilities(7), credentials(7), prctl(2), user_namespaces(7); commit_creds in the kernel.
  */
@@ -31,11 +33,14 @@
 
 enum { BIRTH_UNDER_WAY = 0, BIRTH_DONE, BIRTH_REFUSED };
 
-/* In a process that was started under a filter: whether the calling thread has a capability, or ids to choose from. Read from /proc, as
- * the calls that ask may be forbidden; true when it cannot be read. */
+/* False in a process under a filter that refuses the calls, or has not been asked because there was nothing to give up. */
+bool helper_gives_up(void);
+
+/* Whether the calling thread has a capability, or ids to choose from, and does not give them up. Read from /proc, as the calls that
+ * ask may be forbidden; true when it cannot be read. */
 bool helper_keeps_rights(void);
 
-/* For the thread that starts one: whether it has to wait until the birth is over. */
+/* For the thread that starts one, with all signals held back: whether it has to wait until the birth is over. */
 bool helper_birth_takes_long(void);
 
 /* For the thread that is born. `state`, where the other one waits, is BIRTH_UNDER_WAY before. False: it must not live. */

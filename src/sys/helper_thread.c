@@ -53,10 +53,10 @@ typedef struct helper_start {
 } helper_start_t;
 
 /* A number for the lines of a status file (proc(5)) that tell what a thread may do; 0 when it cannot be read. A thread that has given
- * up its rights at birth has left nothing to compare but the filter. */
+ * up its rights at birth has nothing left to compare but the filter. */
 static uint64_t credentials_of(const char *path) {
     static const char *const lines[] = {"Seccomp:", "Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:"};
-    const size_t wanted = sys_is_filtered() ? sizeof lines / sizeof lines[0] : 1;
+    const size_t wanted = helper_gives_up() ? 1 : sizeof lines / sizeof lines[0];
     char text[STATUS_MAX];
     long fd = sys_open_read(path);
     if (fd < 0)
@@ -81,7 +81,7 @@ bool sys_helper_outlived_credentials(void) {
 
 void sys_helper_own_files(void) { (void)sys_call3(SYS_close_range, 0, UINT32_MAX, CLOSE_RANGE_UNSHARE); }
 
-bool sys_helper_has_rights(void) { return sys_is_filtered() && helper_keeps_rights(); }
+bool sys_helper_has_rights(void) { return helper_keeps_rights(); }
 
 static __attribute__((used)) void helper_main(helper_start_t *start) {
     (void)sys_call2(SYS_prctl, PR_SET_NAME, (long)"hakmem");

@@ -218,8 +218,8 @@ void sys_cpu_relax(void);
  * under. It must leave then. */
 bool sys_helper_outlived_credentials(void);
 
-/* For a thread of ours: whether it has kept rights that the process may give up. It has not, but in a process that was started under a
- * filter (helper_birth.h). */
+/* For a thread of ours: whether it has kept rights that the process may give up. It has not, but under a filter that forbids to give
+ * them up (helper_birth.h). */
 bool sys_helper_has_rights(void);
 
 /* By a helper, at first: from here on it has a table of descriptors of its own, and what it opens never takes the number that the

@@ -4,7 +4,10 @@
  * given up, no directory of their own, and not the scheduling of the thread that happened to start them.
  *
  *   our_threads libc|raw     the program gives up its rights by libc's calls, or by system calls in each of its threads (root)
- *   our_threads filtered     the same in a process that was started under a filter: within seconds (root)
+ *   our_threads filter_allow, filter_docker      the same in a process that was started under a filter that allows it (root)
+ *   our_threads filter_kill, filter_errno        under one that does not: within seconds (root)
+ *   our_threads filter_user                      under one that kills, in a process without rights
+ *   our_threads filter_namespace                 under one, in a program that has made a pid namespace for its children (root)
  *   our_threads choice       the program may still choose among its ids, but not give up one for good: there are none (root)
  *   our_threads one          in a user namespace of one user
  *   our_threads ordinary     a process without rights: its user may trace it, as before
@@ -178,6 +181,9 @@ static void give_up(void) {
     CHECK(setgroups(0, NULL) == 0 && setresgid(USER, USER, USER) == 0 && setresuid(USER, USER, USER) == 0);
 }
 
+/* Where the calls above are forbidden. */
+static void give_up_by_others(void) { CHECK(setgroups(0, NULL) == 0 && setgid(USER) == 0 && setuid(USER) == 0); }
+
 static _Atomic int step;
 
 static void await(int wanted) {
@@ -219,17 +225,54 @@ static void rights(bool raw) {
     test_join(other);
 }
 
-/* Here they may not give up anything at first: the calls might be what the filter kills for. */
-static void filtered(void) {
+/* --- Under a filter ------------------------------------------------------------------------------------------------------------ */
+
+static _Atomic int children_ended;
+
+static void on_child(int number) {
+    (void)number;
+    atomic_fetch_add(&children_ended, 1);
+}
+
+/* What asks the filter is not seen by the program. */
+static void check_no_child_was_seen(void) {
+    errno = 0;
+    CHECK(wait(NULL) == -1 && errno == ECHILD && atomic_load(&children_ended) == 0);
+}
+
+static void filter_allows(void) {
+    CHECK(signal(SIGCHLD, on_child) != SIG_ERR);
+    rights(false);
+    check_no_child_was_seen();
+}
+
+/* The calls by which threads of ours would give up rights are not to be had; the program has others. */
+static void filter_refuses(void) {
     long tasks[TASKS_MAX];
+    CHECK(signal(SIGCHLD, on_child) != SIG_ERR);
     wait_for_ours(tasks, OURS);
-    give_up();
+    check_no_child_was_seen();
+    give_up_by_others();
     for (unsigned i = 0; i < WAIT_MS / 10 && !all_are_harmless(false); i++)
         test_sleep_us(10000);
     CHECK(all_are_harmless(true));
     free_much();
     wait_for_ours(tasks, OURS);
     CHECK(all_are_harmless(true));
+}
+
+/* The first child is the init of the namespace: with its end nobody else can be born there. */
+static void filter_namespace(void) {
+    if (syscall(SYS_unshare, CLONE_NEWPID) != 0)
+        test_skip("no pid namespaces here");
+    for (unsigned i = 0; i < 5; i++, test_sleep_us(100000))
+        free_much();
+    int status = 0;
+    pid_t first = fork();
+    CHECK(first >= 0);
+    if (first == 0)
+        _exit(getpid() == 1 ? TEST_PASS : TEST_FAIL);
+    CHECK(waitpid(first, &status, 0) == first && WIFEXITED(status) && WEXITSTATUS(status) == TEST_PASS);
 }
 
 /* --- A process without rights -------------------------------------------------------------------------------------------------- */
@@ -248,7 +291,7 @@ static void trace_all(pid_t pid, const long *tasks, unsigned count) {
 
 static void ordinary(void) {
     if (geteuid() == 0)
-        give_up();
+        give_up_by_others();
     (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
     long tasks[TASKS_MAX], all[TASKS_MAX];
@@ -402,14 +445,32 @@ static void scheduling(void) {
 
 /* --- Start -------------------------------------------------------------------------------------------------------------------- */
 
-static void filter_mincore(void) {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mincore, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+#define ANSWER(call, answer) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, answer)
+#define FILTER(...)                                                                                                    \
+    static struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),         \
+                                        __VA_ARGS__ BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};                     \
+    return (struct sock_fprog) { sizeof code / sizeof code[0], code }
+
+enum { REFUSE = SECCOMP_RET_ERRNO | EPERM, UNKNOWN = SECCOMP_RET_ERRNO | ENOSYS };
+
+static struct sock_fprog filter_of(const char *kind) {
+    if (strcmp(kind, "filter_allow") == 0) {
+        FILTER();
+    } else if (strcmp(kind, "filter_docker") == 0 || strcmp(kind, "filter_namespace") == 0) {
+        FILTER(ANSWER(mount, REFUSE), ANSWER(umount2, REFUSE), ANSWER(setns, REFUSE), ANSWER(ptrace, REFUSE),
+               ANSWER(bpf, REFUSE), ANSWER(keyctl, REFUSE), ANSWER(clone3, UNKNOWN), );
+    } else if (strcmp(kind, "filter_errno") == 0) {
+        FILTER(ANSWER(capset, REFUSE), ANSWER(setresuid, REFUSE), ANSWER(setresgid, REFUSE), );
+    } else {
+        FILTER(ANSWER(mincore, SECCOMP_RET_KILL_PROCESS), ANSWER(capset, SECCOMP_RET_KILL_PROCESS),
+               ANSWER(setresuid, SECCOMP_RET_KILL_PROCESS), ANSWER(setresgid, SECCOMP_RET_KILL_PROCESS), );
+    }
+}
+
+static void install_filter(const char *kind) {
+    struct sock_fprog program = filter_of(kind);
+    if (geteuid() != 0)
+        CHECK(syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
         test_skip("no filters here");
 }
@@ -420,8 +481,8 @@ static void start_again(char **argv) {
     CHECK(mkdtemp(place) != NULL && chmod(place, 0777) == 0);
     snprintf(path, sizeof path, "%s/pipe", place);
     CHECK(mkfifo(path, 0666) == 0 && chmod(path, 0666) == 0 && setenv("MEMORY_PRESSURE_WATCH", path, 1) == 0);
-    if (strcmp(argv[1], "filtered") == 0)
-        filter_mincore();
+    if (strncmp(argv[1], "filter_", 7) == 0)
+        install_filter(argv[1]);
     execl("/proc/self/exe", argv[0], argv[1], place, (char *)NULL);
     CHECK(false);
 }
@@ -429,11 +490,15 @@ static void start_again(char **argv) {
 static void run(const char *kind) {
     if (strcmp(kind, "libc") == 0 || strcmp(kind, "raw") == 0)
         rights(strcmp(kind, "raw") == 0);
-    else if (strcmp(kind, "filtered") == 0)
-        filtered();
+    else if (strcmp(kind, "filter_allow") == 0 || strcmp(kind, "filter_docker") == 0)
+        filter_allows();
+    else if (strcmp(kind, "filter_kill") == 0 || strcmp(kind, "filter_errno") == 0)
+        filter_refuses();
+    else if (strcmp(kind, "filter_namespace") == 0)
+        filter_namespace();
     else if (strcmp(kind, "choice") == 0)
         choice();
-    else if (strcmp(kind, "ordinary") == 0)
+    else if (strcmp(kind, "ordinary") == 0 || strcmp(kind, "filter_user") == 0)
         ordinary();
     else if (strcmp(kind, "one") == 0)
         one_user();
@@ -446,7 +511,8 @@ static void run(const char *kind) {
 int main(int argc, char **argv) {
     CHECK(argc >= 2);
     test_require_hakmem();
-    bool needs_root = strstr("libc raw filtered choice", argv[1]) != NULL;
+    bool needs_root = strstr("libc raw choice", argv[1]) != NULL ||
+                      (strncmp(argv[1], "filter_", 7) == 0 && strcmp(argv[1], "filter_user") != 0);
     if (needs_root && (geteuid() != 0 || setgroups(1, (const gid_t[]){5}) != 0))
         test_skip("the test needs root");
     if (argc == 2)
