@@ -27,8 +27,7 @@ static witness_t *mine(void) {
 
 static _Noreturn void stop(const hk_lock_t *lock, const char *rule, const char *held) {
     hk_fatal("%s is broken: a thread waits for the lock of %s and holds that of %s (unless a signal handler that has "
-             "interrupted "
-             "malloc or free called either: see signal-safety(7))",
+             "interrupted malloc or free called either: see signal-safety(7))",
              rule, names[lock->rank], held);
 }
 

@@ -28,7 +28,7 @@ enum {
 
 #define CAN(capability) (UINT32_C(1) << (capability)) /* of those below 32 */
 
-/* --- Capabilities ------------------------------------------------------------------------------------------------------ */
+/* --- Capabilities ------------------------------------------------------------------------------------------------- */
 
 typedef struct capabilities {
     struct __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3];
@@ -63,7 +63,7 @@ static bool give_up_capabilities(void) {
     return !sys_failed(got);
 }
 
-/* --- Ids --------------------------------------------------------------------------------------------------------------- */
+/* --- Ids ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct ids {
     uint32_t real, effective, saved;
@@ -81,7 +81,8 @@ static bool are_one_each(void) { return are_one(ids_by(SYS_getresuid)) && are_on
 
 #define NO_ID UINT32_MAX /* which setresuid(2) takes for "as it is" */
 
-/* The highest id that the user namespace has, the only one of some; NO_ID when it has none yet. Lines are "inside outside count". */
+/* The highest id that the user namespace has, the only one of some; NO_ID when it has none yet. Lines are "inside
+ * outside count". */
 static uint32_t last_id(const char *map) {
     char text[MAP_TEXT_MAX];
     long fd = sys_open_read(map);
@@ -109,8 +110,8 @@ static uint32_t foreign_id(const char *map, ids_t own) {
     return id > 0 && id != NO_ID && (id == own.real || id == own.effective || id == own.saved) ? id - 1 : id;
 }
 
-/* What fails here the program cannot do either; that all three are one is looked at afterwards. False when a filter refuses what there
- * is a capability for. Groups that a user namespace or a filter keeps are the program's for good. */
+/* What fails here the program cannot do either; that all three are one is looked at afterwards. False when a filter
+ * refuses what there is a capability for. Groups that a user namespace or a filter keeps are the program's for good. */
 static bool change_ids(const capabilities_t *set) {
     uint32_t group = foreign_id("/proc/self/gid_map", ids_by(SYS_getresgid));
     uint32_t user = foreign_id("/proc/self/uid_map", ids_by(SYS_getresuid));
@@ -129,7 +130,7 @@ static bool change_ids_quietly(capabilities_t *set) {
     return changed;
 }
 
-/* --- Scheduling ----------------------------------------------------------------------------------------------------------- */
+/* --- Scheduling --------------------------------------------------------------------------------------------------- */
 
 /* While capabilities are there: a lower nice value may need one. The mask is as large as the kernel's own. */
 static void take_place_of_main(void) {
@@ -148,7 +149,7 @@ static void leave_real_time(void) {
     (void)sys_call3(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
 }
 
-/* --- Everything ----------------------------------------------------------------------------------------------------------- */
+/* --- Everything --------------------------------------------------------------------------------------------------- */
 
 typedef struct given_up {
     bool lives; /* false: it has a choice among ids still */
@@ -164,7 +165,7 @@ static given_up_t give_up(void) {
     return result;
 }
 
-/* --- In a process under a filter ------------------------------------------------------------------------------------------ */
+/* --- In a process under a filter ---------------------------------------------------------------------------------- */
 
 /* The line of a status file, behind its name; NULL when there is none. */
 static const char *line_of(const char *text, const char *name) {
@@ -220,8 +221,9 @@ static _Noreturn void try_in_child(void) {
         (void)sys_call1(SYS_exit_group, result.all ? 0 : 1);
 }
 
-/* A child with a copy of the memory makes the calls first, and may be killed for them. No tracer stops it (CLONE_UNTRACED), no signal
- * tells of its end, and wait(2) does not see it but with __WALL or __WCLONE. Signals are held back: no handler runs in it. */
+/* A child with a copy of the memory makes the calls first, and may be killed for them. No tracer stops it
+ * (CLONE_UNTRACED), no signal tells of its end, and wait(2) does not see it but with __WALL or __WCLONE. Signals are
+ * held back: no handler runs in it. */
 static bool child_may_give_up(void) {
     int status = -1;
     long got, child = sys_call6(SYS_clone, CLONE_FS | CLONE_FILES | CLONE_UNTRACED, 0, 0, 0, 0, 0);
@@ -254,7 +256,7 @@ static void ask_filter(void) {
     atomic_store_explicit(&filter_answer, answer, memory_order_relaxed);
 }
 
-/* --- Birth ------------------------------------------------------------------------------------------------------------------ */
+/* --- Birth -------------------------------------------------------------------------------------------------------- */
 
 bool helper_birth_takes_long(void) {
     ask_filter();

@@ -4,9 +4,9 @@
  *
  * pthread_create would allocate from inside the allocator, would switch libc to its multi-threaded (slower) locks and
  * would keep a process alive whose main thread has left. A raw clone(2) does none of it. The price: the thread must not
- * rely on thread-local storage; the library is built without stack protectors for that reason. Its thread pointer is set to
- * a piece of its own stack, so that a read that a compiler moves forward finds memory. And libc does not take it along when the
- * program gives up rights: it gives them up before it runs (sys/helper_birth.h).
+ * rely on thread-local storage; the library is built without stack protectors for that reason. Its thread pointer is
+ * set to a piece of its own stack, so that a read that a compiler moves forward finds memory. And libc does not take it
+ * along when the program gives up rights: it gives them up before it runs (sys/helper_birth.h).
  */
 #include "sys/sys.h"
 #include "sys/confined.h"
@@ -52,8 +52,8 @@ typedef struct helper_start {
     _Atomic uint32_t birth; /* BIRTH_*: written by the thread that is born, a futex for who starts it */
 } helper_start_t;
 
-/* A number for the lines of a status file (proc(5)) that tell what a thread may do; 0 when it cannot be read. A thread that has given
- * up its rights at birth has nothing left to compare but the filter. */
+/* A number for the lines of a status file (proc(5)) that tell what a thread may do; 0 when it cannot be read. A thread
+ * that has given up its rights at birth has nothing left to compare but the filter. */
 static uint64_t credentials_of(const char *path) {
     static const char *const lines[] = {"Seccomp:", "Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:"};
     const size_t wanted = helper_gives_up() ? 1 : sizeof lines / sizeof lines[0];
@@ -89,8 +89,8 @@ static __attribute__((used)) void helper_main(helper_start_t *start) {
         start->run(start->argument);
 }
 
-/* Valgrind ends a program that makes a thread it does not know. It answers a sequence of instructions that does nothing on
- * a processor (valgrind.h, request RUNNING_ON_VALGRIND). */
+/* Valgrind ends a program that makes a thread it does not know. It answers a sequence of instructions that does nothing
+ * on a processor (valgrind.h, request RUNNING_ON_VALGRIND). */
 static bool runs_under_valgrind(void) {
     volatile uint64_t request[6] = {0x1001};
     uint64_t answer = 0;
@@ -161,7 +161,8 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
 }
 #endif
 
-/* The first word behind a helper's thread pointer: neither an address nor 0, as each C library has one of them there. */
+/* The first word behind a helper's thread pointer: neither an address nor 0, as each C library has one of them
+ * there. */
 #define HELPER_MARK UINT64_C(0x68616b6d656d0001)
 
 /* The helper finds it from its thread pointer: an address, which is read as the second word behind it. */
