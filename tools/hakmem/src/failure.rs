@@ -16,12 +16,13 @@ Exit codes:
 pub enum Failure {
     NotPermitted(String),
     NoHakmem(String),
+    Usage(String),
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Failure::NotPermitted(text) | Failure::NoHakmem(text) => out.write_str(text),
+            Failure::NotPermitted(text) | Failure::NoHakmem(text) | Failure::Usage(text) => out.write_str(text),
         }
     }
 }
@@ -30,6 +31,7 @@ impl std::error::Error for Failure {}
 
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref() {
+        Some(Failure::Usage(_)) => ExitCode::from(2),
         Some(Failure::NotPermitted(_)) => ExitCode::from(3),
         Some(Failure::NoHakmem(_)) => ExitCode::from(4),
         None => ExitCode::FAILURE,

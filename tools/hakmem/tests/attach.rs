@@ -60,7 +60,7 @@ fn exit_codes_tell_what_went_wrong() {
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no hakmem in process"));
     assert_eq!(hakmem(&["stats", "2147483647"]).status.code(), Some(1));
-    assert_eq!(hakmem(&["stats"]).status.code(), Some(1));
+    assert_eq!(hakmem(&["stats"]).status.code(), Some(2));
     assert_eq!(hakmem(&["stats", "0"]).status.code(), Some(2));
     assert_eq!(hakmem(&["run", "--safe", "9", "--", "true"]).status.code(), Some(2));
     assert_eq!(hakmem(&["run", "--", "no-such-program"]).status.code(), Some(1));

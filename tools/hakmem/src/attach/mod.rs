@@ -92,12 +92,17 @@ fn refined(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
     if denied {
         return Failure::NotPermitted(refusal::explain(pid, comm)).into();
     }
+    ended(pid, error)
+}
+
+/// A process that has ended meanwhile is told as that.
+fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     let left = error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(Errno::ESRCH))
             || matches!(cause.downcast_ref(), Some(ProcError::NotFound(_)))
     });
     if left {
-        return anyhow::anyhow!("process {pid} ({comm}) has ended");
+        return anyhow::anyhow!("process {pid} has ended");
     }
     error
 }

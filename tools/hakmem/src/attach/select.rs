@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! Which processes a command is about.
 
-use super::comm_of;
+use super::{comm_of, ended};
 use crate::failure::{exit_code, Failure};
 use crate::output::remark;
-use anyhow::{ensure, Result};
+use anyhow::{bail, Result};
 use clap::Args;
 use procfs::process::{all_processes, Process};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl Targets {
         let found = self.found()?;
         let mut first = true;
         for (pid, named) in &found {
-            match show(*pid) {
+            match show(*pid).map_err(|error| ended(*pid, error)) {
                 Ok(()) => first = false,
                 Err(error) if !named && matches!(error.downcast_ref(), Some(Failure::NoHakmem(_))) => {}
                 Err(error) if found.len() == 1 => return Err(error),
@@ -55,7 +55,9 @@ impl Targets {
 
     /// The processes, and whether they were named by their ids.
     fn found(&self) -> Result<Vec<(i32, bool)>> {
-        ensure!(!self.is_empty(), "name a process: its id, --comm NAME or --cgroup PATH");
+        if self.is_empty() {
+            bail!(Failure::Usage("name a process: its id, --comm NAME or --cgroup PATH".into()));
+        }
         let mut found: Vec<(i32, bool)> = self.pids.iter().map(|&pid| (pid, true)).collect();
         if !self.comm.is_empty() || !self.cgroup.is_empty() {
             let wanted = all().filter(|process| self.wants(process)).map(|process| process.pid());
