@@ -49,6 +49,7 @@ uninstall: ## removes what `make install` with this DESTDIR and PREFIX installed
 
 check-style: ## layers, size, links, words, format, tables of options, marks left over
 	@scripts/check-layers
+	@scripts/check-calls
 	@scripts/check-tree
 	@scripts/check-format
 	@scripts/gen-docs --check

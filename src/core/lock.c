@@ -39,7 +39,7 @@ static void consider(doubt_t *doubt) {
 
 HK_COLD void hk_lock_wait(hk_lock_t *lock) {
     if (HK_CHECK)
-        witness_waits(lock);
+        witness_waits(lock->rank);
     atomic_fetch_add_explicit(&hk_lock_wait_count, 1, memory_order_relaxed);
     for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
         if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && hk_try_lock(lock))
@@ -53,7 +53,7 @@ HK_COLD void hk_lock_wait(hk_lock_t *lock) {
         sys_futex_wait(&lock->word, 2, DOUBT_MS);
     }
     if (HK_CHECK)
-        witness_took(lock);
+        witness_took(lock->rank);
 }
 
 HK_COLD void hk_lock_wake(hk_lock_t *lock) { sys_futex_wake(&lock->word, 1); }

@@ -24,10 +24,10 @@
 
 #include <stdatomic.h>
 
-struct hk_lock {
+typedef struct hk_lock {
     _Atomic uint32_t word;
     uint32_t rank; /* hk_rank_t */
-};
+} hk_lock_t;
 
 #define HK_LOCK_INIT(r)                                                                                                \
     { 0, (r) }
@@ -64,13 +64,13 @@ HK_INLINE bool hk_try_lock(hk_lock_t *lock) {
     bool got =
         atomic_compare_exchange_strong_explicit(&lock->word, &free_word, 1, memory_order_acquire, memory_order_relaxed);
     if (HK_CHECK && got)
-        witness_took(lock);
+        witness_took(lock->rank);
     return got;
 }
 
 HK_INLINE void hk_lock(hk_lock_t *lock) {
     if (HK_CHECK && !hk_locks_are_open())
-        witness_waits(lock);
+        witness_waits(lock->rank);
     if (hk_unlikely(!hk_try_lock(lock)))
         hk_lock_wait(lock);
 }
@@ -79,7 +79,7 @@ HK_INLINE void hk_unlock(hk_lock_t *lock) {
     if (hk_locks_are_open())
         return;
     if (HK_CHECK)
-        witness_leaves(lock);
+        witness_leaves(lock->rank);
     /* Release: pairs with the acquire in hk_try_lock and hk_lock_wait. */
     if (hk_unlikely(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
         hk_lock_wake(lock);

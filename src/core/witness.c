@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/witness.h"
 
-#include "core/lock.h"
 #include "core/panic.h"
 #include "sys/sys.h"
 
@@ -25,38 +24,38 @@ static witness_t *mine(void) {
     return own != NULL ? own : of_program_thread();
 }
 
-static _Noreturn void stop(const hk_lock_t *lock, const char *rule, const char *held) {
+static _Noreturn void stop(uint32_t rank, const char *rule, const char *held) {
     hk_fatal("%s is broken: a thread waits for the lock of %s and holds that of %s (unless a signal handler that has "
              "interrupted malloc or free called either: see signal-safety(7))",
-             rule, names[lock->rank], held);
+             rule, names[rank], held);
 }
 
 /* In a release build nobody calls these, and nothing of them is left. */
 
-void witness_waits(const hk_lock_t *lock) {
+void witness_waits(uint32_t rank) {
     if (!HK_CHECK)
         return;
     const witness_t *w = mine();
-    if (lock->rank == HK_RANK_TRIED)
+    if (rank == HK_RANK_TRIED)
         hk_fatal("LOCK-3 is broken: a thread waits for a lock of %s", names[HK_RANK_TRIED]);
-    for (unsigned rank = HK_RANK_COUNT - 1; rank > lock->rank; rank--)
-        if (w->held[rank] != 0)
-            stop(lock, "LOCK-1", names[rank]);
-    bool one_of_several = lock->rank > HK_RANK_HEAP_LIST && w->held[HK_RANK_HEAP_LIST] != 0;
-    if (w->held[lock->rank] != 0 && !one_of_several)
-        stop(lock, "LOCK-2", names[lock->rank]);
+    for (unsigned higher = HK_RANK_COUNT - 1; higher > rank; higher--)
+        if (w->held[higher] != 0)
+            stop(rank, "LOCK-1", names[higher]);
+    bool one_of_several = rank > HK_RANK_HEAP_LIST && w->held[HK_RANK_HEAP_LIST] != 0;
+    if (w->held[rank] != 0 && !one_of_several)
+        stop(rank, "LOCK-2", names[rank]);
 }
 
-void witness_took(const hk_lock_t *lock) {
-    if (HK_CHECK && lock->rank != HK_RANK_TRIED)
-        mine()->held[lock->rank]++;
+void witness_took(uint32_t rank) {
+    if (HK_CHECK && rank != HK_RANK_TRIED)
+        mine()->held[rank]++;
 }
 
-void witness_leaves(const hk_lock_t *lock) {
-    if (!HK_CHECK || lock->rank == HK_RANK_TRIED)
+void witness_leaves(uint32_t rank) {
+    if (!HK_CHECK || rank == HK_RANK_TRIED)
         return;
     witness_t *w = mine();
-    if (w->held[lock->rank] == 0)
-        hk_fatal("LOCK-4 is broken: a thread gives back the lock of %s and holds none", names[lock->rank]);
-    w->held[lock->rank]--;
+    if (w->held[rank] == 0)
+        hk_fatal("LOCK-4 is broken: a thread gives back the lock of %s and holds none", names[rank]);
+    w->held[rank]--;
 }

@@ -35,11 +35,9 @@
 typedef enum hk_rank { HK_RANKS(HK_RANK_ENUM) HK_RANK_COUNT } hk_rank_t;
 #undef HK_RANK_ENUM
 
-typedef struct hk_lock hk_lock_t;
-
-/* Before a wait, after the lock was taken, before it is given back. */
-void witness_waits(const hk_lock_t *lock);
-void witness_took(const hk_lock_t *lock);
-void witness_leaves(const hk_lock_t *lock);
+/* Before a wait for a lock of this rank (hk_rank_t), after it was taken, before it is given back. */
+void witness_waits(uint32_t rank);
+void witness_took(uint32_t rank);
+void witness_leaves(uint32_t rank);
 
 #endif
