@@ -118,7 +118,7 @@ typedef struct heap {
     size_t magazine_bytes;                /* what the magazines can hold; the heap's thread */
     uint64_t bins_in_use[3];              /* a bit for each magazine that has a capacity; the heap's thread */
     size_t run_bytes;                     /* flushed since the thread last allocated; the heap's thread */
-    size_t run_total;                     /* the same, and what left the other magazines then; the heap's thread */
+    size_t run_total;                     /* run_bytes, and what left the other magazines then; the heap's thread */
     int64_t run_countdown;                /* the countdown when run_bytes was last written; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */

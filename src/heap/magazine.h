@@ -32,11 +32,11 @@ size_t magazine_budget(size_t owned, size_t in_use, size_t threads, heap_press_t
 /* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the lock. */
 void magazine_drop_all(heap_t *h);
 
-/* The same for runs alone. */
+/* Empties the magazines of runs alone, and returns their arrays. */
 void magazine_drop_large(heap_t *h);
 
 /* Empties all magazines of a thread that is over. Small arrays stay for the thread that uses the heap next: threads that
- * come and go are mostly alike. As above. */
+ * come and go are mostly alike. The heap's thread, or anybody once the thread is gone. Takes the lock. */
 void magazine_retire_all(heap_t *h);
 
 /* In the child of a fork, before the heap of a thread that does not exist there is emptied: it may have been between two steps. */

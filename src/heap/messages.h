@@ -13,7 +13,7 @@
  * thread, or anybody once the thread is gone. */
 bool message_add(heap_t *h, const remote_entry_t *word);
 
-/* Sends what there is. As above. */
+/* Sends what there is. The heap's thread, or anybody once the thread is gone. */
 void messages_send(heap_t *h);
 
 /* Sends the word in a message of its own. False when there is no memory for it. Any thread. */

@@ -53,7 +53,7 @@ HK_INLINE void heap_remote_post_much(heap_t *h) {
         heap_remote_post_all(h);
 }
 
-/* The same for a block that this thread frees. */
+/* Notes a block that this thread frees. */
 HK_INLINE bool heap_remote_add(heap_t *h, const void *base, unsigned cls, unsigned index) {
     if (hk_unlikely(!heap_remote_note(h, base, cls, index)))
         return false;

@@ -11,7 +11,7 @@
 /* Whether the block lies in free bits, in a magazine, in a remote table or in a message of any heap. Looks twice before it says yes. */
 bool heap_finds_free(const void *block, unsigned cls);
 
-/* The same for a block whose live bit is clear. */
+/* heap_finds_free for a block whose live bit is clear. */
 bool heap_block_is_free(const void *block, unsigned cls);
 
 #endif

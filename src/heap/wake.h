@@ -17,7 +17,7 @@ void heap_wake_by(void (*who)(void));
 /* After memory became free in `h` (NULL: somewhere). */
 void heap_memory_freed(const heap_t *h);
 
-/* The same when the caller knows that it is much. */
+/* After so much memory became free that the helper is worth its start. */
 void heap_memory_freed_much(void);
 
 /* What heaps without a thread may hold: slabs and magazines of those that rest, records of the unused. */

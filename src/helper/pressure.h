@@ -22,7 +22,7 @@ bool pressure_is_wanted(void);
 void pressure_start(void);
 void pressure_dismiss(void);
 
-/* Whether the watcher is there. As above. The second needs no lock, and says yes for some microseconds more. */
+/* Whether the watcher is there. The first under the lock of the helper's start and stop; the second needs no lock, and says yes for some microseconds more. */
 bool pressure_is_here(void);
 bool pressure_is_alive(void);
 

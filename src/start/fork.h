@@ -10,7 +10,7 @@
  *                               are taken in the order of ranks. The child finds whole data. The heaps of other threads are orphans
  *                               there, which refills adopt one by one.
  *   fork, alone                 No other thread is left, so no lock is taken. What was freed goes back first.
- *   fork in a signal handler    The same. If the handler has interrupted malloc or free, that frame holds its locks, in the child
+ *   fork in a signal handler    As fork, alone. If the handler has interrupted malloc or free, that frame holds its locks, in the child
  *   of a program of one thread  too: the child is stranded until the frame goes on there.
  *   _Fork, clone                No handlers. The child finds out at its first slow path, by a word that the kernel wipes in children
  *                               (sys_process_mark). Our threads do not exist there. If one of them held a lock, the child is stranded.

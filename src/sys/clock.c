@@ -19,7 +19,7 @@ static int clock_by_call(clockid_t clock, struct timespec *now) {
     return (int)sys_call2(SYS_clock_gettime, clock, (long)now);
 }
 
-/* Relaxed: either answers the same. */
+/* Relaxed: both functions give one answer. */
 static clock_read_t *_Atomic clock_read = clock_by_call;
 
 /* glibc's and musl's name for the image; the name of the function in it on x86-64 and on aarch64. In a static program nobody

@@ -54,7 +54,7 @@ typedef struct sys_range {
     size_t size;
 } sys_range_t;
 
-/* The same for many ranges, in one system call where the kernel can (process_madvise). Returns the calls made. */
+/* Purges many ranges, in one system call where the kernel can (process_madvise). Returns the calls made. */
 size_t sys_purge_many(const sys_range_t *ranges, size_t count);
 
 /* True once the kernel has refused to take pages back: purging is not worth it in this process. */
@@ -200,14 +200,14 @@ void sys_close(long fd);
 /* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the program: neither SIGPIPE
  * nor SIGXFSZ comes of it. */
 void sys_write_all(int fd, const void *buffer, size_t size);
-/* The same, and waits for readers of a pipe that does not wait by itself, as long as that in all. */
+/* sys_write_all that waits for readers of a non-blocking pipe, for so many milliseconds in all. */
 void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds);
 
 /* --- Waiting ----------------------------------------------------------------------------------------------------- */
 
 /* futex(2), private. Wait returns when woken, when *word != expected, or after timeout_ms (UINT32_MAX: never). */
 void sys_futex_wait(const _Atomic uint32_t *word, uint32_t expected, uint32_t timeout_ms);
-/* The same for a word that the kernel itself clears and wakes, which it does for all processes. */
+/* sys_futex_wait for a word that the kernel clears and wakes: it does so by the shared kind of futex. */
 void sys_futex_wait_shared(const _Atomic uint32_t *word, uint32_t expected, uint32_t timeout_ms);
 void sys_futex_wake(const _Atomic uint32_t *word, int count);
 void sys_cpu_relax(void);

@@ -29,7 +29,7 @@ typedef struct sparse_result {
 /* Looks at some of the superslabs in use, and goes on behind them the next time: at all of them in about eight calls. */
 sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms);
 
-/* The same for slabs that have rested for 1 / `part` of the delay, which is the same as in other calls. */
+/* sparse_round for slabs that have been idle for 1 / `part` of the delay; `delay_ms` is the whole delay. */
 sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned part);
 
 /* Looks at all slabs, and takes every one for rested. Returns the bytes given back. */

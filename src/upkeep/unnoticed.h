@@ -25,7 +25,7 @@ void unnoticed_note(heap_t *h);
 /* Empties the heaps of threads that are gone. Neither libc nor thread-local storage, no lock. */
 void unnoticed_end_gone(void);
 
-/* The same for a thread that starts: looks at a few, so that where threads come and go as many heaps end as begin. */
+/* Empties some of them, for a thread that starts: it looks at a few heaps, so that where threads come and go as many end as begin. */
 void unnoticed_end_some(void);
 
 /* In the child of a fork, by its one thread. */
