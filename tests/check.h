@@ -20,6 +20,19 @@
 
 enum { CHECK_PASS = 0, CHECK_FAIL = 1, CHECK_SKIP = 77 };
 
+/* Whether AddressSanitizer or ThreadSanitizer looks on: both count on thread-local storage and on handlers of their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { CHECK_INSTRUMENTED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+enum { CHECK_INSTRUMENTED = 1 };
+#else
+enum { CHECK_INSTRUMENTED = 0 };
+#endif
+#else
+enum { CHECK_INSTRUMENTED = 0 };
+#endif
+
 __attribute__((format(printf, 2, 0))) static inline void test_print_to(int fd, const char *format, va_list args) {
     char line[1024];
     int length = vsnprintf(line, sizeof line, format, args);

@@ -128,7 +128,8 @@ static void threads_of_ours(void) {
     CHECK(sys_helper_wait(&helper));
     CHECK_EQ(atomic_load(&done), 1);
     hk_unlock(&pool);
-    is_caught(inversion_of_a_helper, "LOCK-1", "a thread's heap", "the shared pool of slots");
+    if (!CHECK_INSTRUMENTED) /* what ends the process asks for thread-local storage there, and a helper has none */
+        is_caught(inversion_of_a_helper, "LOCK-1", "a thread's heap", "the shared pool of slots");
 }
 
 int main(void) {

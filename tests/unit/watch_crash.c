@@ -11,18 +11,6 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { INSTRUMENTED = 1 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { INSTRUMENTED = 1 };
-#else
-enum { INSTRUMENTED = 0 };
-#endif
-#else
-enum { INSTRUMENTED = 0 };
-#endif
-
 enum { EXIT_HANDLED = 42, PAGE = 4096 };
 
 static char text[8192];
@@ -190,7 +178,7 @@ static void addresses(void) {
 }
 
 int main(void) {
-    if (INSTRUMENTED)
+    if (CHECK_INSTRUMENTED)
         return check_skip("a sanitizer handles these signals itself");
     forbidden = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(forbidden != MAP_FAILED);
