@@ -59,6 +59,6 @@ if(keep)
 endif()
 
 file(REMOVE "${ARCHIVE}")
-run(${AR} qc "${ARCHIVE}" ${members})
-run(${RANLIB} "${ARCHIVE}")
+run(${AR} qcD "${ARCHIVE}" ${members})
+run(${RANLIB} -D "${ARCHIVE}")
 file(REMOVE ${members})

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum kind { NUMBER, SIZE, LIMIT, CHOICE, OUTPUT } option_kind_t;
+typedef enum kind { NUMBER, SIZE, LIMIT, CHOICE, OUTPUT, PROFILE } option_kind_t;
 typedef enum when { START, ANY } option_when_t;
 
 typedef struct option {
@@ -57,6 +57,9 @@ static void print_values(const option_t *option, const char *before, const char 
             printf(", %s%.*s:FILE%s", before, (int)strcspn(rest + 1, ","), rest + 1, after);
     } else if (option->kind == NUMBER) {
         printf("%ld to %ld", option->min, option->max);
+    } else if (option->kind == PROFILE) {
+        print_choices(option->choices, before, after);
+        printf(", %sINTERVAL%s, %sINTERVAL,out=FILE%s", before, after, before, after);
     } else if (option->kind == LIMIT) {
         printf("SOFT or SOFT:HARD");
     } else {
@@ -73,7 +76,7 @@ static void print_default(const option_t *option) {
         printf("%ld", option->initial);
     if (option->kind == SIZE || option->kind == LIMIT)
         print_size(option->initial);
-    if (option->kind != CHOICE && option->kind != OUTPUT)
+    if (option->kind != CHOICE && option->kind != OUTPUT && option->kind != PROFILE)
         return;
     for (long i = 0; i < option->initial; i++)
         choice = strchr(choice, ',') + 1;

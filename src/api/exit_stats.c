@@ -13,14 +13,13 @@
 
 enum { STDERR = 2 };
 
-/* Writes the number of the process for %p. False when the name gets too long. */
-static bool expand(char path[PATH_MAX], const char *name) {
+bool hk_path_expand(char *path, size_t size, const char *name) {
     hk_out_t out;
-    hk_out_to_memory(&out, path, PATH_MAX);
+    hk_out_to_memory(&out, path, size);
     for (const char *mark; (mark = strstr(name, "%p")) != NULL; name = mark + 2)
         hk_print(&out, "%.*s%u", (int)(mark - name), name, sys_process_id());
     hk_print(&out, "%s", name);
-    return out.total < PATH_MAX;
+    return out.total < size;
 }
 
 void hk_stats_at_exit(void) {
@@ -33,7 +32,7 @@ void hk_stats_at_exit(void) {
             hak_stats_print(STDERR, format);
         return;
     }
-    long fd = expand(path, name) ? sys_open_append(path) : -ENAMETOOLONG;
+    long fd = hk_path_expand(path, sizeof path, name) ? sys_open_append(path) : -ENAMETOOLONG;
     if (fd < 0) {
         hk_message("no statistics: cannot open %s: error %ld of errno(3)", path, -fd);
         return;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/start.h"
 
+#include "api/profile.h"
 #include "api/stats.h"
 #include "core/options.h"
 #include "core/panic.h"
 #include "front/front.h"
+#include "inspect/orders.h"
 #include "inspect/record.h"
+#include "report/check.h"
 #include "report/describe.h"
+#include "slow/tick.h"
 #include "start/load.h"
 #include "start/start.h"
 #include "watch/crash.h"
@@ -16,10 +20,14 @@
 static __attribute__((used)) const inspect_record_t *const also_needed = &hk_inspect;
 
 __attribute__((constructor)) void hk_library_loaded(void) {
+    inspect_follow_orders();
     if (heap_current() == NULL)
         return;
+    if (HK_CHECK)
+        heap_verify_by(hk_check_all);
     hk_stats_note_program();
     hk_misuse_stack_init(stack_show_callers);
+    hk_profile_at_start();
     if (hk_option(HK_OPT_CRASH_REPORT) != 0)
         crash_report_init(hk_describe);
     if (hk_option(HK_OPT_WARMUP) > 0)
@@ -29,4 +37,5 @@ __attribute__((constructor)) void hk_library_loaded(void) {
 static __attribute__((destructor)) void process_exits(void) {
     heap_at_exit();
     hk_stats_at_exit();
+    hk_profile_at_exit(__builtin_frame_address(0));
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/stats.h"
 
+#include "api/heaps.h"
 #include "base/bits.h"
 #include "report/stats.h"
 #include "sys/sys.h"
 
 #include <errno.h>
+#include <string.h>
 
 enum {
     STAT_TEXT_MAX = 64,            /* of one number with its name, in either form */
@@ -36,6 +38,61 @@ hak_class_stats_t stats_class_sum(const hak_stats_t *stats) {
     }
     sum.block_size = 0;
     return sum;
+}
+
+/* --- One figure --------------------------------------------------------------------------------------------------------- */
+
+static const char HEAP_PATH[] = "heap/";
+
+typedef struct stat_place {
+    const char *name;
+    size_t offset;
+} stat_place_t;
+
+static const stat_place_t stat_places[] = {
+#define HK_STAT_GROUP(title)
+#define HK_STAT(field, ...) {#field, offsetof(hak_stats_t, field)},
+#include "api/stats.def"
+#undef HK_STAT
+#undef HK_STAT_GROUP
+};
+
+static const stat_place_t *stat_find(const char *name) {
+    for (size_t i = 0; i < sizeof stat_places / sizeof stat_places[0]; i++)
+        if (strcmp(stat_places[i].name, name) == 0)
+            return &stat_places[i];
+    return NULL;
+}
+
+/* Whether the kernel has to be asked about every page. */
+static bool is_of_residency(const stat_place_t *place) {
+    return (place->offset >= offsetof(hak_stats_t, resident) && place->offset < offsetof(hak_stats_t, peak_mapped)) &&
+           place->offset != offsetof(hak_stats_t, live);
+}
+
+_Static_assert(offsetof(hak_stats_t, huge_page_waste) + sizeof(uint64_t) == offsetof(hak_stats_t, peak_mapped),
+               "between the two lie live and what is known by residency");
+
+HK_EXPORT int hak_stat_read(const char *name, uint64_t *value) {
+    if (name == NULL || value == NULL)
+        return EINVAL;
+    if (strncmp(name, HEAP_PATH, sizeof HEAP_PATH - 1) == 0)
+        return heaps_stat_read(name + sizeof HEAP_PATH - 1, value);
+    const stat_place_t *place = stat_find(name);
+    if (place == NULL)
+        return ENOENT;
+    hak_stats_t *stats = sys_map(snapshot_bytes());
+    if (stats == NULL)
+        return ENOMEM;
+    if (is_of_residency(place))
+        hk_snapshot(stats);
+    else
+        hk_snapshot_counts(stats);
+    bool known = stats->class_count > 0;
+    if (known)
+        memcpy(value, (const char *)stats + place->offset, sizeof *value);
+    stats_release(stats);
+    return known ? 0 : EAGAIN;
 }
 
 HK_EXPORT int hak_stats_get(hak_stats_t *stats) {

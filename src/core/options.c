@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/options.h"
 
+#include "base/bits.h"
 #include "base/build.h"
 #include "sys/sys.h"
 
 #include <errno.h>
 #include <string.h>
 
-typedef enum option_kind { KIND_NUMBER, KIND_SIZE, KIND_LIMIT, KIND_CHOICE, KIND_OUTPUT } option_kind_t;
+typedef enum option_kind { KIND_NUMBER, KIND_SIZE, KIND_LIMIT, KIND_CHOICE, KIND_OUTPUT, KIND_PROFILE } option_kind_t;
 typedef enum option_when { WHEN_START, WHEN_ANY } option_when_t;
-typedef enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_PROGRAM } option_origin_t;
+typedef enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_PROGRAM, ORIGIN_COMPILED } option_origin_t;
 
 typedef struct option_info {
     const char *name;
@@ -43,6 +44,7 @@ static const char ENVIRONMENT_PREFIX[] = "HAKMEM_";
 static const char BENCHMARK_PREFIX[] = "HAKMEM_BENCH"; /* the benchmark tool's own variables */
 
 enum {
+    COMPILED_MAX = 512,   /* of one "NAME=value" that is compiled in */
     OPTION_TEXT_MAX = 64, /* of a value as text, and of what a message repeats of a name or a value */
 };
 
@@ -166,30 +168,61 @@ static bool parse_limit(const char *text, int64_t *value) {
     return *text == '\0' && *value >= 0;
 }
 
-/* The file's name is kept in a page of its own: what the program writes into its environment does not change it. */
+/* A file's name is kept in a page of its own: what the program writes into its environment does not change it. NULL when it is empty or
+ * too long. */
+static const char *keep_name(const char *text) {
+    size_t size = strlen(text) + 1;
+    char *name = size > 1 && size <= sys_page_size() ? sys_map(sys_page_size()) : NULL;
+    return name != NULL ? memcpy(name, text, size) : NULL;
+}
+
 static bool parse_output(const option_info_t *info, const char *text, int64_t *value) {
     const char *colon = strchr(text, ':');
     if (colon == NULL)
         return parse_choice(info, text, value);
     char choice[OPTION_TEXT_MAX] = "";
-    size_t size = strlen(colon + 1) + 1;
-    if ((size_t)(colon - text) >= sizeof choice || size == 1 || size > sys_page_size())
+    if ((size_t)(colon - text) >= sizeof choice)
         return false;
     memcpy(choice, text, (size_t)(colon - text));
-    char *name = parse_choice(info, choice, value) && *value != 0 ? sys_map(sys_page_size()) : NULL;
+    const char *name = parse_choice(info, choice, value) && *value != 0 ? keep_name(colon + 1) : NULL;
     if (name == NULL)
         return false;
-    memcpy(name, colon + 1, size);
     *value |= (int64_t)((uintptr_t)name << HK_OUTPUT_CHOICE_BITS);
     return true;
 }
 
+static const char PROFILE_OUT[] = ",out=";
+
+/* INTERVAL or INTERVAL,out=FILE. The interval is rounded up to a power of two. */
+static bool parse_profile(const option_info_t *info, const char *text, int64_t *value) {
+    char interval[OPTION_TEXT_MAX] = "";
+    const char *out = strstr(text, PROFILE_OUT), *name = NULL;
+    size_t length = out != NULL ? (size_t)(out - text) : strlen(text);
+    int64_t bytes;
+    if (length >= sizeof interval)
+        return false;
+    memcpy(interval, text, length);
+    bool is_size = parse_size(interval, &bytes) && bytes > 0;
+    if (!is_size && !parse_choice(info, interval, &bytes))
+        return false;
+    if (!is_size && bytes == 0) {
+        *value = 0;
+        return out == NULL;
+    }
+    const unsigned log2 = is_size ? hk_log2_ceil((size_t)bytes) : HK_PROFILE_LOG2_ON;
+    if (log2 > HK_PROFILE_LOG2_MAX || (out != NULL && (name = keep_name(out + strlen(PROFILE_OUT))) == NULL))
+        return false;
+    *value = (int64_t)((uintptr_t)name << HK_PROFILE_LOG2_BITS | (log2 + 1));
+    return true;
+}
+
 static bool option_parse(const option_info_t *info, const char *text, int64_t *value) {
-    bool well_formed = info->kind == KIND_NUMBER   ? parse_number(text, value)
-                       : info->kind == KIND_SIZE   ? parse_size(text, value)
-                       : info->kind == KIND_LIMIT  ? parse_limit(text, value)
-                       : info->kind == KIND_OUTPUT ? parse_output(info, text, value)
-                                                   : parse_choice(info, text, value);
+    bool well_formed = info->kind == KIND_NUMBER    ? parse_number(text, value)
+                       : info->kind == KIND_SIZE    ? parse_size(text, value)
+                       : info->kind == KIND_LIMIT   ? parse_limit(text, value)
+                       : info->kind == KIND_OUTPUT  ? parse_output(info, text, value)
+                       : info->kind == KIND_PROFILE ? parse_profile(info, text, value)
+                                                    : parse_choice(info, text, value);
     return well_formed && *value >= info->min && *value <= info->max;
 }
 
@@ -206,11 +239,19 @@ static void print_size(hk_out_t *out, int64_t size) {
         hk_print(out, "%c", units[steps - 1]);
 }
 
+static void print_profile(hk_out_t *out, int64_t value) {
+    print_size(out, INT64_C(1) << hk_profile_log2(value));
+    if (hk_profile_file(value) != NULL)
+        hk_print(out, "%s%s", PROFILE_OUT, hk_profile_file(value));
+}
+
 static void print_value(hk_out_t *out, const option_info_t *info, int64_t value) {
     if (info->kind == KIND_NUMBER) {
         hk_print(out, "%ld", (long)value);
     } else if (info->kind == KIND_SIZE) {
         print_size(out, value);
+    } else if (info->kind == KIND_PROFILE && hk_profile_is_on(value)) {
+        print_profile(out, value);
     } else if (info->kind == KIND_LIMIT && value == HK_LIMIT_OFF) {
         hk_print(out, "%s", LIMIT_OFF);
     } else if (info->kind == KIND_LIMIT) {
@@ -245,6 +286,8 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
             hk_print(out, "%s%.*s", choice == info->choices ? "" : ", ", (int)choice_length(choice), choice);
         if (info->kind == KIND_OUTPUT)
             hk_print(out, ", the last two also with :FILE");
+        if (info->kind == KIND_PROFILE)
+            hk_print(out, ", or bytes such as 512K, both also with %sFILE", PROFILE_OUT);
     }
 }
 
@@ -289,6 +332,14 @@ static size_t option_find(const char *name, size_t length) {
     return index;
 }
 
+/* Accepts "SAFE", "safe" and "HAKMEM_SAFE". */
+static size_t option_named(const char *name) {
+    if (strlen(name) > strlen(ENVIRONMENT_PREFIX) &&
+        equal_any_case(name, ENVIRONMENT_PREFIX, strlen(ENVIRONMENT_PREFIX)))
+        name += strlen(ENVIRONMENT_PREFIX);
+    return option_find(name, strlen(name));
+}
+
 /* `entry` is "NAME=value". Names of the environment are in capitals, as everywhere. */
 static void environment_read(const char *entry) {
     if (!starts_with(entry, ENVIRONMENT_PREFIX) || starts_with(entry, BENCHMARK_PREFIX))
@@ -309,6 +360,39 @@ static void environment_read(const char *entry) {
         complain_malformed(index, name + length + 1);
 }
 
+/* --- What the program was compiled with ------------------------------------------------------------------------- */
+
+/* Of hakmem.h, if the program or a library has one. A reference, as a weak definition of ours would be found first in a static program. */
+extern HK_EXPORT const char hak_default_options[] __attribute__((weak));
+
+/* `text` is "NAME=value" of one word. */
+static void compiled_read_one(const char *text, size_t length) {
+    char entry[COMPILED_MAX];
+    size_t kept = hk_min(length, sizeof entry - 1);
+    memcpy(entry, text, kept);
+    entry[kept] = '\0';
+    char *value = strchr(entry, '=');
+    if (value != NULL)
+        *value++ = '\0';
+    size_t index = option_named(entry);
+    int64_t parsed;
+    if (index == HK_OPT_COUNT)
+        complain_unknown(entry, strlen(entry));
+    else if (value != NULL && kept == length && option_parse(&option_table[index], value, &parsed))
+        option_store(index, parsed, ORIGIN_COMPILED);
+    else
+        complain_malformed(index, value != NULL ? value : "");
+}
+
+static void compiled_read(const char *text) {
+    static const char spaces[] = " \t\n";
+    for (text += strspn(text, spaces); *text != '\0'; text += strspn(text, spaces)) {
+        size_t length = strcspn(text, spaces);
+        compiled_read_one(text, length);
+        text += length;
+    }
+}
+
 static HK_COLD void announce(void) {
     hk_out_t out;
     hk_out_to_fd(&out, 2);
@@ -318,6 +402,8 @@ static HK_COLD void announce(void) {
 }
 
 void hk_options_init(char *const *environment) {
+    if (hak_default_options != NULL)
+        compiled_read(hak_default_options);
     if (environment != NULL && !sys_is_secure())
         for (; *environment != NULL; environment++)
             environment_read(*environment);
@@ -327,14 +413,6 @@ void hk_options_init(char *const *environment) {
 }
 
 /* --- The program ------------------------------------------------------------------------------------------------ */
-
-/* Accepts "SAFE", "safe" and "HAKMEM_SAFE". */
-static size_t option_named(const char *name) {
-    if (strlen(name) > strlen(ENVIRONMENT_PREFIX) &&
-        equal_any_case(name, ENVIRONMENT_PREFIX, strlen(ENVIRONMENT_PREFIX)))
-        name += strlen(ENVIRONMENT_PREFIX);
-    return option_find(name, strlen(name));
-}
 
 int hk_option_set(const char *name, const char *value) {
     if (name == NULL || value == NULL)
@@ -372,7 +450,7 @@ int hk_limit_set(uint64_t soft, uint64_t hard) {
 }
 
 void hk_options_print(hk_out_t *out) {
-    static const char *const origin_names[] = {"default", "environment", "program"};
+    static const char *const origin_names[] = {"default", "environment", "program", "compiled in"};
     for (size_t i = 0; i < HK_OPT_COUNT; i++) {
         char value[OPTION_TEXT_MAX];
         hk_out_t text;

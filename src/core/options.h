@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * options.h: run-time policy. One list (options.def), values from the environment (`HAKMEM_*`) or from the program.
+ * options.h: run-time policy. One list (options.def), values that the program
+ * was compiled with (hak_default_options of hakmem.h), from the environment (`HAKMEM_*`), which overrides them, or from the program.
  *
  * Values are written by hk_options_init (once, before the first allocation, single-threaded) and by hk_option_set; they
  * are read anywhere off the fast path. Each is one relaxed atomic word: no order is implied between options.
@@ -24,16 +25,17 @@ enum { HK_ON_ERROR_ABORT, HK_ON_ERROR_REPORT, HK_ON_ERROR_IGNORE };
 enum { HK_HUGE_AUTO, HK_HUGE_OFF, HK_HUGE_FORCE };
 enum { HK_PREFAULT_AUTO, HK_PREFAULT_OFF, HK_PREFAULT_POPULATE, HK_PREFAULT_TOUCH };
 enum { HK_STATS_OFF, HK_STATS_TEXT, HK_STATS_JSON };
+enum { HK_LEAKS_OFF, HK_LEAKS_REPORT, HK_LEAKS_FAIL };
 
 extern _Atomic int64_t hk_option_values[HK_OPT_COUNT];
 extern _Atomic uint8_t
-    hk_option_origins[HK_OPT_COUNT]; /* 0 default, 1 environment, 2 program; also read from outside */
+    hk_option_origins[HK_OPT_COUNT]; /* 0 default, 1 environment, 2 program, 3 compiled in; also read from outside */
 
 HK_INLINE int64_t hk_option(hk_option_t option) {
     return atomic_load_explicit(&hk_option_values[option], memory_order_relaxed);
 }
 
-/* Reads `environment` (a NULL-terminated array of "NAME=value", or NULL for none). Unknown or malformed HAKMEM_* entries
+/* Reads what is compiled in, then `environment` (a NULL-terminated array of "NAME=value", or NULL for none). Unknown or malformed HAKMEM_* entries
  * are named on stderr with what would be valid, and ignored. */
 void hk_options_init(char *const *environment);
 
@@ -50,6 +52,17 @@ HK_INLINE unsigned hk_output_choice(int64_t value) { return (unsigned)value & ((
 
 HK_INLINE const char *hk_output_file(int64_t value) {
     return (const char *)((uintptr_t)value >> HK_OUTPUT_CHOICE_BITS);
+}
+
+/* An interval, as its logarithm, and the address of a file's name, NULL for none; 0 is off. */
+enum { HK_PROFILE_LOG2_BITS = 6, HK_PROFILE_LOG2_ON = 19, HK_PROFILE_LOG2_MAX = 40 };
+
+HK_INLINE bool hk_profile_is_on(int64_t value) { return value != 0; }
+
+HK_INLINE unsigned hk_profile_log2(int64_t value) { return ((unsigned)value & ((1u << HK_PROFILE_LOG2_BITS) - 1)) - 1; }
+
+HK_INLINE const char *hk_profile_file(int64_t value) {
+    return (const char *)((uintptr_t)value >> HK_PROFILE_LOG2_BITS);
 }
 
 /* Two limits in one option value, in units of 64 KiB, rounded up; -1 when one does not fit. 0 is no limit. HK_LIMIT_OFF has

@@ -29,6 +29,7 @@
     X(SUPERSLAB, "the shared pool of slots")                                                                           \
     X(REGION, "address space")                                                                                         \
     X(META, "memory for our own records")                                                                              \
+    X(SAMPLE, "the tables of the heap profile")                                                                        \
     X(TRIED, "what is only tried")
 
 #define HK_RANK_ENUM(name, what) HK_RANK_##name,

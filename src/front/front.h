@@ -28,27 +28,30 @@ HK_INLINE heap_front_t *front_moved(heap_front_t *front, size_t offset) {
     return front;
 }
 
-HK_INLINE heap_front_t *front_at(heap_front_t *front, size_t cls) { return front_moved(front, cls * sizeof(bin_t)); }
+HK_INLINE heap_front_t *front_at(heap_front_t *front, size_t cls) {
+    return front_moved(front, cls * sizeof(magazine_t));
+}
 
 HK_INLINE heap_front_t *front_at_tiny(heap_front_t *front, size_t size_minus_1) {
-    _Static_assert(sizeof(bin_t) == 2 * HK_ALIGNMENT, "twice the size without its lowest bits");
+    _Static_assert(sizeof(magazine_t) == 2 * HK_ALIGNMENT, "twice the size without its lowest bits");
     return front_moved(front, 2 * (size_minus_1 & ~(size_t)(HK_ALIGNMENT - 1)));
 }
 
-/* Takes the top block of a magazine, or leaves for the slow path: what lies on top of an empty one has its live bit set. The countdown is
- * looked at by the slow paths and by frees of others' blocks. `at` is the front moved to the magazine. */
+/* Takes the top block of a magazine, or leaves for the slow path: what lies on top of an empty one has its live bit set, and a countdown that
+ * ran out is below 0. Either way the request has been charged. `at` is the front moved to the magazine. */
 HK_INLINE void *front_pop(heap_front_t *front, heap_front_t *at, size_t size, bool mid, void *(*slow)(size_t)) {
-    int64_t cost = mid ? HEAP_TICK_MID_BYTES : (int64_t)size;
-    hk_add_in_place(front->countdown, -cost);
-    granule_t granule = hk_read_in_place(at->bins->top);
+    hk_add_in_place(front->countdown, -(int64_t)size);
+    if (hk_unlikely(hk_read_in_place(front->countdown) < 0))
+        return slow(size);
+    granule_t granule = hk_read_in_place(at->magazines->top);
     map_live_t live;
     if (hk_unlikely(map_find_live(granule, &live)))
         return slow(size);
-    granule_t next = *at->bins->below;
+    granule_t next = *at->magazines->below;
     HK_OPAQUE(at); /* not what was read, less one: that takes an instruction more */
-    hk_add_in_place(at->bins->below, -1);
+    hk_add_in_place(at->magazines->below, -1);
     /* Release: the child of a fork, which empties the magazine (magazine.c), may lose a block and never has one twice. */
-    hk_write_release(at->bins->top, next);
+    hk_write_release(at->magazines->top, next);
     map_mark_live(&live);
     void *block = map_granule_address(granule);
     if (mid)
@@ -81,11 +84,11 @@ HK_INLINE void front_push(heap_front_t *front, void *block, granule_t granule, u
         heap_free_suspect(block, cls);
         return;
     }
-    bin_t *bin = front_at(front, cls)->bins;
-    if (hk_unlikely(bin->below == bin->last))
+    magazine_t *magazine = front_at(front, cls)->magazines;
+    if (hk_unlikely(magazine->below == magazine->last))
         heap_free_full(block, cls);
     else
-        bin_push(bin, granule);
+        magazine_push(magazine, granule);
 }
 
 HK_INLINE void front_free(void *block) {
@@ -120,7 +123,7 @@ HK_INLINE void *front_aligned(size_t align, size_t size) {
     size_t rounded = (size + align - 1) & ~(align - 1);
     if (hk_likely(size - 1 < HK_TINY_MAX && rounded <= HK_TINY_MAX)) {
         heap_front_t *at = front_at_tiny(front, rounded - 1);
-        if (hk_likely(hk_read_in_place(at->bins->top) != 0))
+        if (hk_likely(hk_read_in_place(at->magazines->top) != 0))
             return front_pop(front, at, rounded, false, heap_aligned_slow);
     }
     return heap_aligned(align, size);

@@ -8,29 +8,29 @@
 #include "heap/wake.h"
 
 enum {
-    DOUBLED_MAX = 4, /* double frees remembered for the report of one flush */
+    DOUBLE_FREES_MAX = 4, /* double frees remembered for the report of one flush */
     PREFETCH_AHEAD = 8,
 };
 
 typedef struct flush_report {
-    void *doubled[DOUBLED_MAX];
+    void *double_frees[DOUBLE_FREES_MAX];
     unsigned count;
 } flush_report_t;
 
-static void note_doubled(flush_report_t *report, slab_t *slab, unsigned word, uint64_t bits) {
+static void note_double_frees(flush_report_t *report, slab_t *slab, unsigned word, uint64_t bits) {
     size_t size = hk_class_info[slab->cls].block_size;
-    for (; bits != 0 && report->count < DOUBLED_MAX; bits &= bits - 1)
-        report->doubled[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
+    for (; bits != 0 && report->count < DOUBLE_FREES_MAX; bits &= bits - 1)
+        report->double_frees[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
 }
 
 /* Whether there is a table to gather other heaps' blocks in. */
-static bool gathers(const heap_t *h) { return h != heap_pool() && !hardened_is_on(); }
+static bool gathers(const heap_t *h) { return h != heap_shared() && !hardened_is_on(); }
 
 /* A block of another heap's slab goes to its owner; in company if it can. */
 static void give_to_owner(heap_t *h, slab_t *slab, unsigned index, flush_report_t *report) {
     const remote_entry_t word = {heap_remote_key(slab_base(slab), index), UINT64_C(1) << (index % 64)};
     if (gathers(h) ? !heap_remote_note(h, slab_base(slab), slab->cls, index) : heap_remote_give(&word) != 0)
-        note_doubled(report, slab, index / 64, word.bits);
+        note_double_frees(report, slab, index / 64, word.bits);
 }
 
 /* False when the slab that the block was of is gone: its bit was freed twice, and the slab closed in between. */
@@ -43,8 +43,8 @@ static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, granule_t granul
     slab_t *slab = slab_of(block, cls);
     if (is_still(slab, cls))
         give_to_owner(h, slab, class_block_index(&hk_classes[cls], block), report);
-    else if (report->count < DOUBLED_MAX)
-        report->doubled[report->count++] = block;
+    else if (report->count < DOUBLE_FREES_MAX)
+        report->double_frees[report->count++] = block;
 }
 
 /* Gives back the leading blocks that lie in the slab at `base`; the first one does. Returns how many. */
@@ -52,20 +52,20 @@ HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c
                                     unsigned count, flush_report_t *report) {
     uint64_t *free_bits = slab->free_bits;
     uint64_t offset = (blocks[0] - base) << HK_GRANULE_SHIFT;
-    unsigned doubled = 0, i = 0;
+    unsigned double_frees = 0, i = 0;
     do {
         unsigned index = (unsigned)(((unsigned __int128)offset * c.inverse) >> 64);
         uint64_t bit = UINT64_C(1) << (index % 64), before = free_bits[index / 64];
         free_bits[index / 64] = before | bit;
         if (hk_unlikely((before & bit) != 0)) {
-            note_doubled(report, slab, index / 64, bit);
-            doubled++;
+            note_double_frees(report, slab, index / 64, bit);
+            double_frees++;
         }
         if (++i == count)
             break;
         offset = (blocks[i] - base) << HK_GRANULE_SHIFT;
     } while (offset <= c.mask);
-    slab_count_given(slab, i - doubled);
+    slab_count_given(slab, i - double_frees);
     return i;
 }
 
@@ -102,14 +102,14 @@ static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, u
  * has it through its owner's lock, through the push and the exchange of a message, or through the run cache's lock,
  * and sees what came before. Where more remain than leave, the latest of them come first. */
 static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
-    bin_t *bin = &h->front.bins[cls];
+    magazine_t *magazine = &h->front.magazines[cls];
     granule_t *array = h->class_stats[cls].array;
-    unsigned rest = (unsigned)heap_bin_count(h, cls) - count;
+    unsigned rest = (unsigned)heap_magazine_count(h, cls) - count;
     if (rest == 0) {
-        granule_t top = bin->top;
-        hk_write(bin->below, array - 1);
+        granule_t top = magazine->top;
+        hk_write(magazine->below, array - 1);
         /* Release: for a child whose fork took no lock, a block that is counted lies on top. */
-        hk_write_release(bin->top, 0);
+        hk_write_release(magazine->top, 0);
         hk_write(array[0], top); /* until the next push or refill */
         return array;
     }
@@ -121,7 +121,7 @@ static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
         hk_write(newest[i], leaves);
     }
     /* Release: pairs with the acquire in is_in_magazine. */
-    hk_write_release(bin->below, array + rest - 1);
+    hk_write_release(magazine->below, array + rest - 1);
     return oldest + in_array;
 }
 
@@ -131,9 +131,10 @@ static void give_all_elsewhere(heap_t *h, unsigned cls, const granule_t *blocks,
         give_elsewhere(h, cls, blocks[i], report);
 }
 
-static void report_doubled(const flush_report_t *report, unsigned cls) {
+static void report_double_frees(const flush_report_t *report, unsigned cls) {
     for (unsigned i = 0; i < report->count; i++)
-        hk_misuse("double free of", report->doubled[i], NULL, "%u-byte block, free", hk_class_info[cls].block_size);
+        hk_misuse("double free of", report->double_frees[i], NULL, "%u-byte block, free",
+                  hk_class_info[cls].block_size);
 }
 
 /* Runs leave the magazine for the heap's run cache. */
@@ -150,22 +151,22 @@ static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned
     }
 }
 
-doubled_t heap_take_doubled_locked(heap_t *h) {
-    doubled_t doubled = h->doubled;
-    h->doubled = (doubled_t){0};
-    return doubled;
+double_frees_t heap_take_double_frees_locked(heap_t *h) {
+    double_frees_t double_frees = h->double_frees;
+    h->double_frees = (double_frees_t){0};
+    return double_frees;
 }
 
-void heap_report_doubled(const heap_t *h, const doubled_t *doubled) {
-    if (hk_likely(doubled->count == 0))
+void heap_report_double_frees(const heap_t *h, const double_frees_t *double_frees) {
+    if (hk_likely(double_frees->count == 0))
         return;
-    if (doubled->block != NULL)
-        hk_misuse("double free of", doubled->block, NULL,
-                  "%u-byte block, one of %u, found when other threads' frees came in", doubled->block_size,
-                  doubled->count);
+    if (double_frees->block != NULL)
+        hk_misuse("double free of", double_frees->block, NULL,
+                  "%u-byte block, one of %u, found when other threads' frees came in", double_frees->block_size,
+                  double_frees->count);
     else
         hk_misuse("double free in", h, NULL, "heap %u, %u blocks, found when other threads' frees came in", h->front.id,
-                  doubled->count);
+                  double_frees->count);
 }
 
 void magazine_flush(heap_t *h, unsigned cls, unsigned count) {
@@ -176,18 +177,20 @@ void magazine_flush(heap_t *h, unsigned cls, unsigned count) {
     h->class_stats[cls].flushed += count;
     h->class_stats[cls].flushes++;
     heap_count_freed_locked(h, cls, count - left); /* of the others their owners count */
-    doubled_t doubled = heap_take_doubled_locked(h);
+    double_frees_t double_frees = heap_take_double_frees_locked(h);
     heap_unlock(h);
     if (cls >= HK_CLASS_COUNT)
         give_runs(h, cls, blocks, count);
     give_all_elsewhere(h, cls, blocks, left, &report);
     heap_remote_post_much(h);
     h->run_total += count * (size_t)hk_class_info[cls].block_size;
-    /* Frees wind the countdown too, so that a thread that only frees has its ticks. */
-    h->front.countdown -= (int64_t)count * (int64_t)hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
+    /* A thread that only frees has its ticks. */
+    h->tick_flushed += (uint64_t)count * hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
+    if (h->tick_flushed >= HEAP_TICK_BYTES && h->front.countdown >= 0)
+        heap_run_out(h);
     if (hk_unlikely(report.count > 0))
-        report_doubled(&report, cls);
-    heap_report_doubled(h, &doubled);
+        report_double_frees(&report, cls);
+    heap_report_double_frees(h, &double_frees);
     heap_memory_freed(h);
 }
 
@@ -198,7 +201,7 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
         give_runs(h, cls, &granule, 1);
     heap_lock(h);
     unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, &granule, 1, &report) : 0;
-    hk_add(h->front.bins[cls].pushes, 1);
+    hk_add(h->front.magazines[cls].pushes, 1);
     h->class_stats[cls].flushed++;
     heap_count_freed_locked(h, cls, 1 - left);
     if (!gathers(h)) /* else it counts with the table */
@@ -207,7 +210,7 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block) {
     heap_unlock(h);
     give_all_elsewhere(h, cls, &granule, left, &report);
     if (hk_unlikely(report.count > 0))
-        report_doubled(&report, cls);
+        report_double_frees(&report, cls);
     if (much)
         heap_memory_freed_much(); /* the owners may be asleep */
     else

@@ -16,7 +16,7 @@ void magazine_flush(heap_t *h, unsigned cls, unsigned count);
 void magazine_give_one(heap_t *h, unsigned cls, void *block);
 
 /* Double frees that were found under the lock, where no report may be made: taken there, and reported later. */
-doubled_t heap_take_doubled_locked(heap_t *h);
-void heap_report_doubled(const heap_t *h, const doubled_t *doubled);
+double_frees_t heap_take_double_frees_locked(heap_t *h);
+void heap_report_double_frees(const heap_t *h, const double_frees_t *double_frees);
 
 #endif

@@ -11,19 +11,26 @@ int hk_hardened_level;
 hk_lock_t hk_heap_list_lock = HK_LOCK_INIT(HK_RANK_HEAP_LIST);
 _Atomic uint32_t hk_heap_id_limit = HK_OWNER_FIRST; /* written under it, read also without */
 
+_Atomic uint32_t hk_explicit_id_limit = HK_OWNER_EXPLICIT; /* as well */
+
+bool heap_has_id(uint32_t id) {
+    return id >= HK_OWNER_EXPLICIT ? id < heap_explicit_limit() : id >= HK_OWNER_POOL && id < heap_limit();
+}
+
 uint32_t heap_limit(void) { return atomic_load_explicit(&hk_heap_id_limit, memory_order_acquire); }
 
 void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
     h->front.tag = hardened_is_on() ? HK_MAP_NO_TAG : map_tag(id); /* hardened: no free takes the fast path */
     h->front.id = id;
-    h->front.countdown = HEAP_TICK_BYTES;
+    h->front.countdown = h->countdown_set = HEAP_TICK_BYTES;
     h->lock = (hk_lock_t)HK_LOCK_INIT(rank);
     large_cache_init(&h->large);
 }
 
 heap_t *heap_make_locked(void) {
     uint32_t id = heap_limit();
-    if (id >= HK_OWNER_LIMIT || region_area_cover(REGION_AREA_HEAPS, (size_t)HEAP_STRIDE * (id + 1)) != 0)
+    if (id >= HK_OWNER_EXPLICIT || heap_place(id + 1) > heap_place(HK_OWNER_EXPLICIT) ||
+        region_area_cover(REGION_AREA_HEAPS, (size_t)HEAP_STRIDE * (id + 1)) != 0)
         return NULL;
     heap_t *h = heap_by_id(id);
     heap_prepare(h, id, HK_RANK_HEAP);

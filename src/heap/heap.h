@@ -7,8 +7,8 @@
  * magazines; it owns the slabs of threads that are gone until somebody adopts them.
  *
  *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the pool heap)
- *                 LIVE --thread exit, small--> RESTING --heap_start--> LIVE
- *                 RESTING, UNUSED --helper, trim--> RETIRING --> UNUSED
+ *                 LIVE --thread exit, small--> PARKED --heap_start--> LIVE
+ *                 PARKED, UNUSED --helper, trim--> RETIRING --> UNUSED
  *                 LIVE --its thread is gone, and nobody told (upkeep/unnoticed.h)--> RETIRING --> UNUSED
  *                 LIVE, RETIRING --fork, in the child--> ORPHAN --first refill that adopts--> RETIRING --> UNUSED
  *
@@ -31,6 +31,7 @@
 #include "core/lock.h"
 #include "large/large.h"
 #include "map/map.h"
+#include "sample/sampler.h"
 #include "slab/size_class.h"
 #include "slab/slab.h"
 
@@ -45,27 +46,44 @@ enum {
     MESSAGE_WORDS = 63,                     /* of remote frees in a message */
     HEAP_REMOTE_PENDING_BYTES = 256 * 1024, /* of remote frees that a thread holds back */
     HEAP_STRIDE = 24576,
-    HEAP_TICK_BYTES = 4 << 20,  /* the countdown's period */
-    HEAP_TICK_MID_BYTES = 1024, /* what a block above HK_TINY_MAX counts, so that ticks stay rare whatever the size */
+    HEAP_TICK_BYTES = 4 << 20, /* allocated from one tick to the next, */
+    HEAP_TICK_MID_BYTES =
+        1024, /* ... where a block above HK_TINY_MAX counts so much, so that ticks stay rare whatever the size */
 };
 
-enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN, HEAP_RESTING, HEAP_RETIRING };
+enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN, HEAP_PARKED, HEAP_RETIRING, HEAP_EXPLICIT };
 
 /* A magazine. The block on top is here and not in the array, so that the malloc after a free finds it with one load; where there is
  * none, it is 0, as is the array's first place, below the first block. Written by its thread, read relaxed. */
-typedef struct HK_ALIGNED(32) bin {
+typedef struct HK_ALIGNED(32) magazine {
     granule_t top;    /* what malloc takes */
     granule_t *below; /* where the next one lies: count - 1 from the array's start; NULL without an array */
     granule_t *last;  /* `below` when the magazine is full */
     uint64_t pushes;  /* blocks that came by frees; allocations follow from the other figures */
-} bin_t;
+} magazine_t;
 
 typedef struct heap_front {
     uint32_t tag; /* id << 8 */
     uint32_t id;
-    int64_t countdown; /* bytes until the next tick */
-    bin_t bins[HK_BIN_COUNT];
+    int64_t countdown; /* bytes to the next tick or sample: slow/tick.h */
+    magazine_t magazines[HK_MAGAZINE_COUNT];
 } heap_front_t;
+
+enum { HEAP_NAME_MAX = 32 };
+
+/* What a heap that the program makes has in place of the front: explicit.h. Under the heap's lock. */
+typedef struct heap_own {
+    uint32_t tag;                          /* as the front's, */
+    uint32_t id;                           /* and so is this */
+    uint64_t classes[HK_CLASS_COUNT / 64]; /* a bit for each class that it may have slabs or counts of */
+    slot_t runs;                           /* the first of its large blocks */
+    bool had_huge;                         /* it may have huge blocks */
+    bool is_warm;                          /* it has ended, and its record is as it was; under the heap-list lock */
+    size_t run_bytes;
+    size_t limit_bytes, peak_bytes; /* of slots and mappings; 0: no limit */
+    uint64_t big_allocs;            /* blocks without a slab, ever */
+    char name[HEAP_NAME_MAX];
+} heap_own_t;
 
 /* What only the slow paths need of a class, in one piece: a thread that uses small blocks touches a page less. */
 typedef struct heap_class_stats {
@@ -93,11 +111,11 @@ typedef struct remote_entry {
 } remote_entry_t;
 
 /* Blocks that came home twice. */
-typedef struct doubled {
+typedef struct double_frees {
     uint32_t count;
     uint32_t block_size; /* of the last of them that is known */
     const void *block;   /* NULL: none is known */
-} doubled_t;
+} double_frees_t;
 
 /* Remote frees on their way to the heap `to`: messages.c. */
 typedef struct message {
@@ -109,17 +127,21 @@ typedef struct message {
 typedef struct heap {
     HK_ALIGNED(HK_CACHE_LINE) hk_lock_t lock;
     _Atomic uint32_t life;   /* HEAP_*; written under the heap-list lock */
-    uint32_t next_unused;    /* list of unused or of resting ids, under the heap-list lock; of who retires several */
+    uint32_t next_unused;    /* list of unused or of parked ids, under the heap-list lock; of who retires several */
     _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: upkeep/unnoticed.h */
     slot_t full;
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
-    doubled_t doubled;                    /* double frees that a drain came upon, to be reported without the lock */
+    double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
     size_t magazine_bytes;                /* what the magazines can hold; the heap's thread */
-    uint64_t bins_in_use[3];              /* a bit for each magazine that has a capacity; the heap's thread */
+    uint64_t magazines_in_use[3];         /* a bit for each magazine that has a capacity; the heap's thread */
     size_t run_bytes;                     /* flushed since the thread last allocated; the heap's thread */
     size_t run_total;                     /* run_bytes, and what left the other magazines then; the heap's thread */
     int64_t run_countdown;                /* the countdown when run_bytes was last written; the heap's thread */
+    int64_t countdown_set;                /* what the countdown was set to; this and the next, the heap's thread */
+    uint64_t tick_charged;                /* bytes allocated since the last tick, when it was set */
+    uint64_t tick_flushed; /* bytes flushed since the last tick: a thread that only frees has ticks too */
+    sample_draw_t draw;    /* to the next sample; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
@@ -141,9 +163,12 @@ typedef struct heap {
 
     HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
 
-    HK_ALIGNED(HK_CACHE_LINE) heap_front_t front;
+    HK_ALIGNED(HK_CACHE_LINE) union {
+        heap_front_t front;
+        heap_own_t own;
+    };
     /* From the first whole page of magazines on all is 0 while the heap is nobody's, and given back: upkeep/record.h. */
-    heap_class_stats_t class_stats[HK_BIN_COUNT];
+    heap_class_stats_t class_stats[HK_MAGAZINE_COUNT];
     remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
 } heap_t;
 
@@ -155,19 +180,23 @@ extern heap_front_t hk_no_heap;
 
 extern _Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-HK_INLINE heap_t *heap_by_id(uint32_t id) {
-    return (heap_t *)(hk_window.areas[REGION_AREA_HEAPS] + (size_t)id * HEAP_STRIDE);
+/* Where the record of a heap lies in its area: those of explicit heaps in the last quarter. */
+HK_INLINE size_t heap_place(uint32_t id) {
+    return (size_t)(id % HK_OWNER_EXPLICIT) * HEAP_STRIDE +
+           (id < HK_OWNER_EXPLICIT ? 0 : hk_window.area_sizes[REGION_AREA_HEAPS] / 4 * 3);
 }
 
+HK_INLINE heap_t *heap_by_id(uint32_t id) { return (heap_t *)(hk_window.areas[REGION_AREA_HEAPS] + heap_place(id)); }
+
 /* Blocks in a magazine. The heap's thread; another one holds the lock, under which arrays change. Acquire: pairs with the release in
- * bin_push, so that who counts first and reads the pushes then never misses one. */
-HK_INLINE uint64_t heap_bin_count(const heap_t *h, unsigned cls) {
-    const granule_t *below = hk_read_acquire(h->front.bins[cls].below);
+ * magazine_push, so that who counts first and reads the pushes then never misses one. */
+HK_INLINE uint64_t heap_magazine_count(const heap_t *h, unsigned cls) {
+    const granule_t *below = hk_read_acquire(h->front.magazines[cls].below);
     return below == NULL ? 0 : (uint64_t)(below - h->class_stats[cls].array + 1);
 }
 
-HK_INLINE unsigned heap_bin_capacity(const heap_t *h, unsigned cls) {
-    const granule_t *last = h->front.bins[cls].last;
+HK_INLINE unsigned heap_magazine_capacity(const heap_t *h, unsigned cls) {
+    const granule_t *last = h->front.magazines[cls].last;
     return last == NULL ? 0 : (unsigned)(last - h->class_stats[cls].array + 1);
 }
 
@@ -176,23 +205,29 @@ HK_INLINE unsigned heap_bin_capacity(const heap_t *h, unsigned cls) {
  * allocations too. */
 HK_INLINE uint64_t heap_pops(const heap_t *h, unsigned cls, uint64_t count) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
-    return hk_read(h->front.bins[cls].pushes) + stats->refilled - stats->flushed - count;
+    return hk_read(h->front.magazines[cls].pushes) + stats->refilled - stats->flushed - count;
 }
 
 /* Puts a block on top; the magazine has room. The child of a fork may lose a block, and never has one twice: what counts is `below`. What
  * was read is written, not added to in place: the next malloc of the class waits for these stores. */
-HK_INLINE void bin_push(bin_t *bin, granule_t granule) {
-    granule_t *below = bin->below;
-    hk_write(below[1], hk_read_in_place(bin->top));
-    hk_write(bin->top, granule);
-    hk_add_in_place(bin->pushes, 1);
-    /* Release: pairs with the acquire in heap_bin_count and is_in_magazine; and for the child of a fork. */
-    hk_write_release(bin->below, below + 1);
+HK_INLINE void magazine_push(magazine_t *magazine, granule_t granule) {
+    granule_t *below = magazine->below;
+    hk_write(below[1], hk_read_in_place(magazine->top));
+    hk_write(magazine->top, granule);
+    hk_add_in_place(magazine->pushes, 1);
+    /* Release: pairs with the acquire in heap_magazine_count and is_in_magazine; and for the child of a fork. */
+    hk_write_release(magazine->below, below + 1);
 }
 
 HK_INLINE heap_t *heap_of_front(heap_front_t *front) { return (heap_t *)((char *)front - offsetof(heap_t, front)); }
 
-HK_INLINE heap_t *heap_pool(void) { return heap_by_id(HK_OWNER_POOL); }
+/* The next look at the countdown finds that it ran out, and nothing more was charged. The heap's thread. */
+HK_INLINE void heap_run_out(heap_t *h) {
+    h->countdown_set -= h->front.countdown + 1;
+    h->front.countdown = -1;
+}
+
+HK_INLINE heap_t *heap_shared(void) { return heap_by_id(HK_OWNER_POOL); }
 
 /* 0, or HAKMEM_SAFE when it is 2 or 3; constant after the start. */
 extern int hk_hardened_level;
@@ -237,6 +272,16 @@ uint32_t heap_limit(void);
 
 /* What it returns, for who looks at the process from outside. */
 extern _Atomic uint32_t hk_heap_id_limit;
+
+/* One past the highest id of an explicit heap that was ever in use. */
+extern _Atomic uint32_t hk_explicit_id_limit;
+
+HK_INLINE uint32_t heap_explicit_limit(void) {
+    return atomic_load_explicit(&hk_explicit_id_limit, memory_order_acquire);
+}
+
+/* Whether there is a record of the id. */
+bool heap_has_id(uint32_t id);
 
 /* Makes the record one of a heap without blocks. */
 void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank);

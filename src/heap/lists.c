@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
-#include "heap/crowd.h"
+#include "heap/budget.h"
 
 _Static_assert(HEAP_BINS == 4, "bin_for compares with three borders");
 
@@ -58,6 +58,10 @@ static void link_locked(heap_t *h, slab_t *slab) {
 }
 
 static void unlink_locked(heap_t *h, slab_t *slab) {
+    hk_assert(slab->list == SLAB_LIST_FULL || slab->list == SLAB_LIST_PARTIAL);
+    hk_assert(slab->previous != 0 ? slab_at(slab->previous)->next == slab_slot(slab)
+                                  : *list_head(h, slab) == slab_slot(slab));
+    hk_assert(slab->next == 0 || slab_at(slab->next)->previous == slab_slot(slab));
     if (slab->previous != 0)
         slab_at(slab->previous)->next = slab->next;
     else
@@ -68,21 +72,23 @@ static void unlink_locked(heap_t *h, slab_t *slab) {
 }
 
 void heap_insert_locked(heap_t *h, slab_t *slab) {
+    hk_assert(atomic_load_explicit(&slab->owner, memory_order_relaxed) == h->front.id);
     link_locked(h, slab);
     h->class_stats[slab->cls].slab_count++;
     atomic_fetch_add_explicit(&h->slot_count, hk_class_info[slab->cls].slab_slots, memory_order_relaxed);
 }
 
 void heap_remove_locked(heap_t *h, slab_t *slab) {
+    hk_assert(h->class_stats[slab->cls].slab_count > 0);
     unlink_locked(h, slab);
     h->class_stats[slab->cls].slab_count--;
     atomic_fetch_sub_explicit(&h->slot_count, hk_class_info[slab->cls].slab_slots, memory_order_relaxed);
 }
 
-/* An empty slab is kept when it is the only one of its class with room: closing it would be undone at the next refill. Not in
- * a crowd, where a slab of each class in every thread adds up. */
+/* An empty slab is kept when it is the only one of its class with room: closing it would be undone at the next refill. Not when
+ * oversubscribed, where a slab of each class in every thread adds up. */
 static bool may_be_spare_locked(const heap_t *h, const slab_t *slab) {
-    if (heap_is_crowded())
+    if (heap_is_oversubscribed())
         return false;
     slot_t self = slab_slot(slab);
     for (unsigned bin = 0; bin < HEAP_BINS; bin++) {
@@ -99,16 +105,23 @@ void heap_retire_slab_locked(heap_t *h, slab_t *slab) {
     hk_count(slabs_retired);
 }
 
-void heap_settle_locked(heap_t *h, slab_t *slab) {
+/* False when it was closed. */
+static bool settle_locked(heap_t *h, slab_t *slab) {
     if (slab_is_empty(slab) && (h->front.id == HK_OWNER_POOL || !may_be_spare_locked(h, slab))) {
         heap_retire_slab_locked(h, slab);
-        return;
+        return false;
     }
     bool full = slab->free_count == 0;
     if (full == (slab->list == SLAB_LIST_FULL) && (full || slab->bin == bin_for(slab)))
-        return;
+        return true;
     unlink_locked(h, slab);
     link_locked(h, slab);
+    return true;
+}
+
+void heap_settle_locked(heap_t *h, slab_t *slab) {
+    bool stays = settle_locked(h, slab);
+    hk_assert(!stays || slab_check(slab) == 0);
 }
 
 void heap_retire_spares_locked(heap_t *h) {

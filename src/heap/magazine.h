@@ -24,11 +24,6 @@ bool magazine_wants_large(heap_t *h, unsigned cls);
 /* Puts a block into its magazine, making room if need be. */
 void magazine_free(heap_t *h, unsigned cls, void *block);
 
-/* Bytes that the magazines of a heap may be able to hold, in which `owned` bytes of slots are, of `in_use` in all heaps of so many threads:
- * every block in one keeps a slab from emptying, and what each thread keeps adds up. The more threads, the smaller is the part. */
-typedef enum heap_press { HEAP_ROOM, HEAP_CROWD, HEAP_THRONG } heap_press_t;
-size_t magazine_budget(size_t owned, size_t in_use, size_t threads, heap_press_t press);
-
 /* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the lock. */
 void magazine_drop_all(heap_t *h);
 

@@ -18,13 +18,13 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
-#include "heap/crowd.h"
+#include "heap/budget.h"
 #include "heap/lists.h"
 #include "map/meta.h"
 
 enum {
     WORDS_AHEAD = 8,                    /* so many words before its turn, a slab's record is fetched */
-    CROWD_SHARE = 32,                   /* of HEAP_INBOX_MAX */
+    OVERSUBSCRIBED_SHARE = 32,          /* of HEAP_INBOX_MAX */
     LOOKED_AT_MAX = 8 * HEAP_INBOX_MAX, /* messages of one inbox that a report looks through: more than there can be */
 };
 
@@ -56,7 +56,7 @@ static void push(message_t *message) {
 /* Messages that wait for an owner who does not look add up; with many owners, few of each do. Whoever finds too many
  * opens them, unless somebody has the heap's lock: then it is looked after. */
 static void bound_inbox(heap_t *owner) {
-    uint32_t most = heap_is_crowded() ? HEAP_INBOX_MAX / CROWD_SHARE : HEAP_INBOX_MAX;
+    uint32_t most = heap_is_oversubscribed() ? HEAP_INBOX_MAX / OVERSUBSCRIBED_SHARE : HEAP_INBOX_MAX;
     if (hk_likely(atomic_load_explicit(&owner->inbox_count, memory_order_relaxed) < most) || !hk_try_lock(&owner->lock))
         return;
     heap_drain_locked(owner);
@@ -128,20 +128,20 @@ uint64_t heap_remote_give_locked(heap_t *h, const remote_entry_t *word) {
     slab_t *slab = heap_remote_slab(word);
     unsigned at = word->key & 63, first = at * 64, cls = slab->cls;
     uint64_t blocks = first < slab->block_count ? hk_low_mask64(slab->block_count - first) : 0;
-    uint64_t bits = word->bits & blocks, doubled = word->bits & ~blocks;
+    uint64_t bits = word->bits & blocks, double_frees = word->bits & ~blocks;
     if (hk_unlikely(bits == 0))
-        return doubled;
-    doubled |= slab_give(slab, at, bits);
+        return double_frees;
+    double_frees |= slab_give(slab, at, bits);
     if (slab->free_count >= slab->settle_at)
         heap_settle_locked(h, slab);
-    heap_count_freed_locked(h, cls, hk_popcount64(word->bits & ~doubled));
-    return doubled;
+    heap_count_freed_locked(h, cls, hk_popcount64(word->bits & ~double_frees));
+    return double_frees;
 }
 
-static HK_COLD void note_doubled_locked(heap_t *h, const remote_entry_t *word, unsigned cls, uint64_t bits) {
-    h->doubled.count += hk_popcount64(bits);
-    h->doubled.block_size = hk_class_info[cls].block_size;
-    h->doubled.block = heap_remote_block(word, cls, bits);
+static HK_COLD void note_double_frees_locked(heap_t *h, const remote_entry_t *word, unsigned cls, uint64_t bits) {
+    h->double_frees.count += hk_popcount64(bits);
+    h->double_frees.block_size = hk_class_info[cls].block_size;
+    h->double_frees.block = heap_remote_block(word, cls, bits);
 }
 
 /* A word leaves its message before its blocks go on, as in leave_locked (flush.c): they may be handed out at
@@ -151,14 +151,14 @@ static void take_in_locked(heap_t *h, message_t *message, unsigned at) {
     const remote_entry_t word = message->words[at];
     unsigned cls = heap_remote_slab(&word)->cls;
     hk_write(message->words[at].bits, 0);
-    uint64_t doubled = heap_remote_give_locked(h, &word);
-    if (hk_unlikely(doubled != 0))
-        note_doubled_locked(h, &word, cls, doubled);
+    uint64_t double_frees = heap_remote_give_locked(h, &word);
+    if (hk_unlikely(double_frees != 0))
+        note_double_frees_locked(h, &word, cls, double_frees);
 }
 
 /* Its bits have come home, or are of a slab that is gone: freed twice. */
 static void lose_locked(heap_t *h, remote_entry_t *word) {
-    h->doubled.count += hk_popcount64(word->bits);
+    h->double_frees.count += hk_popcount64(word->bits);
     hk_write(word->bits, 0);
 }
 

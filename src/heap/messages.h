@@ -8,9 +8,8 @@
 #include "base/bits.h"
 #include "heap/heap.h"
 
-/* Puts the word into the heap's message for its slab's owner; one that is full is sent before. False when there is none for this
- * owner: no memory, a crowd, too many wait there already, or the place serves another owner until everything is posted. The heap's
- * thread, or anybody once the thread is gone. */
+/* Puts the word into the heap's message for its slab's owner, and sends a full one before. False when the slab is gone or there is no
+ * memory for a message. The heap's thread, or anybody once the thread is gone. */
 bool message_add(heap_t *h, const remote_entry_t *word);
 
 /* Sends what there is. The heap's thread, or anybody once the thread is gone. */

@@ -157,7 +157,7 @@ static struct quarantine *queue_of(heap_t *h) {
 static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
     struct quarantine *q = h != NULL ? queue_of(h) : NULL;
     if (q == NULL) {
-        give_back(h != NULL ? h : heap_pool(), block, cls);
+        give_back(h != NULL ? h : heap_shared(), block, cls);
         return;
     }
     size_t bytes = weight(block, cls);
@@ -169,6 +169,8 @@ static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
     q->bytes += bytes;
     hk_write_release(q->count, q->count + 1);
 }
+
+void quarantine_fill(void *block, unsigned cls) { poison(block, cls); }
 
 void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) {
     poison(block, cls);

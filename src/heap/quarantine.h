@@ -19,6 +19,9 @@ uint64_t quarantine_word(const void *address);
 /* The block waits from now on. `h` may be NULL: then nothing waits. */
 void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller);
 
+/* Fills a block that does not wait: quarantine_look finds what was written to it when it is handed out again. */
+void quarantine_fill(void *block, unsigned cls);
+
 /* The run at `block` is held (large_hold). */
 void quarantine_put_run(heap_t *h, void *block, const void *caller);
 

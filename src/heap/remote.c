@@ -34,15 +34,15 @@ uint64_t heap_remote_give(const remote_entry_t *word) {
             return 0;
         /* Under the lock of its owner a slab keeps it; between the look and the lock it may have got another. */
         bool still = heap_remote_owner(word) == owner;
-        uint64_t doubled = still ? heap_remote_give_locked(h, word) : 0;
+        uint64_t double_frees = still ? heap_remote_give_locked(h, word) : 0;
         hk_unlock(&h->lock);
         if (hk_likely(still))
-            return doubled;
+            return double_frees;
     }
     return word->bits; /* the slab is gone */
 }
 
-static void report_doubled(const remote_entry_t *word, uint64_t bits) {
+static void report_double_frees(const remote_entry_t *word, uint64_t bits) {
     unsigned cls = heap_remote_slab(word)->cls;
     for (; bits != 0; bits &= bits - 1)
         hk_misuse("double free of", heap_remote_block(word, cls, bits), NULL, "%u-byte block, free",
@@ -55,9 +55,9 @@ static void post_entry(heap_t *h, remote_entry_t *entry) {
      * message_add, and the locks, which a fork takes, see to it. */
     hk_write(entry->bits, 0);
     h->remote_batches++;
-    uint64_t doubled = hk_likely(message_add(h, &word)) ? 0 : heap_remote_give(&word);
-    if (hk_unlikely(doubled != 0))
-        report_doubled(&word, doubled);
+    uint64_t double_frees = hk_likely(message_add(h, &word)) ? 0 : heap_remote_give(&word);
+    if (hk_unlikely(double_frees != 0))
+        report_double_frees(&word, double_frees);
 }
 
 void heap_remote_claim(heap_t *h, unsigned at, uint64_t key) {

@@ -7,11 +7,11 @@
 
 static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsigned cls) {
     granule_t wanted = map_granule(block);
-    if (hk_read(h->front.bins[cls].top) == wanted)
+    if (hk_read(h->front.magazines[cls].top) == wanted)
         return true;
-    /* Acquire: pairs with the releases in bin_push, magazine.c and flush.c, so that what counts is in the array that is read, and no block that lay
+    /* Acquire: pairs with the releases in magazine_push, magazine.c and flush.c, so that what counts is in the array that is read, and no block that lay
      * there before is found. Arrays of magazines are never unmapped: a stale one is read in vain, not in error. */
-    granule_t *below = hk_read_acquire(h->front.bins[cls].below), *array = hk_read(h->class_stats[cls].array);
+    granule_t *below = hk_read_acquire(h->front.magazines[cls].below), *array = hk_read(h->class_stats[cls].array);
     size_t count = below == NULL || array == NULL ? 0 : (size_t)(below - array + 1);
     for (size_t i = 1; i < count && count <= hk_class_info[cls].magazine_max; i++)
         if (hk_read(array[i]) == wanted)

@@ -24,7 +24,7 @@ bool slab_walk_hold(slab_walk_t *walk, uint32_t owner) {
     if (walk->held != NULL && walk->held->front.id == owner)
         return true;
     slab_walk_let_go(walk);
-    if (owner < HK_OWNER_POOL || owner >= heap_limit())
+    if (!heap_has_id(owner) || (!walk->all && owner >= HK_OWNER_EXPLICIT))
         return false;
     heap_t *h = heap_by_id(owner);
     if (walk->patient)

@@ -13,6 +13,7 @@
 
 typedef struct slab_walk {
     heap_t *held;
+    bool all;       /* slabs of explicit heaps too, whose blocks nobody else may take in hand (EXPLICIT-1) */
     bool patient;   /* waits for a lock instead of passing a slab whose heap is busy */
     uint32_t tries; /* else: how often it still may try a lock that is taken, over all slabs */
 } slab_walk_t;

@@ -26,11 +26,11 @@ static void adopt_slab_locked(heap_t *h, heap_t *from, slab_t *slab) {
 /* What a drain for another heap came upon is reported by whoever drained. */
 static void drain_for_locked(heap_t *h, heap_t *from) {
     heap_drain_locked(from);
-    if (hk_likely(from->doubled.count == 0))
+    if (hk_likely(from->double_frees.count == 0))
         return;
-    from->doubled.count += h->doubled.count;
-    h->doubled = from->doubled;
-    from->doubled = (doubled_t){0};
+    from->double_frees.count += h->double_frees.count;
+    h->double_frees = from->double_frees;
+    from->double_frees = (double_frees_t){0};
 }
 
 static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
@@ -49,7 +49,7 @@ static bool has_anything(const heap_t *h) {
 
 /* A partial slab of the class whose thread is gone. */
 static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
-    heap_t *pool = heap_pool();
+    heap_t *pool = heap_shared();
     if (h == pool || !has_anything(pool))
         return NULL;
     heap_lock(pool);
@@ -70,7 +70,7 @@ static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
 /* Blocks of the class change threads; where threads keep to their own, their slabs stay with them too. */
 static bool passes_on_locked(const heap_t *h, unsigned cls) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
-    return hk_read(stats->freed_remote) * PASSED_SHARE > heap_pops(h, cls, heap_bin_count(h, cls));
+    return hk_read(stats->freed_remote) * PASSED_SHARE > heap_pops(h, cls, heap_magazine_count(h, cls));
 }
 
 /* Partial slabs of a thread that is awake, the fullest first, as the emptiest may soon be empty, and never the last of a list: as
@@ -127,7 +127,7 @@ static bool is_pools_locked(const slab_t *slab, unsigned cls) {
 }
 
 bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls) {
-    heap_t *pool = heap_pool();
+    heap_t *pool = heap_shared();
     if (hk_unlikely(!hk_try_lock(&h->lock)))
         return false;
     h->lock_takes++;
@@ -247,7 +247,7 @@ static void hand_over_list_locked(heap_t *h, heap_t *pool, slot_t *head) {
 }
 
 void heap_hand_over_locked(heap_t *h) {
-    heap_t *pool = heap_pool();
+    heap_t *pool = heap_shared();
     heap_drain_locked(h);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         for (unsigned bin = 0; bin < HEAP_BINS && h->class_stats[cls].slab_count > 0; bin++)

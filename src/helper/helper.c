@@ -3,6 +3,7 @@
 
 #include "core/lock.h"
 #include "core/options.h"
+#include "core/request.h"
 #include "heap/wake.h"
 #include "helper/home.h"
 #include "helper/pressure.h"
@@ -78,6 +79,8 @@ static bool helper_serve(void) {
         if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0 || sys_helper_outlived_credentials())
             return false;
         home_work(1);
+        if (hk_request_waits())
+            hk_request_attend(HK_REQUEST_BY_HELPER);
         idle = upkeep_round() ? 0 : idle + 1;
         home_work(-1);
     }

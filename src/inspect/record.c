@@ -6,10 +6,12 @@
 #include "core/lock.h"
 #include "core/options.h"
 #include "core/panic.h"
+#include "core/request.h"
 #include "heap/heap.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "region/region.h"
+#include "sample/tables.h"
 #include "superslab/pool.h"
 #include "sys/note.h"
 

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "map/map.h"
 #include "map/meta.h"
 #include "sys/sys.h"
 
@@ -48,7 +49,7 @@ static size_t find_locked(const void *address) {
 
 static void add_locked(char *start, size_t size) {
     size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
-    hk_huge_blocks[count] = (huge_block_t){start, size};
+    hk_huge_blocks[count] = (huge_block_t){start, size, HK_OWNER_NONE};
     atomic_store_explicit(&hk_huge_count, count + 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&hk_huge_total, size, memory_order_relaxed);
 }
@@ -112,6 +113,53 @@ bool huge_free(void *block) {
     return true;
 }
 
+/* --- Owners ------------------------------------------------------------------------------------------------------------- */
+
+void huge_set_owner(const void *block, uint32_t owner) {
+    hk_lock(&hk_huge_lock);
+    size_t index = find_locked(block);
+    if (index != SIZE_MAX)
+        hk_huge_blocks[index].owner = owner;
+    hk_unlock(&hk_huge_lock);
+}
+
+uint32_t huge_owner(const void *block) {
+    if (atomic_load_explicit(&hk_huge_count, memory_order_relaxed) == 0)
+        return HK_OWNER_NONE;
+    hk_lock(&hk_huge_lock);
+    size_t index = find_locked(block);
+    bool starts = index != SIZE_MAX && hk_huge_blocks[index].start == block;
+    uint32_t owner = starts ? hk_huge_blocks[index].owner : HK_OWNER_NONE;
+    hk_unlock(&hk_huge_lock);
+    return owner;
+}
+
+huge_sum_t huge_of_owner(uint32_t owner) {
+    huge_sum_t sum = {0, 0};
+    hk_lock(&hk_huge_lock);
+    size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
+    for (size_t i = 0; i < count; i++) {
+        bool is = hk_huge_blocks[i].owner == owner;
+        sum.count += is;
+        sum.bytes += is ? hk_huge_blocks[i].size : 0;
+    }
+    hk_unlock(&hk_huge_lock);
+    return sum;
+}
+
+size_t huge_list(uint32_t owner, void **blocks, size_t most) {
+    size_t found = 0;
+    hk_lock(&hk_huge_lock);
+    size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
+    for (size_t i = 0; i < count && found < most; i++)
+        if (hk_huge_blocks[i].owner == owner)
+            blocks[found++] = hk_huge_blocks[i].start;
+    hk_unlock(&hk_huge_lock);
+    return found;
+}
+
+/* --- For reports -------------------------------------------------------------------------------------------------------- */
+
 bool huge_was_freed(const void *block, size_t *size) {
     hk_lock(&hk_huge_lock);
     bool found = false, lives = find_locked(block) != SIZE_MAX;
@@ -146,21 +194,31 @@ bool huge_find_try(const void *address, void **start, size_t *size) {
     return has_blocks() && hk_try_lock(&hk_huge_lock) && find_and_unlock(address, start, size);
 }
 
-void *huge_resize(void *block, size_t size) {
+static char *remap_here(char *start, size_t old_size, size_t size) {
+    return sys_resize(start, old_size, size) ? start : NULL;
+}
+
+static char *remap(char *start, size_t old_size, size_t size) { return sys_remap(start, old_size, size); }
+
+static char *resize(void *block, size_t size, char *how(char *start, size_t old_size, size_t size)) {
     size = hk_align_up(size, sys_page_size());
     char *moved = NULL;
     hk_lock(&hk_huge_lock);
     size_t index = find_locked(block);
     if (size != 0 && index != SIZE_MAX && hk_huge_blocks[index].start == block) {
-        moved = sys_remap(block, hk_huge_blocks[index].size, size);
+        moved = how(block, hk_huge_blocks[index].size, size);
         if (moved != NULL) {
             atomic_fetch_add_explicit(&hk_huge_total, size - hk_huge_blocks[index].size, memory_order_relaxed);
-            hk_huge_blocks[index] = (huge_block_t){moved, size};
+            hk_huge_blocks[index] = (huge_block_t){moved, size, hk_huge_blocks[index].owner};
         }
     }
     hk_unlock(&hk_huge_lock);
     return moved;
 }
+
+void *huge_resize(void *block, size_t size) { return resize(block, size, remap); }
+
+bool huge_resize_here(void *block, size_t size) { return resize(block, size, remap_here) != NULL; }
 
 size_t huge_bytes(void) { return atomic_load_explicit(&hk_huge_total, memory_order_relaxed); }
 

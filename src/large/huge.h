@@ -17,6 +17,7 @@ extern hk_lock_t hk_huge_lock;
 typedef struct huge_block {
     char *start;
     size_t size;
+    uint32_t owner; /* the explicit heap that it is of, or HK_OWNER_NONE */
 } huge_block_t;
 
 /* The registry, for who looks at the process from outside: inspect/. */
@@ -38,6 +39,19 @@ bool huge_find_try(const void *address, void **start, size_t *size);
 
 /* Changes the size by mremap; NULL when `block` is not huge or memory is out. */
 void *huge_resize(void *block, size_t size);
+
+/* Changes the size where the block is; false when that is not possible. */
+bool huge_resize_here(void *block, size_t size);
+
+/* The explicit heap that a huge block is of: says it, asks for it (HK_OWNER_NONE also when there is no such block), adds up its blocks,
+ * and lists up to `most`; returns how many. */
+typedef struct huge_sum {
+    size_t count, bytes;
+} huge_sum_t;
+void huge_set_owner(const void *block, uint32_t owner);
+uint32_t huge_owner(const void *block);
+huge_sum_t huge_of_owner(uint32_t owner);
+size_t huge_list(uint32_t owner, void **blocks, size_t most);
 
 /* True when `block` is among the huge blocks that were freed last, and no longer one: a double free. */
 bool huge_was_freed(const void *block, size_t *size);

@@ -24,9 +24,13 @@ enum {
 
 _Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
 
+static _Atomic unsigned alone_counts[HK_CLASS_COUNT]; /* relaxed: no memory is passed on with a count */
+
 static large_run_t *run_at(slot_t first) { return (large_run_t *)hk_window.areas[REGION_AREA_SLABS] + first; }
 
 static large_run_t *run_of(const void *block) { return run_at((slot_t)map_slot(block)); }
+
+large_links_t *large_links(slot_t first) { return &run_at(first)->links; }
 
 static size_t slots_for(size_t size) { return (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT; }
 
@@ -142,6 +146,7 @@ static char *run_begin(large_cache_t *cache, slots_t got, size_t count, bool fre
     run->slot_count = (uint32_t)count;
     run->moved = false;
     run->fresh = fresh;
+    run->alone = 0;
     atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
     run_mark(got.first, count);
     count_live(cache, (int64_t)(count << HK_SLOT_SHIFT));
@@ -202,14 +207,25 @@ static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
         run_release(evicted[i], true);
 }
 
+void large_set_alone(void *block, unsigned cls) {
+    run_of(block)->alone = (uint8_t)(cls + 1);
+    atomic_fetch_add_explicit(&alone_counts[cls], 1, memory_order_relaxed);
+}
+
+unsigned large_alone_count(unsigned cls) { return atomic_load_explicit(&alone_counts[cls], memory_order_relaxed); }
+
 /* False when it was free already. */
 static bool end_life(large_run_t *run) {
     uint32_t live = LARGE_LIVE;
+    hk_assert(run->alone <= HK_CLASS_COUNT);
     /* Acquire and release: what the program did with the block happens before its next use. */
     if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_CACHED, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
     hk_count(large_frees);
+    if (hk_unlikely(run->alone != 0))
+        atomic_fetch_sub_explicit(&alone_counts[run->alone - 1], 1, memory_order_relaxed);
+    run->alone = 0;
     return true;
 }
 
@@ -336,17 +352,22 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
     return to;
 }
 
+bool large_resize_here(large_cache_t *cache, void *block, size_t size) {
+    slot_t first = (slot_t)map_slot(block);
+    size_t count = slots_for(size), have = run_at(first)->slot_count;
+    if (count > have)
+        return size <= HK_LARGE_MAX && !run_at(first)->moved && grow_in_place(cache, first, count);
+    /* What growth took ahead stays for the next steps. */
+    if (have - count > have / HEADROOM_SHARE)
+        shrink(cache, first, count);
+    return true;
+}
+
 void *large_resize(large_cache_t *cache, void *block, size_t size) {
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
-    if (count == have)
+    if (count <= have && large_resize_here(cache, block, size))
         return block;
-    if (count < have) {
-        /* What growth took ahead stays for the next steps. */
-        if (have - count > have / HEADROOM_SHARE)
-            shrink(cache, first, count);
-        return block;
-    }
     if (size > HK_LARGE_MAX)
         return NULL;
     bool can_stay = !run_at(first)->moved;

@@ -29,6 +29,11 @@
 enum { LARGE_FREE = 0, LARGE_LIVE, LARGE_CACHED };
 enum { LARGE_CACHE_ENTRIES = 16 };
 
+/* The runs of an explicit heap, by their first slots. */
+typedef struct large_links {
+    slot_t next, previous;
+} large_links_t;
+
 typedef struct large_run {
     uint8_t
         slab_fields[offsetof(slab_t, run_fields)]; /* who still takes the record for a slab's finds what was there */
@@ -36,7 +41,10 @@ typedef struct large_run {
     _Atomic uint32_t state; /* written by who allocates and frees, read by who diagnoses */
     bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
     bool fresh;             /* its pages are those that the program touched since they came from the kernel */
-    uint8_t slab_rest[sizeof(slab_t) - offsetof(slab_t, run_fields) - 10];
+    uint8_t slab_owner[offsetof(slab_t, padding) - offsetof(slab_t, run_fields) - 10];
+    large_links_t links; /* heap/runs.h */
+    uint8_t alone;       /* 1 + the class whose slab the block stands in for; 0: none; who allocates and frees */
+    uint8_t slab_rest[sizeof(slab_t) - offsetof(slab_t, padding) - sizeof(large_links_t) - 1];
 } large_run_t;
 
 typedef struct large_cache {
@@ -69,6 +77,13 @@ void large_let_go(void *block);
  * 0). */
 void large_tag(void *block, uint32_t owner, unsigned cls);
 
+/* Place in the list of its heap of the run that begins in the slot. Under that heap's lock. */
+large_links_t *large_links(slot_t first);
+
+/* Near a limit a live run may hold one block in place of a slab of class `cls`. How many do, in all heaps. */
+void large_set_alone(void *block, unsigned cls);
+unsigned large_alone_count(unsigned cls);
+
 /* Usable bytes of a live block at `block`. */
 size_t large_size(const void *block);
 bool large_is_live(const void *block);
@@ -79,6 +94,9 @@ void *large_start(const void *address);
 /* Changes the size of a live block in place, or by moving its pages; nothing above 1 MiB is copied. NULL when that is
  * not possible: the caller then allocates, copies and frees. `size` is above HK_MID_MAX. */
 void *large_resize(large_cache_t *cache, void *block, size_t size);
+
+/* Changes the size of a live block where it is; false when that is not possible. `size` is above HK_MID_MAX. */
+bool large_resize_here(large_cache_t *cache, void *block, size_t size);
 
 /* Memory is about to grow by `count` slots: cached runs, the oldest first, return to the pool until what is resident
  * there would serve. A run that is missed later takes the new memory instead. Takes the cache's lock and those

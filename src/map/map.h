@@ -11,6 +11,7 @@
  *   id << 8 | class         a slab of heap `id` (every slot of the slab carries it)
  *   HK_MAP_RUN_HEAD         first slot of a run of slots (a large block)
  *   id << 8 | large class   first slot of a run that heap `id` keeps in its magazines
+ *   id << 8 | class 128     first slot of a run of the explicit heap `id`
  *   HK_MAP_RUN_BODY         another slot of a run
  *
  * Writers: the owner of the slots (slab open and retire, adoption, large). Readers: any thread, relaxed: who frees a
@@ -54,6 +55,7 @@ enum {
     HK_OWNER_NONE = 0,
     HK_OWNER_POOL = 1, /* the heap of slabs whose thread is gone */
     HK_OWNER_FIRST = 2,
+    HK_OWNER_EXPLICIT = 1 << 21, /* from here on heaps that the program makes: heap/explicit.h */
     HK_OWNER_LIMIT = 1 << 22,
 };
 enum { HK_GRANULE_SHIFT = 4 };
@@ -105,6 +107,12 @@ HK_INLINE char *map_slot_address(slot_t slot) { return (char *)((hk_map.first + 
 
 /* True when the entry is of a run of slots; its head when the entry is not HK_MAP_RUN_BODY. */
 HK_INLINE bool map_is_run(uint32_t entry) { return (entry & HK_MAP_CLASS_MAX) >= HK_MAP_CLASS_LARGE; }
+
+/* True when the entry is of a slab or run of a heap that the program made. */
+HK_INLINE bool map_is_explicit(uint32_t entry) {
+    _Static_assert(HK_OWNER_LIMIT == 2 * HK_OWNER_EXPLICIT, "one bit tells");
+    return entry / ((uint32_t)HK_OWNER_EXPLICIT << 8) == 1;
+}
 
 /* --- Live bits ---------------------------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@ enum { ROOM_SHARE = 8, SMALL_SHARE = 8 };
 
 _Atomic bool hk_scarce_tight;
 _Atomic bool hk_scarce_near;
+_Atomic bool hk_scarce_shared;
 _Atomic bool hk_scarce_at_limit;
 
 static _Atomic size_t claimed_bytes;
@@ -33,6 +34,7 @@ static void look(size_t claimed) {
     bool at_limit = no_room || claimed >= small_half;
     note(&hk_scarce_at_limit, at_limit);
     note(&hk_scarce_near, at_limit || claimed >= small_from);
+    note(&hk_scarce_shared, at_limit || small_from != SIZE_MAX);
 }
 
 void scarce_note(void) { atomic_store_explicit(&hk_scarce_tight, true, memory_order_relaxed); }
@@ -46,11 +48,15 @@ void scarce_init(void) {
         return;
     small_from = limit / SMALL_SHARE;
     small_half = limit / 2;
+    note(&hk_scarce_shared, true);
 }
 
 void scarce_claimed(size_t bytes) { look(region_claimed_bytes() + bytes); }
 
-void scarce_released(size_t bytes) { look(region_claimed_bytes() - bytes); }
+void scarce_released(size_t bytes) {
+    hk_assert(bytes <= region_claimed_bytes());
+    look(region_claimed_bytes() - bytes);
+}
 
 void scarce_refused(size_t bytes) {
     scarce_note();

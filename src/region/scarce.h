@@ -10,8 +10,9 @@
  *
  * A refusal is ENOMEM, whatever limit it comes from: RLIMIT_AS, RLIMIT_DATA, what may be locked (mlockall(2)), the
  * number of mappings, strict overcommit. A process AT THE LIMIT is also NEAR it. Under a small
- * limit from the start it is NEAR from an eighth of the limit on, and AT THE LIMIT from half of it on: once a small
- * limit is full of slabs with a block or two each, it is too late.
+ * limit from the start it is NEAR from an eighth of the limit on, and AT THE LIMIT from half of it on. Size classes share
+ * slabs from the first block on then, elsewhere only near a limit: once a small limit is full of slabs with a block or
+ * two each, it is too late.
  *
  * Written under the region lock, read by any thread.
  */
@@ -24,6 +25,7 @@
 
 extern _Atomic bool hk_scarce_tight;
 extern _Atomic bool hk_scarce_near;
+extern _Atomic bool hk_scarce_shared;
 extern _Atomic bool hk_scarce_at_limit;
 
 /* At start. */
@@ -47,6 +49,9 @@ HK_INLINE bool region_is_tight(void) { return atomic_load_explicit(&hk_scarce_ti
 
 /* True when so much is claimed that room must be saved: slabs are shared, little is kept. */
 HK_INLINE bool region_is_near_limit(void) { return atomic_load_explicit(&hk_scarce_near, memory_order_relaxed); }
+
+/* True when size classes share slabs, as a slab of each is a large part of what there is. */
+HK_INLINE bool region_shares_slabs(void) { return atomic_load_explicit(&hk_scarce_shared, memory_order_relaxed); }
 
 /* True when the kernel would refuse little more than is claimed: what is freed goes back at once. */
 HK_INLINE bool region_is_at_limit(void) { return atomic_load_explicit(&hk_scarce_at_limit, memory_order_relaxed); }

@@ -125,7 +125,7 @@ static void add_metadata(void *context, const void *start, size_t size) {
 
 void heap_account(account_t *account) {
     *account = (account_t){0};
-    slab_walk_t walk = {.patient = true};
+    slab_walk_t walk = {.all = true, .patient = true};
     bool run_is_live = false;
     for (size_t index = region_next_used(1); index != 0; index = region_next_used(index + 1))
         add_superslab(account, &walk, index, &run_is_live);

@@ -45,7 +45,13 @@ size_t hk_check_all(void) {
     if (!heap_system_ready())
         return 0;
     size_t bad = superslab_check();
+    if (!region_check()) {
+        hk_message("check: the region's index does not add up");
+        bad++;
+    }
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+        bad += check_heap(heap_by_id(id));
+    for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)
         bad += check_heap(heap_by_id(id));
     return bad;
 }

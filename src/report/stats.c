@@ -4,6 +4,7 @@
 #include "base/relaxed.h"
 #include "core/counters.h"
 #include "core/panic.h"
+#include "heap/explicit.h"
 #include "heap/remote.h"
 #include "large/huge.h"
 #include "limit/limit.h"
@@ -24,7 +25,7 @@ typedef struct sums {
 static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
     /* Pushes last: those of this moment then look like allocations too, and no count is below 0. */
-    uint64_t count = heap_bin_count(h, cls), pops = heap_pops(h, cls, count);
+    uint64_t count = heap_magazine_count(h, cls), pops = heap_pops(h, cls, count);
     uint64_t pushes = count + pops + stats->flushed - stats->refilled;
     out->alloc_count += pops;
     /* The thread counts a block that it keeps after its push, but the two may be seen in another order. */
@@ -49,13 +50,30 @@ static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
     heap_drain_locked(h);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         add_class_locked(h, cls, &stats->classes[cls]);
-    for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++)
+    for (unsigned cls = HK_CLASS_COUNT; cls < HK_MAGAZINE_COUNT; cls++)
         add_large_class_locked(h, cls, sums);
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);
     hk_lock(&h->large.lock);
     sums->large_live += (uint64_t)h->large.live_bytes;
     hk_unlock(&h->large.lock);
+}
+
+/* Who frees a block of one of these does not count it: what is not live any more was freed. */
+static void add_explicit(heap_t *h, hak_stats_t *stats, sums_t *sums) {
+    uint64_t live[HK_CLASS_COUNT];
+    hk_lock(&h->lock);
+    explicit_count_live_locked(h, live);
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        if ((h->own.classes[cls / 64] >> (cls % 64) & 1) == 0)
+            continue;
+        const heap_class_stats_t *of = &h->class_stats[cls];
+        stats->classes[cls].alloc_count += of->refilled;
+        stats->classes[cls].free_remote += of->refilled - live[cls];
+        stats->classes[cls].slab_count += of->slab_count;
+    }
+    sums->lock_takes += h->lock_takes;
+    hk_unlock(&h->lock);
 }
 
 static void fill_events(hak_stats_t *stats) {
@@ -113,29 +131,49 @@ static void fill_resident(hak_stats_t *stats, const sums_t *sums) {
     stats->resident = live + stats->cached + stats->fragmented + stats->retained + stats->metadata;
 }
 
-void hk_snapshot(hak_stats_t *stats) {
+/* Adds up all heaps. False where there are none. */
+static bool fill_counts(hak_stats_t *stats, sums_t *sums) {
     uint32_t struct_size = stats->struct_size;
     memset(stats, 0, sizeof *stats);
     stats->struct_size = struct_size;
     if (!heap_system_ready())
-        return;
+        return false;
     heap_t *self = heap_current();
     if (self != NULL)
         heap_remote_post_all(self);
-    sums_t sums = {0};
     hk_lock(&hk_record_lock);
     for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
-        add_heap(heap_by_id(id), stats, &sums);
+        add_heap(heap_by_id(id), stats, sums);
+    for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)
+        add_explicit(heap_by_id(id), stats, sums);
     hk_unlock(&hk_record_lock);
     fill_events(stats);
     fill_classes(stats);
-    stats->live += sums.large_live - sums.large_in_magazines + huge_bytes();
-    stats->large_allocs += sums.large_pops;
-    stats->large_frees += sums.large_pushes;
-    stats->large_cache_hits += sums.large_pops;
-    fill_resident(stats, &sums);
-    stats->lock_takes = sums.lock_takes;
+    stats->live += sums->large_live - sums->large_in_magazines + huge_bytes();
+    stats->large_allocs += sums->large_pops;
+    stats->large_frees += sums->large_pushes;
+    stats->large_cache_hits += sums->large_pops;
+    stats->lock_takes = sums->lock_takes;
+    return true;
+}
+
+/* What the pool and the window know. */
+static void fill_space(hak_stats_t *stats) {
     stats->superslabs_now = superslab_totals().superslab_count;
     stats->mapped = region_claimed_bytes() + region_area_bytes() + huge_bytes();
     stats->peak_mapped = hk_max(stats->mapped, region_peak_bytes() + region_area_bytes() + huge_bytes());
+}
+
+void hk_snapshot(hak_stats_t *stats) {
+    sums_t sums = {0};
+    if (!fill_counts(stats, &sums))
+        return;
+    fill_resident(stats, &sums);
+    fill_space(stats);
+}
+
+void hk_snapshot_counts(hak_stats_t *stats) {
+    sums_t sums = {0};
+    if (fill_counts(stats, &sums))
+        fill_space(stats);
 }

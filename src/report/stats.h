@@ -11,4 +11,8 @@
  * Other threads may go on allocating meanwhile. */
 void hk_snapshot(hak_stats_t *stats);
 
+/* hk_snapshot without the fields that tell what is resident, for which the kernel is asked about every page: resident, untouched, cached,
+ * fragmented, retained, metadata and huge_page_waste stay 0. */
+void hk_snapshot_counts(hak_stats_t *stats);
+
 #endif

@@ -173,6 +173,62 @@ CXX_OPERATOR void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignm
     return new_nothrow_aligned(&form_new_array_aligned, new_array_aligned_replaced(), size, alignment);
 }
 
+/* --- new that tells the size ----------------------------------------------------------------------------------------- */
+
+/* Forms that TCMalloc has and compilers may call: as operator new, with the usable size beside the block. A block of the program's own
+ * operator has the size that was asked for. The hint of how often a block is used says nothing to us. */
+typedef struct sized_block {
+    void *p;
+    size_t n;
+} sized_block_t;
+
+static sized_block_t with_size(void *p, size_t size, bool replaced) {
+    if (p == NULL)
+        return (sized_block_t){NULL, 0};
+    return (sized_block_t){p, replaced ? size : front_usable_size(p)};
+}
+
+static sized_block_t sized_new(size_t size) { return with_size(_Znwm(size), size, new_replaced()); }
+
+static sized_block_t sized_new_nothrow(size_t size) {
+    return with_size(new_nothrow(&form_new, new_replaced(), size), size, new_replaced());
+}
+
+static sized_block_t sized_new_aligned(size_t size, size_t alignment) {
+    return with_size(_ZnwmSt11align_val_t(size, alignment), size, new_aligned_replaced());
+}
+
+static sized_block_t sized_new_aligned_nothrow(size_t size, size_t alignment) {
+    bool replaced = new_aligned_replaced();
+    return with_size(new_nothrow_aligned(&form_new_aligned, replaced, size, alignment), size, replaced);
+}
+
+CXX_OPERATOR sized_block_t __size_returning_new(size_t size) { return sized_new(size); }
+CXX_OPERATOR sized_block_t __size_returning_new_nothrow(size_t size) { return sized_new_nothrow(size); }
+CXX_OPERATOR sized_block_t __size_returning_new_aligned(size_t size, size_t alignment) {
+    return sized_new_aligned(size, alignment);
+}
+CXX_OPERATOR sized_block_t __size_returning_new_aligned_nothrow(size_t size, size_t alignment) {
+    return sized_new_aligned_nothrow(size, alignment);
+}
+
+CXX_OPERATOR sized_block_t __size_returning_new_hot_cold(size_t size, uint8_t hint) {
+    (void)hint;
+    return sized_new(size);
+}
+CXX_OPERATOR sized_block_t __size_returning_new_nothrow_hot_cold(size_t size, uint8_t hint) {
+    (void)hint;
+    return sized_new_nothrow(size);
+}
+CXX_OPERATOR sized_block_t __size_returning_new_aligned_hot_cold(size_t size, size_t alignment, uint8_t hint) {
+    (void)hint;
+    return sized_new_aligned(size, alignment);
+}
+CXX_OPERATOR sized_block_t __size_returning_new_aligned_nothrow_hot_cold(size_t size, size_t alignment, uint8_t hint) {
+    (void)hint;
+    return sized_new_aligned_nothrow(size, alignment);
+}
+
 /* --- delete: plain and nothrow ------------------------------------------------------------------------------------ */
 
 static void cxx_delete(void *p) { front_free(p); }

@@ -18,8 +18,8 @@ enum {
     MAGAZINE_BYTES_FIRST = 4096,
 };
 
-size_class_t hk_classes[HK_BIN_COUNT];
-size_class_info_t hk_class_info[HK_BIN_COUNT];
+size_class_t hk_classes[HK_MAGAZINE_COUNT];
+size_class_info_t hk_class_info[HK_MAGAZINE_COUNT];
 
 static uint32_t size_of_class(unsigned cls) {
     if (cls < HK_TINY_CLASSES)
@@ -75,7 +75,7 @@ static void large_class_init(unsigned cls) {
 void classes_init(void) {
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         class_init(cls);
-    for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++)
+    for (unsigned cls = HK_CLASS_COUNT; cls < HK_MAGAZINE_COUNT; cls++)
         large_class_init(cls);
 }
 

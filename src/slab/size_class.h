@@ -27,7 +27,7 @@ enum {
     HK_MID_MAX = 256 * 1024,
     HK_CLASS_COUNT = 128, /* classes that have slabs */
     HK_BIN_MAX = 4 * 1024 * 1024,
-    HK_BIN_COUNT = 160, /* classes that have magazines */
+    HK_MAGAZINE_COUNT = 160, /* classes that have magazines */
     HK_ALIGNMENT = 16,
 };
 
@@ -48,8 +48,8 @@ typedef struct HK_ALIGNED(16) size_class_info {
     uint16_t magazine_min; /* first capacity of a magazine */
 } size_class_info_t;
 
-extern size_class_t hk_classes[HK_BIN_COUNT];
-extern size_class_info_t hk_class_info[HK_BIN_COUNT];
+extern size_class_t hk_classes[HK_MAGAZINE_COUNT];
+extern size_class_info_t hk_class_info[HK_MAGAZINE_COUNT];
 
 void classes_init(void);
 

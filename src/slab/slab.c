@@ -100,7 +100,8 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slots_t got = take_slots(cls, info);
     if (got.first == 0)
         return NULL;
-    if (got.zeroed && use_of(info) == SLOTS_DENSE)
+    /* Not for explicit heaps: there may be many, with a few blocks each. */
+    if (got.zeroed && use_of(info) == SLOTS_DENSE && owner < HK_OWNER_EXPLICIT)
         slots_prefault(got.first, info->slab_slots);
     slab_t *slab = slab_at(got.first);
     slab->next = slab->previous = 0;
@@ -141,6 +142,11 @@ void slab_close(slab_t *slab) {
     slots_free(first, slots, slab->peak_count > 0 || !slab->zeroed); /* from here on the record is another's */
     if (use_of(&hk_class_info[cls]) == SLOTS_SPARSE)
         note_closed(cls, first);
+}
+
+void slab_drop(slab_t *slab) {
+    slab->free_count = slab->block_count;
+    slab_close(slab);
 }
 
 void slab_set_owner(slab_t *slab, uint32_t owner) {

@@ -79,6 +79,9 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused);
 /* Closes a slab whose blocks are all free, and gives its slots back. It is on no list. */
 void slab_close(slab_t *slab);
 
+/* Closes a slab with all blocks that are in use. It is on no list. */
+void slab_drop(slab_t *slab);
+
 /* Makes `owner` the slab's owner. Caller holds the locks of both heaps. */
 void slab_set_owner(slab_t *slab, uint32_t owner);
 

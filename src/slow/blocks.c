@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/blocks.h"
 
+#include "base/bits.h"
 #include "heap/magazine.h"
 #include "heap/supply.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "slow/reclaim.h"
-#include "slow/tick.h"
 #include "start/init.h"
 #include "start/start.h"
 #include "superslab/superslab.h"
 #include "upkeep/life.h"
 
 #include <errno.h>
+
+enum {
+    SHARED_SLABS_MAX = 4, /* near a limit, slabs of a heap whose blocks serve smaller classes too */
+    LAST_TRIES = 4,       /* of a large block, each after more was unmapped */
+};
 
 /* Once a block is larger than the program asked for since memory was out when it was allocated or had to shrink. */
 static _Atomic bool kept_whole;
@@ -32,7 +37,7 @@ void heap_untag(heap_t *h, void *block, uint32_t entry) {
         return;
     large_tag(block, HK_OWNER_NONE, 0);
     (void)map_clear_live_shared(map_granule(block));
-    heap_t *counts = h != NULL ? h : heap_pool();
+    heap_t *counts = h != NULL ? h : heap_shared();
     heap_lock(counts);
     hk_add(counts->class_stats[entry & HK_MAP_CLASS_MAX].freed_remote, 1);
     heap_unlock(counts);
@@ -43,7 +48,7 @@ static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     if (!limit_allows(size))
         return NULL;
     if (size <= HK_LARGE_MAX && align <= HK_LARGE_MAX)
-        block = large_alloc(h != NULL ? &h->large : &heap_pool()->large, size, align, zeroed);
+        block = large_alloc(h != NULL ? &h->large : &heap_shared()->large, size, align, zeroed);
     if (block != NULL)
         return block;
     if (zeroed != NULL)
@@ -51,9 +56,17 @@ static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     return huge_alloc(size, align);
 }
 
-/* Memory is out though some lies free in pieces: without them, the block may get a mapping of its own. */
+/* Memory is out though some lies free in pieces: without them, the block may get a mapping of its own. Slots that are
+ * on their way to the kernel at this moment are waited for. */
 static HK_COLD void *big_last_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
-    return superslab_drop_free() > 0 ? big_try(h, size, align, zeroed) : NULL;
+    void *block = NULL;
+    for (unsigned tries = 0; block == NULL && tries < LAST_TRIES; tries++) {
+        bool waited = superslab_wait_purge();
+        if (superslab_drop_free() == 0 && !waited)
+            return NULL;
+        block = big_try(h, size, align, zeroed);
+    }
+    return block;
 }
 
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
@@ -73,7 +86,7 @@ static void *pool_alloc(unsigned cls) {
     if (!heap_system_ready())
         return NULL;
     block_past_t past;
-    return heap_take_one(heap_pool(), cls, &past);
+    return heap_take_one(heap_shared(), cls, &past);
 }
 
 void *heap_take_one_or_reclaim(heap_t *h, unsigned cls, block_past_t *past) {
@@ -92,7 +105,7 @@ static void *class_try(heap_t *h, unsigned cls) {
 
 /* Memory is out for a slab of the class. */
 static void *take_of_class(heap_t *h, unsigned cls) {
-    void *block = h != NULL && heap_bin_count(h, cls) > 0 ? magazine_alloc(h, cls) : NULL;
+    void *block = h != NULL && heap_magazine_count(h, cls) > 0 ? magazine_alloc(h, cls) : NULL;
     for (uint32_t id = HK_OWNER_POOL; block == NULL && id < heap_limit(); id++) {
         heap_t *other = heap_by_id(id);
         if (hk_read(other->class_stats[cls].slab_count) > 0)
@@ -116,24 +129,47 @@ void *heap_take_anywhere(heap_t *h, unsigned cls, size_t align) {
     return block;
 }
 
-/* Near a limit of the kernel's, a block alone in place of the first slab for several. */
-static HK_COLD void *alone_try(heap_t *h, unsigned cls, size_t align) {
-    if (hk_class_info[cls].slab_slots == 1 || h == NULL || hk_read(h->class_stats[cls].slab_count) > 0 ||
-        heap_bin_count(h, cls) > 0)
+/* Near a limit of the kernel's: a block alone in place of the first slab for several, as long as all such blocks of the
+ * class take no more than a slab would. */
+static void *alone_try(heap_t *h, unsigned cls, size_t align) {
+    const size_class_info_t *info = &hk_class_info[cls];
+    size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
+    if (info->slab_slots == 1 || hk_read(h->class_stats[cls].slab_count) > 0 || heap_magazine_count(h, cls) > 0 ||
+        (large_alone_count(cls) + 1) * slots > info->slab_slots)
         return NULL;
-    void *block = big_try(h, hk_class_info[cls].block_size, align, NULL);
-    if (block != NULL)
-        atomic_store_explicit(&kept_whole, true, memory_order_relaxed);
+    void *block = big_try(h, info->block_size, align, NULL);
+    if (block == NULL)
+        return NULL;
+    if (map_is_run(map_lookup(block)))
+        large_set_alone(block, cls);
+    atomic_store_explicit(&kept_whole, true, memory_order_relaxed);
     return block;
 }
 
+/* Near a limit of the kernel's: a class without a slab takes blocks of the next one of two a doubling, until that one
+ * has a few slabs. With slabs of every size in every thread, most of a small limit would be free blocks. */
+static unsigned shared_class(const heap_t *h, unsigned cls, size_t align) {
+    size_t size = hk_class_info[cls].block_size, top = (size_t)1 << hk_log2_ceil(size), between = top / 4 * 3;
+    unsigned shared = class_of(size <= between ? between : top);
+    if (hk_class_info[shared].slab_slots > 1 || align > HK_ALIGNMENT || hk_read(h->class_stats[cls].slab_count) > 0 ||
+        hk_read(h->class_stats[shared].slab_count) >= SHARED_SLABS_MAX)
+        return cls;
+    atomic_store_explicit(&kept_whole, true, memory_order_relaxed);
+    return shared;
+}
+
+static HK_COLD void *near_limit_try(heap_t *h, unsigned cls, size_t align) {
+    void *block = alone_try(h, cls, align);
+    return block != NULL ? block : class_try(h, shared_class(h, cls, align));
+}
+
+static void *class_alloc_try(heap_t *h, unsigned cls, size_t align) {
+    return hk_unlikely(region_shares_slabs()) && h != NULL ? near_limit_try(h, cls, align) : class_try(h, cls);
+}
+
 void *heap_class_alloc(heap_t *h, unsigned cls, size_t align) {
-    if (h != NULL)
-        heap_tick_if_due(h);
-    void *block = hk_unlikely(region_is_near_limit()) ? alone_try(h, cls, align) : NULL;
-    if (hk_likely(block == NULL))
-        block = class_try(h, cls);
+    void *block = class_alloc_try(h, cls, align);
     for (unsigned tries = 0; hk_unlikely(block == NULL) && heap_reclaim(tries); tries++)
-        block = class_try(h, cls);
+        block = class_alloc_try(h, cls, align);
     return hk_likely(block != NULL) ? block : heap_take_anywhere(h, cls, align);
 }

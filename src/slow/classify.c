@@ -17,13 +17,17 @@ static void *block_start(const void *address, unsigned cls) {
     return slab_base(slab) + (size_t)index * hk_class_info[cls].block_size;
 }
 
+/* Its live bit is clear as it is sampled; or it may be: a stranded process cannot ask. */
+static bool is_sampled(const void *block) { return sample_was_ever_on() && (!fork_attend() || sample_has(block)); }
+
 bool classify_is_good(const char *verb, void *block, unsigned cls, const void *caller) {
     size_t size = hk_class_info[cls].block_size;
     if (!class_is_block(&hk_classes[cls], block)) {
         misuse_interior(verb, block, block_start(block, cls), size, caller);
         return false;
     }
-    if (!map_is_live(map_granule(block)) && misuse_is_watched() && heap_block_is_free(block, cls)) {
+    if (!map_is_live(map_granule(block)) && misuse_is_watched() && !is_sampled(block) &&
+        heap_block_is_free(block, cls)) {
         misuse_double_free(verb, block, size, caller);
         return false;
     }

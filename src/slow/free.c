@@ -2,6 +2,8 @@
 #include "slow/free.h"
 
 #include "core/counters.h"
+#include "heap/explicit.h"
+#include "heap/quarantine.h"
 #include "heap/magazine.h"
 #include "heap/remote.h"
 #include "heap/supply.h"
@@ -11,6 +13,7 @@
 #include "slow/blocks.h"
 #include "slow/classify.h"
 #include "slow/hardened.h"
+#include "slow/sampled.h"
 #include "slow/tick.h"
 #include "start/emergency.h"
 #include "start/fork.h"
@@ -38,15 +41,17 @@ void heap_free_full(void *block, uint32_t cls) {
 }
 
 void heap_free_suspect(void *block, uint32_t cls) {
-    if (classify_is_good("free", block, cls, __builtin_return_address(0)))
-        free_own(heap_current(), cls, block);
+    heap_t *h = heap_current();
+    if ((h != NULL && sample_close_suspect(block, heap_draw(h))) ||
+        classify_is_good("free", block, cls, __builtin_return_address(0)))
+        free_own(h, cls, block);
 }
 
 /* What another heap's thread may keep instead of giving it back: its own next block, if it has allocated of the class since the last
  * tick. Smaller ones would let two threads write to one line. */
 HK_INLINE bool may_keep(const heap_t *h, uint32_t cls) {
-    return cls >= KEEP_CLASS_MIN && h->front.bins[cls].below != NULL &&
-           heap_pops(h, cls, heap_bin_count(h, cls)) != h->class_stats[cls].seen_pops;
+    return cls >= KEEP_CLASS_MIN && h->front.magazines[cls].below != NULL &&
+           heap_pops(h, cls, heap_magazine_count(h, cls)) != h->class_stats[cls].seen_pops;
 }
 
 static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
@@ -58,12 +63,12 @@ static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
 }
 
 static HK_NOINLINE void keep_foreign(heap_t *h, uint32_t cls, granule_t granule) {
-    bin_t *bin = &h->front.bins[cls];
-    if (hk_unlikely(bin->below == bin->last)) {
+    magazine_t *magazine = &h->front.magazines[cls];
+    if (hk_unlikely(magazine->below == magazine->last)) {
         keep_where_full(h, cls, map_granule_address(granule));
         return;
     }
-    bin_push(bin, granule);
+    magazine_push(magazine, granule);
     hk_add_in_place(h->class_stats[cls].freed_remote, 1);
     hk_add_in_place(h->class_stats[cls].kept, 1);
 }
@@ -103,13 +108,13 @@ HK_INLINE void pass_foreign(heap_t *h, void *block, uint32_t cls, granule_t gran
 /* For threads that have no heap (any more). */
 static HK_COLD void return_without_heap(void *block, uint32_t cls, const void *caller) {
     const remote_entry_t word = heap_remote_word(block, cls);
-    uint64_t doubled = heap_remote_give(&word);
+    uint64_t double_frees = heap_remote_give(&word);
     hk_count(remote_batches);
-    heap_t *pool = heap_pool();
+    heap_t *pool = heap_shared();
     heap_lock(pool);
     hk_add(pool->class_stats[cls].freed_remote, 1);
     heap_unlock(pool);
-    if (hk_unlikely(doubled != 0))
+    if (hk_unlikely(double_frees != 0))
         misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
 }
 
@@ -119,12 +124,31 @@ static bool adopts(heap_t *h, void *block, uint32_t cls) {
            heap_adopt_freed_slab(h, slab_of(block, cls), cls);
 }
 
+/* A block of a heap that the program made, whose live bit this free has found set or not. False when the heap was released meanwhile. */
+static bool free_explicit(void *block, unsigned cls, bool was_live, const void *caller) {
+    size_t size = hk_class_info[cls].block_size;
+    bool double_free = !was_live;
+    if (was_live && hk_unlikely(hardened_is_on()) && !hardened_end(block, cls, caller))
+        return true;
+    if (was_live && !explicit_give(block, cls, &double_free)) {
+        if (hk_unlikely(hardened_is_on())) /* its seal is gone by now */
+            quarantine_put(heap_current(), block, cls, caller);
+        return hardened_is_on();
+    }
+    if (hk_unlikely(double_free))
+        misuse_double_free("free", block, size, caller);
+    return true;
+}
+
 /* A block of another heap, or of none. */
 static void free_remote(void *block, unsigned cls, const void *caller) {
-    if (!classify_is_good("free", block, cls, caller))
-        return;
-    bool was_live = map_clear_live_shared(map_granule(block));
     heap_t *h = heap_current();
+    bool was_sampled = class_is_block(&hk_classes[cls], block) && sample_close_suspect(block, heap_draw(h));
+    if (!was_sampled && !classify_is_good("free", block, cls, caller))
+        return;
+    bool was_live = was_sampled || map_clear_live_shared(map_granule(block));
+    if (map_is_explicit(map_lookup(block)) && free_explicit(block, cls, was_live, caller))
+        return;
     if (hk_unlikely(hardened_is_on()) && !was_live) /* another thread frees it at this moment */
         misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
     else if (hk_unlikely(hardened_is_on()))
@@ -137,9 +161,23 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
         pass_foreign(h, block, cls, map_granule(block), caller);
 }
 
+/* As free_explicit. */
+static bool free_explicit_run(void *block, size_t size, const void *caller) {
+    bool double_free = false;
+    if (hk_unlikely(hardened_is_on()) && large_is_live(block) && !hardened_is_whole(block, size, caller))
+        return true;
+    if (!runs_give(block, &double_free))
+        return false;
+    if (hk_unlikely(double_free))
+        misuse_double_free("free", block, size, caller);
+    else
+        heap_memory_freed_much();
+    return true;
+}
+
 static void free_large(void *block, const void *caller) {
     heap_t *h = heap_current();
-    large_cache_t *cache = h != NULL ? &h->large : &heap_pool()->large;
+    large_cache_t *cache = h != NULL ? &h->large : &heap_shared()->large;
     size_t size = large_size(block);
     if ((uintptr_t)block % HK_SLOT_SIZE != 0) {
         void *start = large_start(block);
@@ -147,8 +185,12 @@ static void free_large(void *block, const void *caller) {
         return;
     }
     uint32_t entry = map_lookup(block);
-    bool in_magazine = entry != HK_MAP_RUN_HEAD && !classify_is_good("free", block, entry & HK_MAP_CLASS_MAX, caller);
+    bool was_sampled = sample_close(block, heap_draw(h));
+    bool in_magazine =
+        !was_sampled && entry != HK_MAP_RUN_HEAD && !classify_is_good("free", block, entry & HK_MAP_CLASS_MAX, caller);
     if (in_magazine)
+        return;
+    if (map_is_explicit(entry) && free_explicit_run(block, size, caller))
         return;
     if (hk_unlikely(hardened_is_on())) {
         hardened_free_large(h, block, caller);
@@ -181,6 +223,7 @@ static void free_outside_window(void *block, const void *caller) {
     size_t size;
     if (hk_unlikely(hardened_is_on()) && !hardened_huge_is_whole(block, caller))
         return;
+    (void)sample_close(block, heap_draw(heap_current()));
     if (huge_free(block))
         return;
     if (huge_find(block, &start, &size))
@@ -229,7 +272,7 @@ HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
 /* From each tick on, blocks of others go home until their class is allocated of, and what waits for others is sent. */
 static HK_NOINLINE void pass_foreign_and_tick(void *block, uint32_t cls, granule_t granule, const void *caller) {
     heap_t *h = heap_of_front(hk_front);
-    heap_tick(h);
+    (void)heap_count_out(h, 0);
     pass_foreign(h, block, cls, granule, caller);
 }
 
@@ -237,7 +280,8 @@ static HK_NOINLINE void pass_foreign_and_tick(void *block, uint32_t cls, granule
  * is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no owner. */
 void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule) {
     uint32_t tag = front->tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
-    if (hk_unlikely(tag == HK_MAP_NO_TAG || map_is_run(entry) || entry < map_tag(HK_OWNER_FIRST) ||
+    if (hk_unlikely(tag == HK_MAP_NO_TAG || map_is_run(entry) ||
+                    entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_EXPLICIT - HK_OWNER_FIRST) ||
                     !clear_foreign(granule, cls)))
         free_other(block, __builtin_return_address(0));
     else if (hk_unlikely(front->countdown < 0))
@@ -249,8 +293,10 @@ void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granul
 void heap_free_found(void *block) {
     uint32_t cls = map_lookup(block) ^ hk_front->tag;
     if (cls < HK_CLASS_COUNT && !hardened_is_on()) {
-        (void)map_clear_live(map_granule(block));
-        free_own(heap_current(), cls, block);
+        heap_t *h = heap_current();
+        if (!map_clear_live(map_granule(block)) && h != NULL)
+            (void)sample_close_suspect(block, heap_draw(h));
+        free_own(h, cls, block);
     } else {
         heap_free_other(block, map_lookup(block) ^ hk_front->tag, hk_front, map_granule(block));
     }

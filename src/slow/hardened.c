@@ -5,6 +5,7 @@
 #include "heap/quarantine.h"
 #include "large/huge.h"
 #include "slow/blocks.h"
+#include "slow/sampled.h"
 #include "slow/tick.h"
 #include "start/start.h"
 #include "watch/misuse.h"
@@ -49,8 +50,9 @@ bool hardened_size_fits(const void *block, size_t block_size, size_t align, size
         size_t asked = asked_size(block, block_size);
         return asked == size || asked == SIZE_MAX; /* overwritten: free reports that */
     }
-    unsigned cls = class_for(align, size), own = map_lookup(block) & HK_MAP_CLASS_MAX;
-    return own < HK_CLASS_COUNT ? cls == own : cls >= HK_CLASS_COUNT && size <= block_size;
+    uint32_t entry = map_lookup(block); /* 0: a huge one */
+    unsigned cls = class_for(align, size), own = entry & HK_MAP_CLASS_MAX;
+    return entry != 0 && own < HK_CLASS_COUNT ? cls == own : cls >= HK_CLASS_COUNT && size <= block_size;
 }
 
 static void seal(void *block, size_t block_size, size_t size) {
@@ -76,6 +78,23 @@ static bool seal_is_whole(const void *block, size_t block_size, const void *call
                   block_size, asked, at);
         return false;
     }
+    return true;
+}
+
+/* --- Explicit heaps -------------------------------------------------------------------------------------------------------- */
+
+size_t hardened_room(size_t size) { return sealed_size(size); }
+
+void hardened_begin(void *block, size_t block_size, size_t size) { seal(block, block_size, size); }
+
+bool hardened_is_whole(const void *block, size_t block_size, const void *caller) {
+    return seal_is_whole(block, block_size, caller);
+}
+
+bool hardened_end(void *block, unsigned cls, const void *caller) {
+    if (!seal_is_whole(block, hk_class_info[cls].block_size, caller))
+        return false;
+    quarantine_fill(block, cls);
     return true;
 }
 
@@ -105,7 +124,7 @@ void hardened_free_large(heap_t *h, void *block, const void *caller) {
     size_t size = large_size(block);
     if (large_is_live(block) && !seal_is_whole(block, size, caller))
         return;
-    if (!large_hold(&(h != NULL ? h : heap_pool())->large, block)) {
+    if (!large_hold(&(h != NULL ? h : heap_shared())->large, block)) {
         misuse_double_free("free", block, size, caller);
         return;
     }
@@ -131,13 +150,11 @@ static void *resize_huge(void *block, size_t size, const void *caller) {
 
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     if (h == NULL)
-        h = heap_pool();
+        h = heap_shared();
     unsigned cls = class_for(align, size);
     if (cls >= HK_CLASS_COUNT)
         return big_alloc(h, align, size, zero);
     size_t block_size = hk_class_info[cls].block_size;
-    if (h != heap_pool() && (h->front.countdown -= (int64_t)block_size) < 0)
-        heap_tick(h);
     block_past_t past;
     void *block = heap_take_one_or_reclaim(h, cls, &past);
     if (block == NULL) {
@@ -158,11 +175,12 @@ void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
 
 static void free_moved(heap_t *h, void *block, size_t old_size, const void *caller) {
     uint32_t entry = map_lookup(block);
+    const bool was_sampled = sample_close(block, heap_draw(h));
     if (entry == 0)
         (void)(hardened_huge_is_whole(block, caller) && huge_free(block));
     else if (map_is_run(entry))
         hardened_free_large(h, block, caller);
-    else if (map_clear_live_shared(map_granule(block)))
+    else if (was_sampled || map_clear_live_shared(map_granule(block)))
         hardened_free(h, block, entry & HK_MAP_CLASS_MAX, caller);
     else /* another thread frees it at this moment */
         misuse_double_free("realloc", block, old_size, caller);
@@ -182,10 +200,13 @@ static void *stay(void *block, size_t size, int saved_errno, const void *caller)
 void *hardened_realloc(void *block, size_t old_size, size_t size, const void *caller) {
     heap_t *h = heap_current();
     void *same = map_lookup(block) == 0 ? resize_huge(block, size, caller) : NULL;
-    if (same != NULL)
+    if (same != NULL) {
+        heap_sample_resized(h, block, same, old_size, size, caller);
         return same;
+    }
     int saved = errno;
-    void *copy = hardened_alloc(h, HK_ALIGNMENT, size, false);
+    const bool due = heap_charge(h, hk_max(size, 1), false);
+    void *copy = heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size, false), size, caller);
     if (copy == NULL && size <= old_size)
         return stay(block, size, saved, caller);
     if (copy == NULL)

@@ -28,6 +28,13 @@ void hardened_free_large(heap_t *h, void *block, const void *caller);
 /* False when the huge block at `block` was written past what was asked for, which is reported. True when there is none. */
 bool hardened_huge_is_whole(const void *block, const void *caller);
 
+/* For explicit heaps, whose blocks do not wait. With room for the seal, what `size` becomes; seals a block of `block_size` bytes; whether
+ * its seal is whole, reports otherwise; the same for a block of a slab at its free, which is then filled with the pattern. */
+size_t hardened_room(size_t size);
+void hardened_begin(void *block, size_t block_size, size_t size);
+bool hardened_is_whole(const void *block, size_t block_size, const void *caller);
+bool hardened_end(void *block, unsigned cls, const void *caller);
+
 /* What the program may use of a block. */
 size_t hardened_size(const void *block, size_t block_size);
 

@@ -5,6 +5,7 @@
 #include "limit/limit.h"
 #include "slow/blocks.h"
 #include "slow/hardened.h"
+#include "slow/sampled.h"
 #include "slow/tick.h"
 #include "start/emergency.h"
 #include "start/fork.h"
@@ -25,17 +26,15 @@ void *heap_fail(void) {
 }
 
 /* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses many
- * sizes a few times each then needs neither a slab nor a page for every size. Near a limit of the kernel's, all of them do, as long as the
- * class has no slab. */
+ * sizes a few times each then needs neither a slab nor a page for every size. */
 static void *borrow(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
-    bool always = hk_unlikely(region_is_near_limit()) && hk_read(stats->slab_count) == 0;
-    if (hk_likely(!always) && (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX))
+    if (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX)
         return NULL;
     stats->borrowed++;
     uint32_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
     for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++)
-        if (heap_bin_count(h, c) > 0 || (always && hk_read(h->class_stats[c].slab_count) > 0))
+        if (heap_magazine_count(h, c) > 0)
             return magazine_alloc(h, c);
     return NULL;
 }
@@ -45,7 +44,6 @@ static void *large_class_alloc(heap_t *h, size_t size) {
     if (h == NULL || size > HK_BIN_MAX)
         return NULL;
     unsigned cls = class_of(size);
-    heap_tick_if_due(h);
     void *block = magazine_take_large(h, cls);
     if (block != NULL || !magazine_wants_large(h, cls))
         return block;
@@ -68,46 +66,64 @@ static HK_COLD void *alloc_stranded(size_t size, size_t align) {
     return block != NULL ? block : heap_fail();
 }
 
-void *heap_malloc_slow(size_t size) {
-    heap_t *h = heap_current();
-    if (hk_unlikely(h == NULL) && !fork_attend())
-        return alloc_stranded(size, HK_ALIGNMENT);
-    if (hk_unlikely(hardened_is_on()))
-        return hardened_alloc(h, HK_ALIGNMENT, size, false);
+/* Of a size that has been charged. NULL when memory is out. */
+static void *malloc_charged(heap_t *h, size_t size) {
     if (size > HK_MID_MAX) {
         void *big = large_class_alloc(h, size);
-        if (big == NULL)
-            big = heap_big_alloc(h, size, 1, NULL);
-        return hk_likely(big != NULL) ? big : heap_fail();
+        return big != NULL ? big : heap_big_alloc(h, size, 1, NULL);
     }
     unsigned cls = class_of(size + (size == 0));
     void *block = h != NULL ? borrow(h, cls) : NULL;
-    if (block == NULL)
-        block = heap_class_alloc(h, cls, HK_ALIGNMENT);
-    return hk_likely(block != NULL) ? block : heap_fail();
+    return block != NULL ? block : heap_class_alloc(h, cls, HK_ALIGNMENT);
 }
 
-void *heap_aligned(size_t align, size_t size) {
-    if (align <= HK_ALIGNMENT)
-        return heap_malloc_slow(size);
+/* What a request is charged. */
+static size_t charge_of(size_t size) { return hk_min(hk_max(size, 1), HEAP_SIZE_POSSIBLE); }
+
+/* `charged` says whether it is, if the thread had a heap. */
+HK_INLINE void *malloc_or_fail(size_t size, bool charged, const void *caller) {
+    charged = charged && hk_front != &hk_no_heap;
+    heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL) && !fork_attend())
+        return alloc_stranded(size, HK_ALIGNMENT);
+    bool due = heap_charge(h, charge_of(size), charged);
+    if (hk_unlikely(hardened_is_on()))
+        return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size, false), size, caller);
+    void *block = malloc_charged(h, size);
+    return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
+}
+
+/* front/ charges what it looks for in a magazine. */
+void *heap_malloc_slow(size_t size) { return malloc_or_fail(size, size - 1 < HK_BIN_MAX, __builtin_return_address(0)); }
+
+void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }
+
+HK_INLINE void *aligned_or_fail(size_t align, size_t size, bool charged, const void *caller) {
+    charged = charged && hk_front != &hk_no_heap;
     heap_t *h = heap_current();
     if (hk_unlikely(h == NULL) && !fork_attend())
         return alloc_stranded(size, align);
+    bool due = heap_charge(h, charge_of(size), charged);
     if (hk_unlikely(hardened_is_on()))
-        return hardened_alloc(h, align, size, false);
+        return heap_sampled_if(due, h, hardened_alloc(h, align, size, false), size, caller);
     if (h == NULL && !heap_system_ready())
         return heap_fail();
     unsigned cls = class_of_aligned(size, align);
     void *block = cls < HK_CLASS_COUNT ? heap_class_alloc(h, cls, align) : heap_big_alloc(h, size, align, NULL);
-    return block != NULL ? block : heap_fail();
+    return block != NULL ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
 }
 
-void *heap_aligned_slow(size_t size) { return heap_aligned(size & -size, size); }
+void *heap_aligned(size_t align, size_t size) {
+    const void *caller = __builtin_return_address(0);
+    return align <= HK_ALIGNMENT ? heap_malloc(size, caller) : aligned_or_fail(align, size, false, caller);
+}
+
+void *heap_aligned_slow(size_t size) { return aligned_or_fail(size & -size, size, true, __builtin_return_address(0)); }
 
 /* A block straight from a slab, which knows whether it reads as zeros; only when the magazine has none at hand. */
 static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     *zeroed = false;
-    if (heap_bin_count(h, cls) > 0)
+    if (heap_magazine_count(h, cls) > 0)
         return magazine_alloc(h, cls);
     block_past_t past = BLOCK_USED;
     void *block = heap_take_one_or_reclaim(h, cls, &past);
@@ -117,16 +133,8 @@ static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     return block;
 }
 
-void *heap_calloc_slow(size_t size) {
-    heap_t *h = heap_current();
-    if (hk_unlikely(h == NULL) && !fork_attend()) {
-        void *stranded = alloc_stranded(size, HK_ALIGNMENT);
-        return stranded != NULL ? memset(stranded, 0, size) : NULL;
-    }
-    if (hk_unlikely(hardened_is_on()))
-        return hardened_alloc(h, HK_ALIGNMENT, size, true);
-    if (h != NULL)
-        heap_tick_if_due(h);
+/* Of a size that has been charged. */
+static void *calloc_charged(heap_t *h, size_t size) {
     bool zeroed = false;
     void *block;
     if (size > HK_MID_MAX) {
@@ -137,7 +145,19 @@ void *heap_calloc_slow(size_t size) {
         block = heap_class_alloc(h, class_of(size + (size == 0)), HK_ALIGNMENT);
     else
         block = direct_alloc(h, class_of(size), &zeroed);
-    if (block == NULL)
-        return heap_fail();
-    return zeroed ? block : memset(block, 0, size);
+    return block == NULL || zeroed ? block : memset(block, 0, size);
+}
+
+void *heap_calloc_slow(size_t size) {
+    const void *caller = __builtin_return_address(0);
+    heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL) && !fork_attend()) {
+        void *stranded = alloc_stranded(size, HK_ALIGNMENT);
+        return stranded != NULL ? memset(stranded, 0, size) : NULL;
+    }
+    bool due = heap_charge(h, charge_of(size), false);
+    if (hk_unlikely(hardened_is_on()))
+        return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size, true), size, caller);
+    void *block = calloc_charged(h, size);
+    return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
 }

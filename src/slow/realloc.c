@@ -2,13 +2,16 @@
 #include "slow/realloc.h"
 
 #include "core/counters.h"
+#include "heap/runs.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "slow/blocks.h"
 #include "slow/classify.h"
 #include "slow/free.h"
 #include "slow/hardened.h"
+#include "slow/heaps.h"
 #include "slow/malloc.h"
+#include "slow/sampled.h"
 #include "start/fork.h"
 #include "start/start.h"
 #include "watch/misuse.h"
@@ -39,7 +42,7 @@ static HK_COLD void *realloc_foreign(void *block, size_t size, const void *calle
         misuse_foreign("realloc", block, caller);
         return heap_fail();
     }
-    void *copy = heap_malloc_slow(size);
+    void *copy = heap_malloc(size, caller);
     if (copy == NULL)
         return NULL;
     memcpy(copy, block, hk_min(size, libc.usable_size(block)));
@@ -48,9 +51,9 @@ static HK_COLD void *realloc_foreign(void *block, size_t size, const void *calle
     return copy;
 }
 
-static void *move_block(void *block, size_t old_size, size_t size) {
+static void *move_block(void *block, size_t old_size, size_t size, const void *caller) {
     int saved = errno;
-    void *copy = heap_malloc_slow(size);
+    void *copy = heap_malloc(size, caller);
     if (copy == NULL)
         return size <= old_size ? heap_keep_whole(block, saved) : NULL;
     memcpy(copy, block, hk_min(old_size, size));
@@ -58,22 +61,76 @@ static void *move_block(void *block, size_t old_size, size_t size) {
     return copy;
 }
 
-static void *resize_in_place(void *block, size_t size, const found_t *found) {
-    heap_t *h = heap_current();
-    if (found->kind == KIND_SLAB)
-        return heap_block_stays(found->cls, size) ? block : NULL;
+static void *resize_big(heap_t *h, void *block, size_t size, const found_t *found) {
     if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
         return NULL;
     if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
         heap_untag(h, block, map_lookup(block));
     if (found->kind == KIND_LARGE)
-        return large_resize(h != NULL ? &h->large : &heap_pool()->large, block, size);
+        return large_resize(h != NULL ? &h->large : &heap_shared()->large, block, size);
     return huge_resize(block, size);
 }
 
+static void *resize_in_place(void *block, size_t size, const found_t *found, const void *caller) {
+    heap_t *h = heap_current();
+    if (found->kind == KIND_SLAB)
+        return heap_block_stays(found->cls, size) ? block : NULL;
+    void *same = resize_big(h, block, size, found);
+    if (same != NULL)
+        heap_sample_resized(h, block, same, found->size, size, caller);
+    return same;
+}
+
+/* --- Blocks of heaps that the program makes ----------------------------------------------------------------------------- */
+
+static void *explicit_in_place(void *block, size_t size, const found_t *found) {
+    if (found_is_hardened(found))
+        return NULL;
+    if (found->kind == KIND_SLAB)
+        return heap_block_stays(found->cls, size) ? block : NULL;
+    if (size <= HK_MID_MAX)
+        return NULL;
+    if (found->kind == KIND_LARGE)
+        return runs_resize(block, size, true);
+    heap_t *own = heaps_of(block);
+    bool fits = own == NULL || size <= found->size || runs_fit(own, size - found->size);
+    return fits ? huge_resize(block, size) : NULL;
+}
+
+/* The block, which is the program's, becomes one of `to`; or stays in its heap, when that is NULL. */
+static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *found) {
+    void *same = to == NULL || heaps_of(block) == to ? explicit_in_place(block, size, found) : NULL;
+    if (same != NULL)
+        return same;
+    int saved = errno;
+    size_t old_size = found_usable(block, found);
+    void *copy = to == NULL ? heaps_alloc_beside(block, size) : heaps_alloc(to, HK_ALIGNMENT, size, false);
+    if (copy == NULL)
+        return size <= old_size ? heap_keep_whole(block, saved) : NULL;
+    memcpy(copy, block, hk_min(old_size, size));
+    heap_free_found(block);
+    return copy;
+}
+
+void *heap_realloc_to(heap_t *to, void *block, size_t size, const void *caller) {
+    if (block == NULL)
+        return heaps_alloc(to, HK_ALIGNMENT, size, false);
+    found_t found = classify("hak_heap_realloc", block, caller);
+    if (found.kind == KIND_FOREIGN)
+        misuse_foreign("hak_heap_realloc", block, caller);
+    if (found.kind == KIND_NONE || found.kind == KIND_FOREIGN || size > HEAP_SIZE_POSSIBLE)
+        return heap_fail();
+    if (size != 0)
+        return realloc_to(to, block, size, &found);
+    heap_free_found(block);
+    return NULL;
+}
+
+/* --- Any block ---------------------------------------------------------------------------------------------------------- */
+
 void *heap_realloc(void *block, size_t size, const void *caller) {
     if (block == NULL)
-        return heap_malloc_slow(size);
+        return heap_malloc(size, caller);
     found_t found = classify("realloc", block, caller);
     if (found.kind == KIND_NONE)
         return heap_fail();
@@ -86,11 +143,13 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
     if (found.kind == KIND_FOREIGN)
         return realloc_foreign(block, size, caller);
     if (hk_unlikely(found.kind == KIND_EMERGENCY || !fork_attend()))
-        return size <= found.size ? block : move_block(block, found_usable(block, &found), size);
+        return size <= found.size ? block : move_block(block, found_usable(block, &found), size, caller);
+    if (hk_unlikely(heaps_of(block) != NULL))
+        return realloc_to(NULL, block, size, &found);
     if (hk_unlikely(found_is_hardened(&found)))
         return hardened_realloc(block, hardened_size(block, found.size), size, caller);
-    void *same = resize_in_place(block, size, &found);
-    return same != NULL ? same : move_block(block, found.size, size);
+    void *same = resize_in_place(block, size, &found, caller);
+    return same != NULL ? same : move_block(block, found.size, size, caller);
 }
 
 static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {

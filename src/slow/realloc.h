@@ -7,6 +7,7 @@
 #define HK_SLOW_REALLOC_H
 
 #include "base/base.h"
+#include "heap/heap.h"
 #include "slab/size_class.h"
 
 /* Whether a slab's block stays where it is when its size changes: when its class is that of the new size, or that leaves at most a
@@ -17,6 +18,10 @@ HK_INLINE bool heap_block_stays(unsigned cls, size_t size) {
 }
 
 void *heap_realloc(void *block, size_t size, const void *caller);
+
+/* The block, of any heap, becomes one of the explicit heap `to`. */
+void *heap_realloc_to(heap_t *to, void *block, size_t size, const void *caller);
+
 size_t heap_usable_size(const void *block, const void *caller);
 
 /* Frees after checking that `align` and `size` are those that the block was asked with. */

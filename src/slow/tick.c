@@ -1,15 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/tick.h"
 
+#include "base/bits.h"
+#include "core/lock.h"
 #include "heap/magazine.h"
 #include "heap/remote.h"
 #include "heap/wake.h"
 #include "helper/helper.h"
 #include "start/fork.h"
 
+enum {
+    SPREAD_MAX = 128,  /* bytes charged for each byte that counts, at the most that is reckoned with */
+    NEAR_SHARE = 16,   /* a tick comes earlier by this part */
+    VERIFY_TICKS = 16, /* in the check build, of all threads: 64 MiB of allocations */
+};
+
+static size_t (*_Atomic verify)(void); /* NULL until it is set */
+static _Atomic uint32_t tick_count;
+
+void heap_verify_by(size_t (*who)(void)) { atomic_store_explicit(&verify, who, memory_order_relaxed); }
+
+/* No lock is held. Relaxed: which thread does it does not matter, and the walkers take the locks of what they read. */
+static void verify_now_and_then(void) {
+    size_t (*who)(void) = atomic_load_explicit(&verify, memory_order_relaxed);
+    if (who == NULL || atomic_fetch_add_explicit(&tick_count, 1, memory_order_relaxed) % VERIFY_TICKS != 0)
+        return;
+    size_t violations = who();
+    hk_assert(violations == 0);
+}
+
+/* A fork handler that allocates holds every lock. */
+void heap_follow_request(void) {
+    if (!hk_locks_are_open() && fork_attend())
+        hk_request_attend(HK_REQUEST_BY_THREAD);
+}
+
 void heap_tick(heap_t *h) {
-    bool in_run = h->run_countdown == h->front.countdown;
-    h->front.countdown = HEAP_TICK_BYTES;
+    h->tick_charged = h->tick_flushed = 0;
     if (!fork_attend())
         return;
     magazine_tick(h);
@@ -20,6 +47,57 @@ void heap_tick(heap_t *h) {
     heap_unlock(h);
     heap_memory_freed(h);
     helper_watch();
-    if (in_run) /* of frees, which a tick does not end */
-        h->run_countdown = h->front.countdown;
+    if (HK_CHECK)
+        verify_now_and_then();
+}
+
+/* What counts of the bytes charged since the last tick. Hardened heaps have no magazines, and take the slow path anyway. */
+static uint64_t counted_bytes(const heap_t *h) {
+    uint64_t sum = 0;
+    if (hardened_is_on())
+        return h->tick_charged;
+    for (unsigned word = 0; word < sizeof h->magazines_in_use / sizeof h->magazines_in_use[0]; word++)
+        for (uint64_t bits = h->magazines_in_use[word]; bits != 0; bits &= bits - 1) {
+            unsigned cls = word * 64 + hk_ctz64(bits);
+            uint64_t pops = heap_pops(h, cls, heap_magazine_count(h, cls)) - h->class_stats[cls].seen_pops;
+            sum += pops * hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
+        }
+    return hk_min(sum, h->tick_charged);
+}
+
+/* Bytes that may be charged before a tick can be due, about; 0: it is. */
+static int64_t bytes_to_tick(const heap_t *h) {
+    uint64_t counted = counted_bytes(h), sum = counted + h->tick_flushed;
+    if (sum >= HEAP_TICK_BYTES - HEAP_TICK_BYTES / NEAR_SHARE)
+        return 0;
+    uint64_t spread = counted == 0 ? SPREAD_MAX : hk_min(h->tick_charged / counted, SPREAD_MAX);
+    return (int64_t)((HEAP_TICK_BYTES - sum) * hk_max(spread, 1));
+}
+
+static void countdown_set(heap_t *h, int64_t bytes) {
+    bool in_run = h->run_countdown == h->front.countdown;
+    h->front.countdown = h->countdown_set = bytes;
+    if (in_run)
+        h->run_countdown = bytes;
+}
+
+bool heap_count_out(heap_t *h, size_t size) {
+    const uint64_t charged = (uint64_t)(h->countdown_set - h->front.countdown);
+    const bool due = sample_is_due(&h->draw, charged, size);
+    h->tick_charged += charged;
+    int64_t to_tick = bytes_to_tick(h);
+    countdown_set(h, to_tick); /* not below 0 in the tick */
+    if (to_tick == 0) {
+        heap_tick(h);
+        to_tick = HEAP_TICK_BYTES;
+    }
+    int64_t to_sample = sample_bytes_left(&h->draw);
+    countdown_set(h, to_sample < to_tick ? to_sample : to_tick);
+    return due;
+}
+
+/* Relaxed, and against the owner's own stores: one of both may get lost, and then the thread looks when its countdown runs out. */
+void heap_hurry_all(void) {
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        hk_write(heap_by_id(id)->front.countdown, -1);
 }

@@ -1,17 +1,54 @@
 /* SPDX-License-Identifier: MIT
  *
- * tick.h: everything periodic of a heap, by its thread: when the countdown ran out, each HEAP_TICK_BYTES.
+ * tick.h: the countdown of a heap, and what is due when it runs out: a tick, which is everything periodic of a heap, or a sample (sample/).
+ *
+ * malloc takes the size of each request off the countdown and leaves for the slow path when it is below 0. It is set to what comes first:
+ *
+ *   a sample    after as many bytes as were drawn
+ *   a tick      when blocks of HEAP_TICK_BYTES were allocated or flushed, where no block counts more than HEAP_TICK_MID_BYTES. How much
+ *               that is the counts of the magazines tell; so a thread that uses large blocks looks there now and then, and no more.
+ *
+ * TICK-1  Each request is charged once: by front/ up to HK_BIN_MAX, else where its slow path begins. A free charges nothing.
+ *
+ * Where it looks, it looks for requests from outside as well (core/request.h).
  */
 #ifndef HK_SLOW_TICK_H
 #define HK_SLOW_TICK_H
 
+#include "core/request.h"
 #include "heap/heap.h"
 
+/* What is periodic, now. */
 void heap_tick(heap_t *h);
+
+/* In the check build, now and then a tick calls `who`, which verifies every invariant and returns how many do not hold:
+ * the process stops at the first. */
+void heap_verify_by(size_t (*who)(void));
+
+/* The countdown ran out, in a request of `size` bytes that has been charged (0: in none). True when its block is to be sampled. */
+HK_NOINLINE bool heap_count_out(heap_t *h, size_t size);
+
+/* Somebody outside wants something: on slow paths, with no lock held. */
+HK_COLD void heap_follow_request(void);
 
 HK_INLINE void heap_tick_if_due(heap_t *h) {
     if (hk_unlikely(h->front.countdown < 0))
-        heap_tick(h);
+        (void)heap_count_out(h, 0);
+    if (hk_request_waits())
+        heap_follow_request();
 }
+
+/* Charges the request if that is still to be done. True when its block is to be sampled. `h` may be NULL. */
+HK_INLINE bool heap_charge(heap_t *h, size_t size, bool charged) {
+    if (hk_unlikely(h == NULL))
+        return sample_is_due_unowned(size);
+    h->front.countdown -= charged ? 0 : (int64_t)size;
+    if (hk_request_waits())
+        heap_follow_request();
+    return hk_unlikely(h->front.countdown < 0) && heap_count_out(h, size);
+}
+
+/* All threads look at their countdowns with their next request: there is another profile to sample for. */
+void heap_hurry_all(void);
 
 #endif

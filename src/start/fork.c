@@ -2,6 +2,7 @@
 #include "start/fork.h"
 
 #include "core/lock.h"
+#include "core/request.h"
 #include "heap/heap.h"
 #include "helper/helper.h"
 #include "helper/home.h"
@@ -27,6 +28,8 @@ static _Thread_local heap_front_t *left_front __attribute__((tls_model("initial-
 static void for_each_heap(void (*act)(heap_t *)) {
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
         act(heap_by_id(id));
+    for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)
+        act(heap_by_id(id));
 }
 
 static void lock_heap(heap_t *h) { hk_lock(&h->lock); }
@@ -41,10 +44,12 @@ static bool heap_is_free(const heap_t *h) { return is_free(&h->lock) && is_free(
 static bool all_are_free(void) {
     if (!heap_system_has_started())
         return !heap_system_is_starting();
-    bool are = is_free(&hk_heap_list_lock) && is_free(&hk_record_lock) && heap_is_free(heap_pool()) &&
+    bool are = is_free(&hk_heap_list_lock) && is_free(&hk_record_lock) && heap_is_free(heap_shared()) &&
                is_free(&hk_huge_lock) && is_free(&hk_superslab_lock) && is_free(&hk_region_lock) &&
-               is_free(&hk_meta_lock);
+               is_free(&hk_meta_lock) && is_free(&hk_sample_lock);
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit() && are; id++)
+        are = heap_is_free(heap_by_id(id));
+    for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit() && are; id++)
         are = heap_is_free(heap_by_id(id));
     return are;
 }
@@ -54,25 +59,27 @@ static void lock_all(void) {
     hk_lock(&hk_heap_list_lock);
     hk_lock(&hk_record_lock);
     for_each_heap(lock_heap);
-    lock_heap(heap_pool());
+    lock_heap(heap_shared());
     for_each_heap(lock_run_cache);
-    lock_run_cache(heap_pool());
+    lock_run_cache(heap_shared());
     hk_lock(&hk_huge_lock);
     hk_lock(&hk_superslab_lock);
     hk_lock(&hk_region_lock);
     hk_lock(&hk_meta_lock);
+    hk_lock(&hk_sample_lock);
     atomic_store_explicit(&hk_fork_owner, hk_thread_self(), memory_order_relaxed);
 }
 
 static void release_all(void) {
     atomic_store_explicit(&hk_fork_owner, NULL, memory_order_relaxed);
+    hk_unlock(&hk_sample_lock);
     hk_unlock(&hk_meta_lock);
     hk_unlock(&hk_region_lock);
     hk_unlock(&hk_superslab_lock);
     hk_unlock(&hk_huge_lock);
-    unlock_run_cache(heap_pool());
+    unlock_run_cache(heap_shared());
     for_each_heap(unlock_run_cache);
-    unlock_heap(heap_pool());
+    unlock_heap(heap_shared());
     for_each_heap(unlock_heap);
     hk_unlock(&hk_record_lock);
     hk_unlock(&hk_heap_list_lock);
@@ -100,6 +107,7 @@ static void attend_new(void) {
     home_settle();
     unnoticed_after_fork();
     helper_after_unseen_fork();
+    sample_after_fork();
     owed = true;
     if (!all_are_free()) {
         strand();
@@ -188,6 +196,7 @@ void fork_in_child(void) {
     home_settle();
     fork_return();
     unnoticed_after_fork();
+    sample_after_fork();
     if (!forks_alone) {
         heap_orphan_others(HEAP_ORPHANS_ALL);
         release_all();
@@ -197,6 +206,7 @@ void fork_in_child(void) {
     if (forks_alone && whole)
         heap_orphan_others(
             HEAP_ORPHANS_LIVE); /* of threads whose end nobody told; what is being retired is so by an interrupted frame */
+    hk_request_forget();
     helper_after_fork(true, forks_alone);
     if (whole)
         sys_process_mark_set(SYS_MARK_KNOWN);

@@ -2,7 +2,7 @@
 #include "start/start.h"
 
 #include "core/counters.h"
-#include "heap/crowd.h"
+#include "heap/budget.h"
 #include "heap/wake.h"
 #include "helper/helper.h"
 #include "start/fork.h"
@@ -81,7 +81,10 @@ static HK_COLD heap_t *heap_start(void) {
     heap_t *h = life_begin();
     if (h == NULL)
         return NULL;
-    crowd_join();
+    budget_thread_came();
+    sample_new_thread(&h->draw);
+    if (h->draw.generation != sample_generation()) /* it learns of the profile with this request */
+        heap_run_out(h);
     hk_front = &h->front;
     hk_count(heaps_total);
     if (libc_thread_register(h) != 0)

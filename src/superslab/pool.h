@@ -133,6 +133,9 @@ size_t pool_check_dirty_locked(size_t queued, size_t limit);
  * NULL. */
 superslab_t *pool_find_warm_locked(unsigned count, unsigned align);
 
+/* Slots are taken of which some went back in haste (superslab/purge.c). */
+void pool_regret_locked(superslab_t *s, uint32_t mask);
+
 /* Memory has grown by `slot_count` slots that nothing resident could serve (superslab/purge.c). Without the lock. */
 void pool_purge_for_growth(size_t slot_count);
 

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/counters.h"
 #include "core/options.h"
+#include "superslab/haste.h"
 #include "superslab/pool.h"
 #include "sys/sys.h"
 
 enum {
     PURGE_RANGES_MAX = 64,
     PURGE_WAIT_MS = 20,
-    DIRTY_KEEP_MIN = 64,  /* slots that may lie dirty while memory grows */
-    DIRTY_KEEP_SHARE = 8, /* ... and this part of what is in use */
+    HASTE_LOOKS_MAX = 256, /* superslabs that are looked at for what may go in haste */
+    DIRTY_KEEP_MIN = 64,   /* slots that may lie dirty while memory grows, where none may go in haste, */
+    DIRTY_KEEP_SHARE = 8,  /* ... or this part of what is in use */
 };
 
 static _Atomic uint32_t purging;        /* how many purges hold slots; a futex */
 static _Atomic size_t floor_slot_count; /* option: written at start */
 static _Atomic size_t growth_owed;      /* slots that memory has grown by and no purge has answered yet */
+static _Atomic size_t grown;            /* ... since it was last asked for */
+static haste_t haste;                   /* guarded by hk_superslab_lock */
 
 size_t superslab_dirty_bytes(void) { return pool_count(&hk_pool.dirty) << HK_SLOT_SHIFT; }
 
@@ -40,6 +44,7 @@ typedef struct purge_round {
     uint32_t masks[PURGE_RANGES_MAX];
     uint32_t broken[PURGE_RANGES_MAX]; /* superslabs that must have no huge pages from here on */
     size_t count, broken_count;
+    bool in_haste;
 } purge_round_t;
 
 /* All dirty slots of the superslab. */
@@ -64,13 +69,24 @@ static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
     }
 }
 
+/* Huge pages in part use are not taken apart in haste: their free slots will serve, and small pages are for good. */
+static bool may_go(const purge_round_t *round, const superslab_t *s) {
+    return !round->in_haste || !s->huge || s->free_mask == ALL_SLOTS;
+}
+
 static void collect_locked(purge_round_t *round, size_t slot_count) {
     size_t floor = atomic_load_explicit(&floor_slot_count, memory_order_relaxed);
     size_t before = pool_count(&hk_pool.dirty);
     size_t asked = before - hk_min(before, slot_count), until = hk_max(floor, asked);
-    while (pool_dirty_head_locked() != 0 && round->count < PURGE_RANGES_MAX && round->broken_count < PURGE_RANGES_MAX &&
-           pool_count(&hk_pool.dirty) > until) {
-        superslab_t *s = pool_record(pool_dirty_head_locked());
+    uint32_t index = pool_dirty_head_locked();
+    unsigned looks = round->in_haste ? HASTE_LOOKS_MAX : UINT32_MAX;
+    for (; index != 0 && looks > 0 && round->count < PURGE_RANGES_MAX && round->broken_count < PURGE_RANGES_MAX &&
+           pool_count(&hk_pool.dirty) > until;
+         looks--) {
+        superslab_t *s = pool_record(index);
+        index = s->dirty_next;
+        if (!may_go(round, s))
+            continue;
         if (hk_popcount64(s->dirty_mask) > pool_count(&hk_pool.dirty) - asked)
             return; /* what is more than was asked for would be taken again soon */
         collect_superslab_locked(round, s);
@@ -83,7 +99,12 @@ static size_t return_locked(const purge_round_t *round) {
     size_t bytes = 0;
     for (size_t i = 0; i < round->count; i++) {
         bytes += round->ranges[i].size;
-        pool_record(round->superslabs[i])->purging_mask &= ~round->masks[i];
+        superslab_t *s = pool_record(round->superslabs[i]);
+        s->purging_mask &= ~round->masks[i];
+        if (round->in_haste) {
+            s->hasty_mask |= round->masks[i];
+            s->hasty_ms = (uint32_t)sys_now_ms();
+        }
         pool_change(&hk_pool.purging, -(ptrdiff_t)hk_popcount64(round->masks[i]));
         pool_free_locked(round->superslabs[i], round->masks[i], false);
     }
@@ -121,9 +142,9 @@ static void purge_round(const purge_round_t *round) {
     hk_count_by(purge_calls, sys_purge_many(round->ranges, round->count));
 }
 
-size_t superslab_purge(size_t slot_count) {
+static size_t purge(size_t slot_count, bool in_haste) {
     size_t total = 0;
-    purge_round_t round;
+    purge_round_t round = {.in_haste = in_haste};
     do {
         round.count = round.broken_count = 0;
         hk_lock(&hk_superslab_lock);
@@ -145,15 +166,54 @@ size_t superslab_purge(size_t slot_count) {
     return total;
 }
 
+size_t superslab_purge(size_t slot_count) { return purge(slot_count, false); }
+
+/* --- In haste --------------------------------------------------------------------------------------------------- */
+
+static size_t allowance(void) {
+    hk_lock(&hk_superslab_lock);
+    size_t allowed = haste_allows(&haste, sys_now_ms());
+    hk_unlock(&hk_superslab_lock);
+    return allowed;
+}
+
+bool superslab_may_haste(void) { return allowance() > 0; }
+
+void superslab_went_in_haste(size_t bytes) {
+    hk_lock(&hk_superslab_lock);
+    haste_spend(&haste, bytes >> HK_SLOT_SHIFT);
+    hk_unlock(&hk_superslab_lock);
+}
+
+void pool_regret_locked(superslab_t *s, uint32_t mask) {
+    int64_t delay = hk_option(HK_OPT_PURGE_DELAY);
+    if ((uint32_t)sys_now_ms() - s->hasty_ms < (uint64_t)delay)
+        haste_regret(&haste, hk_popcount64(s->hasty_mask & mask));
+    s->hasty_mask &= ~mask;
+}
+
+size_t superslab_purge_in_haste(size_t slot_count) {
+    size_t may = hk_min(slot_count, allowance()), bytes = may > 0 ? purge(may, true) : 0;
+    superslab_went_in_haste(bytes);
+    return bytes;
+}
+
+size_t superslab_grown(void) { return atomic_exchange_explicit(&grown, 0, memory_order_relaxed); }
+
 void pool_purge_for_growth(size_t slot_count) {
     size_t dirty = pool_count(&hk_pool.dirty);
     size_t kept = hk_max(DIRTY_KEEP_MIN, superslab_taken_bytes() / DIRTY_KEEP_SHARE >> HK_SLOT_SHIFT);
-    if (slot_count == 0 || dirty <= kept || hk_option(HK_OPT_PURGE_DELAY) < 0 || sys_purge_refused())
+    if (slot_count == 0)
+        return;
+    atomic_fetch_add_explicit(&grown, slot_count, memory_order_relaxed);
+    if (dirty == 0 || hk_option(HK_OPT_PURGE_DELAY) < 0 || sys_purge_refused())
         return;
     /* All of a superslab goes back at once, so growth gathers until it is worth one. */
     size_t owed = atomic_fetch_add_explicit(&growth_owed, slot_count, memory_order_relaxed) + slot_count;
     if (owed < SLOTS)
         return;
     owed = atomic_exchange_explicit(&growth_owed, 0, memory_order_relaxed);
-    superslab_purge(hk_min(owed, dirty - kept));
+    size_t must = hk_min(owed, dirty - hk_min(dirty, kept)), went = must > 0 ? superslab_purge(must) : 0;
+    if (went >> HK_SLOT_SHIFT < owed)
+        (void)superslab_purge_in_haste(owed - (went >> HK_SLOT_SHIFT));
 }

@@ -86,6 +86,8 @@ static void rebin_locked(superslab_t *s) {
         return;
     s->order = (uint8_t)largest_order(s->free_mask);
     s->rank = rank_for(s);
+    hk_assert((s->dirty_mask & ~s->free_mask) == 0 && (s->zeros_mask & ~s->dirty_mask) == 0); /* SUPERSLAB-1 */
+    hk_assert((s->free_mask & ~s->present_mask) == 0);
     uint32_t *head = bin_of(s);
     s->previous = 0;
     s->next = *head;
@@ -100,6 +102,8 @@ static void rebin_locked(superslab_t *s) {
 bool pool_take_locked(superslab_t *s, uint32_t mask) {
     hk_assert((s->free_mask & mask) == mask);
     bool zeroed = (s->dirty_mask & ~s->zeros_mask & mask) == 0;
+    if ((s->hasty_mask & mask) != 0)
+        pool_regret_locked(s, mask);
     s->free_mask &= ~mask;
     s->zeros_mask &= ~mask;
     pool_set_dirty_locked(s, s->dirty_mask & ~mask);
@@ -132,7 +136,11 @@ void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along) {
 
 /* A record for a superslab that the pool did not know. Its mapping's advice outlives a superslab. */
 static void reset_record_locked(superslab_t *s) {
-    *s = (superslab_t){.in_use = true, .huge = s->huge, .present_mask = ALL_SLOTS};
+    *s = (superslab_t){.in_use = true,
+                       .huge = s->huge,
+                       .present_mask = ALL_SLOTS,
+                       .hasty_mask = s->hasty_mask,
+                       .hasty_ms = s->hasty_ms};
 }
 
 static void count_superslabs_locked(ptrdiff_t count, ptrdiff_t slot_count) {
@@ -165,6 +173,7 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
 }
 
 static void close_superslab_locked(superslab_t *s) {
+    hk_assert(s->in_use && !s->queued && s->dirty_mask == 0);
     unbin_locked(s);
     pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount64(s->free_mask));
     s->free_mask = 0;

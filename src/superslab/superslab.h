@@ -53,7 +53,8 @@ typedef struct superslab {
     uint32_t length_next, length_previous; /* list by `length` */
     uint8_t length;                        /* of the longest run of dirty slots in it */
     uint32_t present_mask;                 /* the slots that are mapped */
-    uint8_t padding[8];
+    uint32_t hasty_mask;                   /* slots that went back in haste at `hasty_ms`, and were not taken since; */
+    uint32_t hasty_ms;                     /* ... both outlive the superslab */
 } superslab_t;
 
 _Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");
@@ -100,6 +101,17 @@ size_t superslab_purge(size_t slot_count);
 
 /* The least number of slots that were dirty at any time since the last call: so many were free all the time. */
 size_t superslab_dirty_low(void);
+
+/* The slots that memory has grown by since the last call, because nothing resident could serve. */
+size_t superslab_grown(void);
+
+/* While memory grows: gives so many slots back before their delay is over, as far as superslab/haste.h allows. Returns
+ * the bytes. */
+size_t superslab_purge_in_haste(size_t slot_count);
+
+/* Whether anything may go in haste; and so many bytes went of what is no slot of the pool. */
+bool superslab_may_haste(void);
+void superslab_went_in_haste(size_t bytes);
 
 /* Before pages of slabs in superslab `index` are given back: true when that is right. A superslab of huge pages must
  * have enough of it free, `free_bytes` in its slabs included; it is then advised against huge pages for good. */

@@ -41,3 +41,13 @@ uint64_t sys_now_ms(void) {
     (void)atomic_load_explicit(&clock_read, memory_order_relaxed)(CLOCK_MONOTONIC_COARSE, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
+
+static uint64_t read_ns(clockid_t clock) {
+    struct timespec now = {0};
+    (void)atomic_load_explicit(&clock_read, memory_order_relaxed)(clock, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+uint64_t sys_now_us(void) { return read_ns(CLOCK_MONOTONIC) / 1000; }
+
+uint64_t sys_unix_ns(void) { return read_ns(CLOCK_REALTIME); }

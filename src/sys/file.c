@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/confined.h"
+#include "sys/kernel.h"
 #include "sys/raw_call.h"
 #include "sys/sys.h"
 
 #include <fcntl.h>
 #include <errno.h>
-#include <linux/stat.h> /* alone: musl's <sys/stat.h> has, since 1.2.5, a struct statx as well */
+#include <sys/stat.h>
 
 static const sys_file_t NO_FILE = {.fd = -1};
 
-/* statx(2) is the same on every architecture. */
 sys_file_t sys_file(long fd) {
-    struct statx what;
+    kernel_statx_t what;
     if (!sys_passage_begin())
         return NO_FILE;
-    long got = sys_call6(SYS_statx, fd, (long)"", AT_EMPTY_PATH, STATX_TYPE | STATX_INO | STATX_BTIME, (long)&what, 0);
+    const long wanted = KERNEL_STATX_TYPE | KERNEL_STATX_INO | KERNEL_STATX_BTIME;
+    long got = sys_call6(SYS_statx, fd, (long)"", AT_EMPTY_PATH, wanted, (long)&what, 0);
     sys_passage_end();
     if (sys_failed(got))
         return NO_FILE;
@@ -37,6 +38,30 @@ bool sys_file_is_still(const sys_file_t *file) {
 bool sys_is_data(long fd) {
     bool is_regular = (sys_file(fd).mode & S_IFMT) == S_IFREG;
     return is_regular && (sys_call3(SYS_fcntl, fd, F_GETFL, 0) & O_ACCMODE) == O_RDWR;
+}
+
+long sys_open_new(const char *path) {
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW;
+    if (!sys_passage_begin())
+        return -EPERM;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0666);
+    sys_passage_end();
+    return fd;
+}
+
+int sys_rename(const char *from, const char *to) {
+    if (!sys_passage_begin())
+        return EPERM;
+    long done = sys_call6(SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
+    sys_passage_end();
+    return sys_failed(done) ? (int)-done : 0;
+}
+
+void sys_unlink(const char *path) {
+    if (!sys_passage_begin())
+        return;
+    (void)sys_call3(SYS_unlinkat, AT_FDCWD, (long)path, 0);
+    sys_passage_end();
 }
 
 void sys_file_close(sys_file_t *file) {

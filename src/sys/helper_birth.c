@@ -2,14 +2,13 @@
 #include "sys/helper_birth.h"
 
 #include "sys/confined.h"
+#include "sys/kernel.h"
 #include "sys/raw_call.h"
 #include "sys/sys.h"
 #include "sys/text.h"
 
-#include <linux/capability.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/prctl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -31,11 +30,11 @@ enum {
 /* --- Capabilities ------------------------------------------------------------------------------------------------- */
 
 typedef struct capabilities {
-    struct __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3];
+    kernel_capability_word_t words[KERNEL_CAPABILITY_WORDS];
 } capabilities_t;
 
 static long capability_call(long number, capabilities_t *set) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    kernel_capability_header_t header = {.version = KERNEL_CAPABILITY_VERSION};
     return sys_call2(number, (long)&header, (long)set->words);
 }
 
@@ -51,7 +50,7 @@ static bool has(const capabilities_t *set, uint32_t any_of) { return (set->words
 static bool may_change_ids(const capabilities_t *set) { return has(set, CAN(CAP_SETUID) | CAN(CAP_SETGID)); }
 
 static void put_into_effect(capabilities_t *set) {
-    for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+    for (unsigned i = 0; i < KERNEL_CAPABILITY_WORDS; i++)
         set->words[i].effective = set->words[i].permitted;
     (void)capability_call(SYS_capset, set);
 }

@@ -11,10 +11,10 @@
 #include "sys/sys.h"
 #include "sys/confined.h"
 #include "sys/helper_birth.h"
+#include "sys/kernel.h"
 #include "sys/raw_call.h"
 
 #include <errno.h>
-#include <linux/prctl.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>

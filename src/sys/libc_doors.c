@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -136,6 +137,14 @@ const char *libc_program_name(void) {
 }
 
 int libc_exit_hook_init(void (*on_exit)(void)) { return atexit(on_exit); }
+
+/* Weak: a static program may have no stdio. */
+extern __typeof__(fflush) fflush __attribute__((weak));
+
+void libc_flush_output(void) {
+    if (fflush != NULL)
+        (void)fflush(NULL);
+}
 
 /* --- Loaded libraries ------------------------------------------------------------------------------------------------------- */
 

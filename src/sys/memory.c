@@ -2,11 +2,9 @@
 #include "sys/sys.h"
 #include "base/bits.h"
 #include "sys/confined.h"
+#include "sys/kernel.h"
 #include "sys/raw_call.h"
 
-#include <linux/futex.h>
-#include <linux/mman.h>
-#include <linux/prctl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -89,6 +87,10 @@ bool sys_unmap(void *address, size_t size) { return !sys_failed(sys_call2(SYS_mu
 void *sys_remap(void *address, size_t old_size, size_t new_size) {
     long got = sys_call4(SYS_mremap, (long)address, (long)old_size, (long)new_size, MREMAP_MAYMOVE);
     return sys_failed(got) ? NULL : (void *)got;
+}
+
+bool sys_resize(void *address, size_t old_size, size_t new_size) {
+    return !sys_failed(sys_call4(SYS_mremap, (long)address, (long)old_size, (long)new_size, 0));
 }
 
 int sys_move_grow(void *from, size_t from_size, void *to, size_t to_size) {

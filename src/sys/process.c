@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/sys.h"
 #include "sys/confined.h"
+#include "sys/kernel.h"
 #include "sys/libc_doors.h"
 #include "sys/raw_call.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
-#include <linux/prctl.h>
-#include <linux/stat.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -76,10 +74,10 @@ unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
 
 /* The folder has a link for each thread, besides its own two. */
 unsigned sys_thread_count(void) {
-    struct statx folder;
+    kernel_statx_t folder;
     if (!sys_passage_begin())
         return 0;
-    long got = sys_call6(SYS_statx, AT_FDCWD, (long)"/proc/self/task", 0, STATX_NLINK, (long)&folder, 0);
+    long got = sys_call6(SYS_statx, AT_FDCWD, (long)"/proc/self/task", 0, KERNEL_STATX_NLINK, (long)&folder, 0);
     sys_passage_end();
     if (sys_failed(got))
         return 0;
@@ -136,6 +134,11 @@ void sys_random(void *buffer, size_t size) {
         mix = (mix ^ (seed ? seed[i % 16] : i)) * UINT64_C(0xbf58476d1ce4e5b9);
         ((unsigned char *)buffer)[i] = (unsigned char)(mix >> 56);
     }
+}
+
+_Noreturn void sys_exit(int status) {
+    for (;;)
+        (void)sys_call1(SYS_exit_group, status);
 }
 
 _Noreturn void sys_abort(void) {
@@ -249,26 +252,31 @@ static uint64_t signal_of(long error) {
 
 /* Holds the calling thread's SIGPIPE and SIGXFSZ back, takes the one that this write raised, and leaves what was pending before. A confined
  * process may not call any of this. */
-static void write_quietly(int fd, const void *buffer, size_t size, uint64_t end_ms) {
+static long write_quietly(int fd, const void *buffer, size_t size, uint64_t end_ms) {
     const uint64_t held = SIGNAL_BIT(SIGPIPE) | SIGNAL_BIT(SIGXFSZ);
     uint64_t before = 0, pending = 0;
-    if (!hold_signals(held, &before)) {
-        (void)write_all(fd, buffer, size, end_ms);
-        return;
-    }
+    if (!hold_signals(held, &before))
+        return write_all(fd, buffer, size, end_ms);
     if ((before & held) != 0)
         (void)sys_call2(SYS_rt_sigpending, (long)&pending, sizeof pending);
     const struct timespec at_once = {0};
-    const uint64_t raised = signal_of(write_all(fd, buffer, size, end_ms)) & ~pending;
+    const long got = write_all(fd, buffer, size, end_ms);
+    const uint64_t raised = signal_of(got) & ~pending;
     if (raised != 0)
         (void)sys_call4(SYS_rt_sigtimedwait, (long)&raised, 0, (long)&at_once, sizeof raised);
     sys_signals_release(before);
+    return got;
 }
 
-void sys_write_all(int fd, const void *buffer, size_t size) { write_quietly(fd, buffer, size, 0); }
+void sys_write_all(int fd, const void *buffer, size_t size) { (void)write_quietly(fd, buffer, size, 0); }
 
 void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds) {
-    write_quietly(fd, buffer, size, sys_now_ms() + milliseconds);
+    (void)write_quietly(fd, buffer, size, sys_now_ms() + milliseconds);
+}
+
+int sys_write_whole(int fd, const void *buffer, size_t size, uint32_t milliseconds) {
+    const long got = size == 0 ? 1 : write_quietly(fd, buffer, size, sys_now_ms() + milliseconds);
+    return got > 0 ? 0 : got == 0 ? EIO : (int)-got;
 }
 
 static void futex_wait(const _Atomic uint32_t *word, int operation, uint32_t expected, uint32_t timeout_ms) {

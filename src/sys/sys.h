@@ -41,6 +41,9 @@ bool sys_unmap(void *address, size_t size);
 /* Grows, shrinks or moves a mapping of its own (mremap); NULL on failure. */
 void *sys_remap(void *address, size_t old_size, size_t new_size);
 
+/* Grows or shrinks it where it is; false when that is not possible. */
+bool sys_resize(void *address, size_t old_size, size_t new_size);
+
 /* Moves the pages of [from, from + from_size), one mapping, to `to`, where they replace what is mapped and are followed by
  * fresh memory up to to_size. `from` is unmapped then. On failure `from` is as it was, but nothing may be mapped at `to`. */
 int sys_move_grow(void *from, size_t from_size, void *to, size_t to_size);
@@ -174,7 +177,9 @@ HK_INLINE uint32_t sys_process_mark(void) {
 void sys_process_mark_set(uint32_t mark);
 bool sys_process_mark_change(uint32_t *from, uint32_t to); /* as a compare-exchange */
 void sys_process_mark_wait(uint32_t mark, uint32_t timeout_ms);
-uint64_t sys_now_ms(void); /* CLOCK_MONOTONIC_COARSE */
+uint64_t sys_now_ms(void);  /* CLOCK_MONOTONIC_COARSE */
+uint64_t sys_now_us(void);  /* CLOCK_MONOTONIC */
+uint64_t sys_unix_ns(void); /* CLOCK_REALTIME */
 
 /* From `since_ms` to `now_ms`, of which 32 bits count; 0 when `since_ms` is up to a minute later, as when another thread has looked
  * at the clock since. */
@@ -189,6 +194,7 @@ long sys_setns(int fd, int type);
 long sys_prctl(int option, const unsigned long arguments[4]);
 
 void sys_random(void *buffer, size_t size); /* getrandom, never blocks; falls back to the auxiliary vector's 16 bytes */
+_Noreturn void sys_exit(int status);        /* at once: nobody is told */
 _Noreturn void sys_abort(void);             /* SIGABRT with the default action in the end */
 
 /* Unbuffered files, for /proc and for messages. Return bytes, or a negative errno value. Nothing opens in a confined process. */
@@ -200,8 +206,16 @@ void sys_close(long fd);
 /* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the program: neither SIGPIPE
  * nor SIGXFSZ comes of it. */
 void sys_write_all(int fd, const void *buffer, size_t size);
-/* sys_write_all that waits for readers of a non-blocking pipe, for so many milliseconds in all. */
+/* sys_write_all that waits for readers of a non-blocking pipe, for so many milliseconds in all. sys_write_whole also tells whether all
+ * was written: 0, or an errno value. */
 void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds);
+int sys_write_whole(int fd, const void *buffer, size_t size, uint32_t milliseconds);
+
+/* A file that comes to its place when it is whole: made or emptied, under another name, renamed. 0 or an errno value, but sys_open_new as
+ * sys_open_append. */
+long sys_open_new(const char *path);
+int sys_rename(const char *from, const char *to);
+void sys_unlink(const char *path);
 
 /* --- Waiting ----------------------------------------------------------------------------------------------------- */
 

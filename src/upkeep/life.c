@@ -2,7 +2,7 @@
 #include "upkeep/life.h"
 
 #include "core/options.h"
-#include "heap/crowd.h"
+#include "heap/budget.h"
 #include "heap/magazine.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
@@ -11,21 +11,21 @@
 #include "sys/sys.h"
 #include "upkeep/record.h"
 
-enum { REST_SLOTS_MAX = 128, REST_HEAPS_MAX = 32 }; /* a heap of more does not rest; nor do more heaps */
+enum { PARKED_SLOTS_MAX = 128, PARKED_HEAPS_MAX = 32 }; /* a heap of more does not rest; nor do more heaps */
 
 /* Guarded by hk_heap_list_lock. */
-static uint32_t resting_ids; /* the latest first, */
-static uint32_t unused_ids;  /* here too */
-static uint32_t bare_ids;    /* unused, and their records given back */
-static uint32_t resting_count;
+static uint32_t parked_ids;     /* the latest first, */
+static uint32_t unused_ids;     /* here too */
+static uint32_t recordless_ids; /* unused, and their records given back */
+static uint32_t parked_count;
 static _Atomic uint32_t orphan_count; /* also read without it */
 
 /* --- Birth and death ------------------------------------------------------------------------------------------------ */
 
 /* Of a heap that has left its list. */
 static void rise_locked(heap_t *h, uint32_t life) {
-    if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_RESTING)
-        resting_count--;
+    if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_PARKED)
+        parked_count--;
     heap_subtract_ended(h->ended_with_bytes);
     atomic_store_explicit(&h->life, life, memory_order_relaxed);
 }
@@ -47,7 +47,7 @@ static heap_t *pop_locked(uint32_t *ids) {
 }
 
 static heap_t *take_locked(void) {
-    uint32_t *lists[] = {&resting_ids, &unused_ids, &bare_ids};
+    uint32_t *lists[] = {&parked_ids, &unused_ids, &recordless_ids};
     for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (*lists[i] != 0)
             return pop_locked(lists[i]);
@@ -96,7 +96,7 @@ void heap_orphan_others(heap_orphans_t which) {
         live += is_live && !orphaned;
     }
     atomic_store_explicit(&orphan_count, orphans, memory_order_relaxed);
-    crowd_set(live + orphans);
+    budget_set_threads(live + orphans);
 }
 
 static heap_t *claim_orphan(void) {
@@ -129,7 +129,7 @@ void heap_adopt_orphan(void) {
 void heap_retire_gone(heap_t *h) {
     magazine_mend(h);
     heap_retire(h);
-    crowd_leave();
+    budget_thread_left();
 }
 
 bool heap_claim_gone(heap_t *h, bool (*is_gone)(const heap_t *)) {
@@ -149,18 +149,18 @@ static size_t slots_of(const heap_t *h) { return atomic_load_explicit(&h->slot_c
 /* A small heap whose thread is over rests as it is, with its magazines and slabs, for the next thread: threads that come and
  * go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
 static bool may_rest(const heap_t *h) {
-    return slots_of(h) <= REST_SLOTS_MAX && hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() &&
-           !heap_is_crowded() && !sys_purge_refused();
+    return slots_of(h) <= PARKED_SLOTS_MAX && hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() &&
+           !heap_is_oversubscribed() && !sys_purge_refused();
 }
 
-/* False when as many rest as threads may be without a crowd, or more than a few. */
-static bool lie_down(heap_t *h) {
+/* False when as many rest as there may be threads at ease, or more than a few. */
+static bool park_locked(heap_t *h) {
     h->ended_since_ms = sys_now_ms();
     hk_lock(&hk_heap_list_lock);
-    bool fits = resting_count < hk_min(REST_HEAPS_MAX, heap_crowd());
+    bool fits = parked_count < hk_min(PARKED_HEAPS_MAX, heap_threads_at_ease());
     if (fits) {
-        resting_count++;
-        push_locked(&resting_ids, h, HEAP_RESTING, slots_of(h) * HK_SLOT_SIZE + h->magazine_bytes);
+        parked_count++;
+        push_locked(&parked_ids, h, HEAP_PARKED, slots_of(h) * HK_SLOT_SIZE + h->magazine_bytes);
     }
     hk_unlock(&hk_heap_list_lock);
     return fits;
@@ -172,13 +172,13 @@ static bool rest(heap_t *h) {
     magazine_drop_large(h);
     heap_remote_post_all(h);
     (void)large_cache_trim(&h->large, 0, 0);
-    return lie_down(h);
+    return park_locked(h);
 }
 
 void life_end(heap_t *h) {
     if (!rest(h))
         heap_retire(h);
-    crowd_leave();
+    budget_thread_left();
 }
 
 /* Takes those that have been on the list since `until_ms` or longer off it, for the caller alone. Returns the first. */
@@ -194,8 +194,8 @@ static uint32_t claim_since(uint32_t *ids, uint64_t until_ms) {
     return first;
 }
 
-void heap_retire_resting(uint64_t until_ms) {
-    for (uint32_t id = claim_since(&resting_ids, until_ms); id != 0;) {
+void heap_retire_parked(uint64_t until_ms) {
+    for (uint32_t id = claim_since(&parked_ids, until_ms); id != 0;) {
         heap_t *h = heap_by_id(id);
         id = h->next_unused;
         heap_retire(h);
@@ -208,7 +208,7 @@ void heap_strip_unused(uint64_t until_ms) {
         id = h->next_unused;
         magazine_drop_all(h);
         heap_record_give_back(h);
-        make_unused(h, &bare_ids, 0);
+        make_unused(h, &recordless_ids, 0);
     }
 }
 

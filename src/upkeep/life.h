@@ -28,7 +28,7 @@ void heap_orphan_others(heap_orphans_t which);
 void heap_adopt_orphan(void);
 
 /* Empties the heaps that rest since `until_ms` or longer. */
-void heap_retire_resting(uint64_t until_ms);
+void heap_retire_parked(uint64_t until_ms);
 
 /* Gives back the records of heaps that have been unused since `until_ms` or longer. */
 void heap_strip_unused(uint64_t until_ms);

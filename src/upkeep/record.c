@@ -19,14 +19,14 @@ static void move_counts_locked(heap_class_stats_t *to, heap_class_stats_t *from)
 }
 
 static void move_all_counts(heap_t *h) {
-    heap_t *pool = heap_pool();
+    heap_t *pool = heap_shared();
     hk_lock(&hk_record_lock);
     hk_lock(&h->lock);
     hk_lock(&pool->lock);
-    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++) {
+    for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++) {
         move_counts_locked(&pool->class_stats[cls], &h->class_stats[cls]);
-        hk_add(pool->front.bins[cls].pushes, h->front.bins[cls].pushes);
-        h->front.bins[cls].pushes = 0;
+        hk_add(pool->front.magazines[cls].pushes, h->front.magazines[cls].pushes);
+        h->front.magazines[cls].pushes = 0;
     }
     atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
     hk_unlock(&pool->lock);
@@ -38,7 +38,8 @@ static void move_all_counts(heap_t *h) {
 void heap_record_give_back(heap_t *h) {
     move_all_counts(h);
     size_t page = sys_page_size();
-    uintptr_t from = hk_align_up((uintptr_t)h->front.bins, page), to = hk_align_down((uintptr_t)h + HEAP_STRIDE, page);
+    uintptr_t from = hk_align_up((uintptr_t)h->front.magazines, page),
+              to = hk_align_down((uintptr_t)h + HEAP_STRIDE, page);
     if (from < to)
         sys_purge((void *)from, to - from);
 }

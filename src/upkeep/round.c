@@ -14,9 +14,10 @@
 #include "upkeep/unnoticed.h"
 
 enum {
-    HOLES_SHARE = 4, /* when this part of the heap waits in slabs in use, it is given back */
-    HOLES_HASTE = 4, /* ... after this part of the delay */
-    REST_SHARE = 2,  /* heaps without a thread rest for this part of the delay */
+    HOLES_SHARE = 4,  /* when this part of the heap waits in slabs in use, it is given back */
+    HOLES_HASTE = 4,  /* ... after this part of the delay */
+    GROWTH_HASTE = 8, /* while memory grows, holes and cached runs go back after this part of it */
+    REST_SHARE = 2,   /* heaps without a thread rest for this part of the delay */
 };
 
 /* Only tried: held by who is in a round. A heap that is retired meanwhile is nobody's. */
@@ -36,7 +37,7 @@ static void forget_freed_locked(heap_t *h) {
     if (heap_freed_bytes(h) == 0)
         return;
     atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
-    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++)
+    for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
         h->class_stats[cls].rest_blocks = 0;
 }
 
@@ -57,6 +58,9 @@ static void tidy_heap(heap_t *h, bool force) {
 /* Returns the bytes still held in run caches. The pool comes last: heaps without a thread pass on to it what still comes to them. */
 static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
     size_t cached = 0;
+    for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)
+        if (atomic_load_explicit(&heap_by_id(id)->life, memory_order_relaxed) == HEAP_EXPLICIT)
+            tidy_heap(heap_by_id(id), force);
     for (uint32_t id = heap_limit(); id-- > HK_OWNER_POOL;) {
         heap_t *h = heap_by_id(id);
         tidy_heap(h, force);
@@ -67,6 +71,20 @@ static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
     return cached;
 }
 
+/* While memory grows, holes are worth what other haste is. */
+static sparse_result_t purge_holes(uint64_t now_ms, uint64_t age_ms, bool grows) {
+    bool haste = grows && superslab_may_haste();
+    sparse_result_t result = sparse_round_within(now_ms, age_ms,
+                                                 haste            ? GROWTH_HASTE
+                                                 : holes_are_many ? HOLES_HASTE
+                                                                  : 1);
+    if (haste)
+        superslab_went_in_haste(result.purged_bytes);
+    if (result.looked_at_bytes > 0)
+        holes_are_many = result.waiting_bytes * HOLES_SHARE >= result.looked_at_bytes;
+    return result;
+}
+
 bool upkeep_round(void) {
     uint64_t now = sys_now_ms();
     limit_follow();
@@ -75,15 +93,16 @@ bool upkeep_round(void) {
         return false;
     uint64_t until = now - hk_min(now, age / REST_SHARE);
     unnoticed_end_gone();
-    heap_retire_resting(until);
+    heap_retire_parked(until);
     heap_strip_unused(until);
-    size_t cached = tidy_all(now, age, false);
-    sparse_result_t sparse = sparse_round_within(now, age, holes_are_many ? HOLES_HASTE : 1);
-    if (sparse.looked_at_bytes > 0)
-        holes_are_many = sparse.waiting_bytes * HOLES_SHARE >= sparse.looked_at_bytes;
+    bool grows = superslab_grown() > 0;
+    size_t cached = tidy_all(now, grows ? age / GROWTH_HASTE : age, false);
+    sparse_result_t sparse = purge_holes(now, age, grows);
     size_t least = superslab_dirty_low(), level = superslab_dirty_bytes() >> HK_SLOT_SHIFT;
     size_t slots = low_water_note(&dirty_low, least, level, now, age);
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
+    if (grows) /* nobody needed so many in this round */
+        (void)superslab_purge_in_haste(least - hk_min(least, slots));
     hk_unlock(&round_lock);
     return superslab_waiting_bytes() + cached + sparse.waiting_bytes + heap_ended_bytes() >= HEAP_WORTH_BYTES;
 }
@@ -101,7 +120,7 @@ bool upkeep_waits(void) {
 
 size_t heap_relieve(void) {
     unnoticed_end_gone();
-    heap_retire_resting(UINT64_MAX);
+    heap_retire_parked(UINT64_MAX);
     heap_strip_unused(UINT64_MAX);
     (void)tidy_all(sys_now_ms(), 0, true);
     size_t sparse = sparse_trim(), slots = superslab_purge(SIZE_MAX);

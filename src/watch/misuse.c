@@ -21,11 +21,14 @@ static const char *what(char text[WHAT_MAX], const char *verb, const char *rest)
     return text;
 }
 
+/* Whether the function gives the block back: the others are told of a freed block. */
+static bool frees(const char *verb) { return strstr(verb, "free") != NULL || strstr(verb, "delete") != NULL; }
+
 void misuse_double_free(const char *verb, const void *block, size_t block_size, const void *caller) {
     if (!misuse_is_watched())
         return;
     char text[WHAT_MAX];
-    bool is_free = strcmp(verb, "realloc") != 0 && strcmp(verb, "malloc_usable_size") != 0;
+    bool is_free = frees(verb);
     hk_misuse(is_free ? "double free of" : what(text, verb, " of freed block"), block, caller, "%zu-byte block, free",
               block_size);
 }
@@ -43,7 +46,7 @@ void misuse_no_block(const char *verb, const void *address, const void *caller) 
     if (!misuse_is_watched())
         return;
     char text[WHAT_MAX];
-    bool is_free = strcmp(verb, "realloc") != 0 && strcmp(verb, "malloc_usable_size") != 0;
+    bool is_free = frees(verb);
     hk_misuse(is_free ? "double free of" : what(text, verb, " of freed block"), address, caller,
               "no live block here, memory was freed");
 }

@@ -18,7 +18,7 @@ What cannot be run here is marked in the document, where its reader does not see
 `<!-- not run (COMMAND): WHY -->`, or `<!-- not run: WHY -->` right before a block. A mark that marks nothing is a failure.
 
 What the documents take for granted is made up: `your-program` and `program`, a `sudo` that installs into a folder of its own, a home
-directory. The library is the one that README.md builds and installs. Skips (77) where a tool is missing.
+directory. The library is the one that README.md and docs/install.md build and install. Skips (77) where a tool is missing.
 """
 
 import fnmatch
@@ -30,8 +30,8 @@ import subprocess
 import sys
 import tempfile
 
-DOCUMENTS = "README.md docs/options.md docs/tuning.md docs/compatibility.md docs/architecture.md docs/benchmarks.md docs/hakmem.7"
-DOCUMENTS += " bench/README.md"
+DOCUMENTS = "README.md docs/install.md docs/options.md docs/tuning.md docs/compatibility.md docs/architecture.md docs/benchmarks.md docs/observe.md docs/hakmem.7"
+DOCUMENTS += " bench/README.md CONTRIBUTING.md docs/from-jemalloc.md"
 INLINE = {"make", "sudo", "cmake", "addr2line", "apk", "apt-get", "cargo", "hakmem"}
 SILENT = {"cc", "mkdir", "ln", "sudo"}
 TOOLS = ["cc", "cmake", "make", "pkg-config", "jq", "musl-gcc", "bash"]
@@ -173,7 +173,7 @@ def cmake_versions(source):
     read = lambda name, pattern: re.search(pattern, (source / name).read_text())[1]
     presets = r'"major": (\d+, "minor": \d+)'
     return {
-        "README.md": read("README.md", r"CMake (\d+\.\d+)"),
+        "docs/install.md": read("docs/install.md", r"CMake (\d+\.\d+)"),
         "CMakeLists.txt": read("CMakeLists.txt", r"cmake_minimum_required\(VERSION (\d+\.\d+)\)"),
         "CMakePresets.json": read("CMakePresets.json", presets).replace(', "minor": ', "."),
     }

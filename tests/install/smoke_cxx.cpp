@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A C++ program that never names malloc: its containers and strings must be hakmem's all the same.
-#include <hakmem.h>
+#include <hakmem.hpp>
 
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -19,6 +20,11 @@ int main() {
     bool owned = hak_owns(map[299].data()) && hak_owns(&map[5]);
     std::unique_ptr<Wide> wide(new Wide);
     owned = owned && hak_owns(wide.get());
+    hak::heap heap;
+    std::map<int, int, std::less<int>, hak::heap_allocator<std::pair<const int, int>>> on_heap{
+        hak::heap_allocator<std::pair<const int, int>>(heap)};
+    on_heap[1] = 2;
+    owned = owned && heap.stats().live_blocks == 1;
     bool caught = false;
     try {
         std::string huge(std::string().max_size() / 2, 'x');

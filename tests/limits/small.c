@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- *   small KIB    prints how many KiB a program gets under so much RLIMIT_AS, in blocks of 1,000 bytes, twice: before the second time
- *                all is freed
+ *   small KIB SIZE    prints how many KiB a program gets under so much RLIMIT_AS, in blocks of SIZE bytes, twice: before
+ *                     the second time all is freed
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,16 +10,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { SIZE = 1000 };
-
-static size_t take_all(void) {
+static size_t take_all(size_t size) {
     void **head = NULL, **block;
     size_t got = 0;
-    while ((block = (void **)malloc(SIZE)) != NULL) {
-        memset(block, 1, SIZE);
+    while ((block = (void **)malloc(size)) != NULL) {
+        memset(block, 1, size);
         *block = head;
         head = block;
-        got += SIZE;
+        got += size;
     }
     if (errno != ENOMEM)
         abort();
@@ -32,15 +30,17 @@ static size_t take_all(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 2) {
+    if (argc < 3)
+        return 1;
+    if (argc == 3) {
         char under[] = "under";
-        char *const again[] = {argv[0], argv[1], under, NULL};
+        char *const again[] = {argv[0], argv[1], argv[2], under, NULL};
         struct rlimit limit = {strtoull(argv[1], NULL, 10) * 1024, RLIM_INFINITY};
         if (setrlimit(RLIMIT_AS, &limit) == 0)
             execv("/proc/self/exe", again);
         return 1;
     }
-    size_t first = take_all(), second = take_all();
+    size_t size = strtoull(argv[2], NULL, 10), first = take_all(size), second = take_all(size);
     char line[64];
     int length = snprintf(line, sizeof line, "%zu %zu\n", first / 1024, second / 1024);
     return write(STDOUT_FILENO, line, (size_t)length) == length ? 0 : 1;

@@ -155,7 +155,7 @@ SEEN_LATER = ("write_after_free", "overflow")
 
 
 def run(library, program, name, extra):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_") and k != "LD_PRELOAD"}
+    environment = {k: v for k, v in os.environ.items() if (not k.startswith("HAKMEM_") or k == "HAKMEM_PROFILE") and k != "LD_PRELOAD"}
     environment.update(extra)
     environment["LD_PRELOAD"] = library
     done = subprocess.run([program, name], env=environment, capture_output=True, text=True, timeout=1200)

@@ -90,7 +90,7 @@ static const char VALID[] = "is not an option; valid are HAKMEM_VERBOSE, ";
 
 static void complaints(void) {
     CHECK_HAS(said(unknown), "hakmem: HAKMEM_SAEF is not an option; valid are HAKMEM_VERBOSE, ");
-    CHECK_HAS(text, "HAKMEM_ADAPT\n");
+    CHECK_HAS(text, "HAKMEM_LEAKS\n");
     CHECK_HAS(said(unknown_long), VALID);
     CHECK_HAS(said(unknown_lower_case), "hakmem: HAKMEM_safe is not an option; valid are ");
     CHECK_HAS(said(unknown_empty), "hakmem: HAKMEM_ is not an option");
@@ -190,9 +190,25 @@ static void limits(void) {
     CHECK_EQ(hk_limit_set(0, 0), 0);
 }
 
+static void a_profile_has_an_interval_and_a_file(void) {
+    char value[64];
+    INIT("HAKMEM_PROFILE=500K,out=heap.%p");
+    CHECK_EQ(hk_profile_log2(hk_option(HK_OPT_PROFILE)), 19);
+    CHECK(strcmp(hk_profile_file(hk_option(HK_OPT_PROFILE)), "heap.%p") == 0);
+    CHECK_EQ(hk_option_get("PROFILE", value, sizeof value), 0);
+    CHECK(strcmp(value, "512K,out=heap.%p") == 0);
+    INIT("HAKMEM_PROFILE=1");
+    CHECK(hk_profile_is_on(hk_option(HK_OPT_PROFILE)) && hk_profile_log2(hk_option(HK_OPT_PROFILE)) == 0);
+    INIT("HAKMEM_PROFILE=on");
+    CHECK_EQ(hk_profile_log2(hk_option(HK_OPT_PROFILE)), 19);
+    INIT("HAKMEM_PROFILE=off");
+    CHECK(!hk_profile_is_on(hk_option(HK_OPT_PROFILE)));
+}
+
 int main(void) {
     limits();
     CHECK_STR(said(defaults), "");
+    CHECK_STR(said(a_profile_has_an_interval_and_a_file), "");
     CHECK_STR(said(no_environment), "");
     CHECK_STR(said(values), "");
     CHECK_STR(said(stats_by_number), "");

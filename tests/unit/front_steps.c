@@ -37,7 +37,7 @@ static void (*look)(void);
 
 static void on_step(int signal) {
     (void)signal;
-    if (atomic_load(&h->lock.word) == 0 && atomic_load(&heap_pool()->lock.word) == 0) {
+    if (atomic_load(&h->lock.word) == 0 && atomic_load(&heap_shared()->lock.word) == 0) {
         steps++;
         look();
     }
@@ -54,14 +54,14 @@ static void start(void (*looks_at)(void)) {
 
 /* As who retires the heap would find it. */
 static void look_at_magazine(void) {
-    const bin_t *bin = &h->front.bins[CLS];
+    const magazine_t *magazine = &h->front.magazines[CLS];
     const granule_t *array = h->class_stats[CLS].array;
-    if (bin->below == NULL || bin->last == NULL) /* magazine_mend: none */
+    if (magazine->below == NULL || magazine->last == NULL) /* magazine_mend: none */
         return;
-    uint64_t count = heap_bin_count(h, CLS);
+    uint64_t count = heap_magazine_count(h, CLS);
     CHECK(count <= hk_class_info[CLS].magazine_max);
     for (uint64_t i = 1; i <= count; i++) {
-        granule_t one = i < count ? array[i] : bin->top;
+        granule_t one = i < count ? array[i] : magazine->top;
         CHECK(one != 0 && slab_of(map_granule_address(one), CLS)->cls == CLS);
         for (uint64_t k = 1; k < i; k++)
             CHECK(array[k] != one);
@@ -180,7 +180,7 @@ static void move_at_step(void) {
     if (has_moved || steps < moves_at)
         return;
     has_moved = true;
-    move_slab(h, heap_pool());
+    move_slab(h, heap_shared());
 }
 
 static void take_all_of(slab_t *slab) {
@@ -210,7 +210,7 @@ static void give_in_steps(void) {
         CHECK_EQ(atomic_load(&moving->owner), has_moved ? HK_OWNER_POOL : h->front.id);
         all_is_well();
         if (has_moved)
-            move_slab(heap_pool(), h);
+            move_slab(heap_shared(), h);
         moved += has_moved;
         moving->free_bits[word.key & 63] &= ~word.bits; /* handed out again */
         moving->free_count--;

@@ -30,7 +30,7 @@ static void run_and_end(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, allocates, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    heap_retire_resting(UINT64_MAX);
+    heap_retire_parked(UINT64_MAX);
     for (unsigned i = 0; i < BLOCKS; i++)
         CHECK_EQ(owner_of(blocks[i]), HK_OWNER_POOL);
     CHECK(live_blocks(CLS) >= BLOCKS);
@@ -146,16 +146,16 @@ static void not_what_the_drain_closes(void) {
     heap_t *h = start_heap();
     run_and_end();
     slab_t *slab = almost_empty_slab(&last);
-    size_t before = adopted(), slots = atomic_load(&heap_pool()->slot_count);
+    size_t before = adopted(), slots = atomic_load(&heap_shared()->slot_count);
     unsigned index = class_block_index(&hk_classes[CLS], last);
     CHECK(map_clear_live_shared(map_granule(last)));
     CHECK(heap_remote_note(h, slab_base(slab), CLS, index));
     heap_remote_post_all(h);
-    CHECK(atomic_load(&heap_pool()->inbox) != NULL);
+    CHECK(atomic_load(&heap_shared()->inbox) != NULL);
     CHECK(!heap_adopt_freed_slab(h, slab, CLS));
     CHECK_EQ(adopted(), before);
     CHECK_EQ(atomic_load(&slab->state), SLAB_CLOSED);
-    CHECK_EQ(atomic_load(&heap_pool()->slot_count), slots - hk_class_info[CLS].slab_slots);
+    CHECK_EQ(atomic_load(&heap_shared()->slot_count), slots - hk_class_info[CLS].slab_slots);
     CHECK_EQ(atomic_load(&h->slot_count), 0);
     all_is_well();
     /* Another heap's slab is there now. */

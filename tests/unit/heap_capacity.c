@@ -23,7 +23,7 @@ static void swing(heap_t *h, unsigned cls, unsigned count) {
 
 static size_t accounted(const heap_t *h) {
     size_t bytes = 0;
-    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++)
+    for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
         bytes += (size_t)bin_capacity(h, cls) * hk_class_info[cls].block_size;
     return bytes;
 }

@@ -71,7 +71,7 @@ static void other_owner(void) {
 }
 
 static void other_heap(void) {
-    heap_pool()->full = h->full;
+    heap_shared()->full = h->full;
     is_found();
 }
 

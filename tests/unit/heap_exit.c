@@ -43,8 +43,8 @@ static void handed_over(void) {
     CHECK_EQ(atomic_load(&worker_heap->life), HEAP_UNUSED);
     CHECK_EQ(heap_live_count(), 1);
     CHECK_EQ(atomic_load(&worker_heap->slot_count), 0);
-    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++)
-        CHECK_EQ(heap_bin_count(worker_heap, cls), 0);
+    for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
+        CHECK_EQ(heap_magazine_count(worker_heap, cls), 0);
     CHECK_EQ(worker_heap->large.count, 0);
     CHECK_EQ(places_of(EMPTIED).total, 0); /* empty slabs are closed, not kept */
     places_t p = places_of(CLS);
@@ -90,7 +90,7 @@ static void run(void *(*body)(void *), void *argument) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, body, argument) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    heap_retire_resting(UINT64_MAX);
+    heap_retire_parked(UINT64_MAX);
 }
 
 int main(void) {

@@ -77,16 +77,17 @@ static void *uses(void *unused) {
 
 /* The others were between two steps of malloc or free. Their heaps serve threads again; a block or two may be lost. */
 static void between_two_steps(void) {
-    bin_t *popping = &heaps[0]->front.bins[TORN], *growing = &heaps[1]->front.bins[TORN];
-    bin_t *pushing = &heaps[2]->front.bins[TORN];
+    magazine_t *popping = &heaps[0]->front.magazines[TORN], *growing = &heaps[1]->front.magazines[TORN];
+    magazine_t *pushing = &heaps[2]->front.magazines[TORN];
     CHECK(popping->top != 0 && growing->top != 0 && pushing->top != 0);
     popping->below = heaps[0]->class_stats[TORN].array - 1; /* the last one, which is on top yet */
     growing->below = NULL;                                  /* its first array is about to come in */
-    heaps[1]->bins_in_use[TORN / 64] &= ~(UINT64_C(1) << (TORN % 64));
+    heaps[1]->magazines_in_use[TORN / 64] &= ~(UINT64_C(1) << (TORN % 64));
     pushing->below[1] = pushing->top;
     for (unsigned i = 0; i < WORKERS; i++)
         heap_adopt_orphan();
-    CHECK(growing->last == NULL && popping->top == 0 && (heaps[2]->bins_in_use[TORN / 64] >> (TORN % 64) & 1) != 0);
+    CHECK(growing->last == NULL && popping->top == 0 &&
+          (heaps[2]->magazines_in_use[TORN / 64] >> (TORN % 64) & 1) != 0);
     pthread_t threads[WORKERS];
     CHECK(pthread_barrier_init(&barrier, NULL, WORKERS) == 0);
     for (unsigned i = 0; i < WORKERS; i++)

@@ -52,7 +52,7 @@ static void change_hands(void) {
     heap_lock(self);
     heap_hand_over_locked(self);
     heap_unlock(self);
-    heap_t *pool = heap_pool();
+    heap_t *pool = heap_shared();
     heap_lock(self);
     heap_lock(pool);
     heap_drain_locked(pool);
@@ -65,7 +65,7 @@ static void change_hands(void) {
             heap_insert_locked(self, slab);
         }
     }
-    CHECK_EQ(pool->doubled.count, 0);
+    CHECK_EQ(pool->double_frees.count, 0);
     heap_unlock(pool);
     heap_unlock(self);
 }
@@ -98,7 +98,7 @@ static void all_come_home_once(void) {
         change_hands();
         CHECK_EQ(places_of(CLS).in_messages, 0);
         CHECK_EQ(places_of(CLS).in_free_bits, before.in_free_bits);
-        CHECK_EQ(self->doubled.count, 0);
+        CHECK_EQ(self->double_frees.count, 0);
         all_is_well();
     }
     for (unsigned i = 0; i < GIVERS; i++)

@@ -64,9 +64,9 @@ static void at_random(void) {
 
 static void dropped(void) {
     magazine_drop_all(h);
-    for (unsigned cls = 0; cls < HK_BIN_COUNT; cls++) {
+    for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++) {
         CHECK_EQ(bin_capacity(h, cls), 0);
-        CHECK(h->class_stats[cls].array == NULL && h->front.bins[cls].top == 0);
+        CHECK(h->class_stats[cls].array == NULL && h->front.magazines[cls].top == 0);
     }
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
         places_t p = places_of(cls);

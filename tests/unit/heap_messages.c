@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Messages of remote frees where it is not the plain case: a slab that changed its owner meanwhile, the pool, more owners than
- * the outbox has places, a crowd, an owner who does not look, a fork in the middle, words of blocks freed twice, of a slab that is
+ * the outbox has places, many owners, an owner who does not look, a fork in the middle, words of blocks freed twice, of a slab that is
  * gone, and of one in whose middle the word lies by now.
  */
 #include "heap/messages.h"
@@ -12,23 +12,23 @@
 
 #include <pthread.h>
 
-enum { CLS = 25, OTHER = 26, SOME = HEAP_OUTBOX + 4, CROWD = 40 };
+enum { CLS = 25, OTHER = 26, SOME = HEAP_OUTBOX + 4, MANY = 40 };
 
 static heap_t *self;
 static pthread_barrier_t all_have, all_done;
-static char *blocks[CROWD];
+static char *blocks[MANY];
 
 static remote_entry_t word_of(const char *block) { return heap_remote_word(block, CLS); }
 
 /* Returns the double frees that it came upon. */
-static doubled_t open_all(heap_t *h, unsigned messages) {
+static double_frees_t open_all(heap_t *h, unsigned messages) {
     heap_lock(h);
     size_t before = atomic_load(&hk_counters.remote_drains);
     heap_drain_locked(h);
     CHECK_EQ(atomic_load(&hk_counters.remote_drains), before + messages);
     CHECK(atomic_load(&h->inbox) == NULL && h->opened == NULL);
-    doubled_t doubled = h->doubled;
-    h->doubled = (doubled_t){0};
+    double_frees_t doubled = h->double_frees;
+    h->double_frees = (double_frees_t){0};
     heap_unlock(h);
     return doubled;
 }
@@ -47,7 +47,7 @@ static void slab_elsewhere(void) {
     CHECK_EQ(atomic_load(&slab->owner), HK_OWNER_POOL);
     /* The first drain of the handing over brought it home; one that comes later is passed on. */
     CHECK_EQ(places_of(CLS).in_messages, 0);
-    char *late = heap_take_one(heap_pool(), CLS, &(block_past_t){BLOCK_USED});
+    char *late = heap_take_one(heap_shared(), CLS, &(block_past_t){BLOCK_USED});
     word = word_of(late);
     char *own = magazine_alloc(self, OTHER);
     remote_entry_t own_word = heap_remote_word(own, OTHER), gone = {.key = own_word.key, .bits = 0};
@@ -56,11 +56,11 @@ static void slab_elsewhere(void) {
     atomic_store(&self->inbox, message);
     CHECK_EQ(open_all(self, 1).count, 1); /* the second of the heap's own */
     CHECK(heap_block_is_free(own, OTHER));
-    CHECK(atomic_load(&heap_pool()->inbox) == message && message->to == HK_OWNER_POOL);
+    CHECK(atomic_load(&heap_shared()->inbox) == message && message->to == HK_OWNER_POOL);
     CHECK_EQ(places_of(CLS).in_messages, 1);
     CHECK_EQ(places_of(OTHER).in_messages, 0);
     CHECK(heap_block_is_free(late, CLS));
-    CHECK_EQ(open_all(heap_pool(), 1).count, 0);
+    CHECK_EQ(open_all(heap_shared(), 1).count, 0);
     CHECK_EQ(places_of(CLS).in_messages, 0);
     magazine_drop_all(self); /* of the pool's blocks */
 }
@@ -70,7 +70,7 @@ static unsigned class_at(char **place) { return CLS + 1 + (unsigned)(place - blo
 
 static size_t in_messages_of_all(void) {
     size_t sum = 0;
-    for (unsigned i = 0; i < CROWD; i++)
+    for (unsigned i = 0; i < MANY; i++)
         sum += places_of(class_at(&blocks[i])).in_messages;
     return sum;
 }
@@ -82,14 +82,14 @@ static void *owns(void *place) {
     pthread_barrier_wait(&all_done);
     heap_lock(h);
     heap_drain_locked(h);
-    CHECK_EQ(h->doubled.count, 0);
+    CHECK_EQ(h->double_frees.count, 0);
     heap_unlock(h);
     return NULL;
 }
 
-/* Every owner gets its block back by a message, in a crowd and where another owner has the place, too. */
+/* Every owner gets its block back by a message, when there are many and where another owner has the place, too. */
 static void many_owners(unsigned owners) {
-    pthread_t threads[CROWD];
+    pthread_t threads[MANY];
     CHECK(pthread_barrier_init(&all_have, NULL, owners + 1) == 0);
     CHECK(pthread_barrier_init(&all_done, NULL, owners + 1) == 0);
     for (unsigned i = 0; i < owners; i++)
@@ -110,7 +110,7 @@ static void many_owners(unsigned owners) {
 }
 
 /* What was freed twice is counted, and changes nothing. */
-static void doubled_words(void) {
+static void double_freed_words(void) {
     char *block = magazine_alloc(self, CLS);
     remote_entry_t word = word_of(block), beyond = word;
     beyond.key = (word.key & ~UINT64_C(63)) | 63;
@@ -119,7 +119,7 @@ static void doubled_words(void) {
     CHECK(map_clear_live(map_granule(block)));
     CHECK(message_add(self, &word) && message_add(self, &word) && message_add(self, &beyond));
     messages_send(self);
-    doubled_t doubled = open_all(self, 1);
+    double_frees_t doubled = open_all(self, 1);
     CHECK_EQ(doubled.count, 2);
     CHECK(doubled.block == block && doubled.block_size == hk_class_info[CLS].block_size);
     CHECK_EQ(slab->free_count, before + 1);
@@ -134,9 +134,9 @@ static void slab_gone(void) {
     CHECK(map_clear_live(map_granule(block)));
     magazine_free(self, CLS, block);
     (void)hk_trim_all(); /* brings the word home as well: freed twice, but in the same slab */
-    CHECK_EQ(self->doubled.count, 1);
-    CHECK(self->doubled.block == block);
-    self->doubled = (doubled_t){0};
+    CHECK_EQ(self->double_frees.count, 1);
+    CHECK(self->double_frees.block == block);
+    self->double_frees = (double_frees_t){0};
     heap_lock(self);
     heap_retire_spares_locked(self);
     heap_unlock(self);
@@ -202,17 +202,17 @@ static void inside_of_another(void) {
 
 /* A block of the pool's is known to be free while its message waits there. */
 static void pool_gets_messages(void) {
-    char *block = heap_take_one(heap_pool(), CLS, &(block_past_t){BLOCK_USED});
+    char *block = heap_take_one(heap_shared(), CLS, &(block_past_t){BLOCK_USED});
     CHECK(block != NULL && !heap_block_is_free(block, CLS));
     remote_entry_t word = word_of(block);
     (void)map_clear_live_shared(map_granule(block));
     CHECK(message_add(self, &word));
     CHECK(heap_block_is_free(block, CLS));
     messages_send(self);
-    CHECK(atomic_load(&heap_pool()->inbox) != NULL);
+    CHECK(atomic_load(&heap_shared()->inbox) != NULL);
     CHECK(heap_block_is_free(block, CLS));
     (void)hk_trim_all();
-    CHECK(atomic_load(&heap_pool()->inbox) == NULL);
+    CHECK(atomic_load(&heap_shared()->inbox) == NULL);
     CHECK_EQ(places_of(CLS).in_messages, 0);
 }
 
@@ -258,14 +258,14 @@ static void full_message_leaves(void) {
 int main(void) {
     self = start_heap();
     slab_elsewhere();
-    doubled_words();
+    double_freed_words();
     slab_gone();
     inside_of_another();
     pool_gets_messages();
     owner_does_not_look();
     full_message_leaves();
     many_owners(SOME);
-    many_owners(CROWD);
+    many_owners(MANY);
     all_is_well();
     return CHECK_PASS;
 }

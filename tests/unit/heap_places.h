@@ -6,7 +6,7 @@
 #ifndef HK_TEST_HEAP_PLACES_H
 #define HK_TEST_HEAP_PLACES_H
 
-#include "heap/crowd.h"
+#include "heap/budget.h"
 #include "heap/flush.h"
 #include "heap/lists.h"
 #include "heap/magazine.h"
@@ -49,9 +49,9 @@ static inline void push(heap_t *h, unsigned cls, void *block) {
 /* As free(), of any block. */
 static inline void release(void *block) { CHECK(heap_realloc(block, 0, NULL) == NULL); }
 
-static inline unsigned bin_count(const heap_t *h, unsigned cls) { return (unsigned)heap_bin_count(h, cls); }
+static inline unsigned bin_count(const heap_t *h, unsigned cls) { return (unsigned)heap_magazine_count(h, cls); }
 
-static inline unsigned bin_capacity(const heap_t *h, unsigned cls) { return heap_bin_capacity(h, cls); }
+static inline unsigned bin_capacity(const heap_t *h, unsigned cls) { return heap_magazine_capacity(h, cls); }
 
 typedef struct places {
     size_t total, in_free_bits, in_remote_tables, in_messages, in_magazines;

@@ -10,14 +10,14 @@
 
 #include <pthread.h>
 
-enum { CLS = 4, BIG = 71, BLOCKS = 300, AT_ONCE = 40 /* more than are no crowd on any machine */ };
+enum { CLS = 4, BIG = 71, BLOCKS = 300, AT_ONCE = 40 /* more than are parked on any machine */ };
 
 static void *kept[BLOCKS], *of_main;
 static heap_t *last_heap;
 static pthread_barrier_t barrier;
 
 /* As start_heap, but with a delay: without one no heap rests. */
-static heap_t *start_resting(const char *delay) {
+static heap_t *start_parked(const char *delay) {
     CHECK(setenv("HAKMEM_BACKGROUND", "off", 1) == 0 && setenv("HAKMEM_PURGE_DELAY", delay, 1) == 0);
     heap_t *h = heap_current();
     CHECK(h != NULL);
@@ -74,21 +74,22 @@ static void *lives_again(void *rested) {
 }
 
 static void serves_the_next(void) {
-    heap_t *h = start_resting(LONG_DELAY);
+    heap_t *h = start_parked(LONG_DELAY);
     of_main = magazine_alloc(h, CLS);
     run(lives, NULL);
     of_main = NULL;
-    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
+    CHECK_EQ(life_of(last_heap), HEAP_PARKED);
     CHECK_EQ(places_of(CLS).in_remote_tables, 0); /* other heaps' blocks went to them */
     CHECK_EQ(heap_ended_bytes(), atomic_load(&last_heap->slot_count) * HK_SLOT_SIZE + last_heap->magazine_bytes);
     CHECK(heap_ended_bytes() > HK_SLOT_SIZE);
     CHECK_EQ(heap_live_count(), 1);
     uint32_t limit = heap_limit();
-    int64_t countdown = last_heap->front.countdown;
+    const int64_t countdown = last_heap->front.countdown = 12345;
     run(lives_again, last_heap);
-    CHECK(last_heap->front.countdown < countdown); /* ticks come however short the lives are */
+    CHECK_EQ(last_heap->front.countdown,
+             countdown); /* it goes on where it was: ticks come however short the lives are */
     CHECK_EQ(heap_limit(), limit);
-    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
+    CHECK_EQ(life_of(last_heap), HEAP_PARKED);
     CHECK_EQ(live_blocks(CLS), BLOCKS / 3);
     all_is_well();
 }
@@ -126,20 +127,20 @@ static unsigned count_life(heap_t *const *heaps, unsigned count, uint32_t life) 
 
 static void not_for_ever(void) {
     heap_t *heaps[4];
-    (void)start_resting(LONG_DELAY);
+    (void)start_parked(LONG_DELAY);
     run_at_once(heaps, 4);
-    CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 4);
+    CHECK_EQ(count_life(heaps, 4, HEAP_PARKED), 4);
     uint64_t now = sys_now_ms();
     for (unsigned i = 0; i < 4; i++) {
         CHECK(heaps[i]->ended_since_ms <= now);
         heaps[i]->ended_since_ms = 1000; /* all at one time */
     }
-    heap_retire_resting(999);
-    CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 4);
+    heap_retire_parked(999);
+    CHECK_EQ(count_life(heaps, 4, HEAP_PARKED), 4);
     run(lives, NULL);
-    heap_retire_resting(1000);
+    heap_retire_parked(1000);
     CHECK_EQ(count_life(heaps, 4, HEAP_UNUSED), 3); /* but the one that lived again */
-    CHECK_EQ(count_life(heaps, 4, HEAP_RESTING), 1);
+    CHECK_EQ(count_life(heaps, 4, HEAP_PARKED), 1);
     CHECK(hk_trim_all() < HK_GIB);
     CHECK_EQ(count_life(heaps, 4, HEAP_UNUSED), 4);
     CHECK_EQ(heap_ended_bytes(), 0);
@@ -149,11 +150,11 @@ static void not_for_ever(void) {
     all_is_well();
 }
 
-static void not_a_crowd(void) {
+static void not_oversubscribed(void) {
     heap_t *heaps[AT_ONCE];
-    (void)start_resting(LONG_DELAY);
+    (void)start_parked(LONG_DELAY);
     run_at_once(heaps, AT_ONCE);
-    unsigned resting = count_life(heaps, AT_ONCE, HEAP_RESTING);
+    unsigned resting = count_life(heaps, AT_ONCE, HEAP_PARKED);
     CHECK(resting <= 32);
     CHECK_EQ(count_life(heaps, AT_ONCE, HEAP_UNUSED), AT_ONCE - resting);
     all_is_well();
@@ -168,7 +169,7 @@ static void *grows(void *unused) {
 }
 
 static void not_when_large(void) {
-    (void)start_resting(LONG_DELAY);
+    (void)start_parked(LONG_DELAY);
     run(grows, NULL);
     CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
     CHECK_EQ(heap_ended_bytes(), HEAP_STRIDE); /* its record */
@@ -176,20 +177,20 @@ static void not_when_large(void) {
 }
 
 static void not_without_delay(void) {
-    (void)start_resting("-1");
+    (void)start_parked("-1");
     run(lives, NULL);
     CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
 }
 
 static void not_at_once(void) {
-    (void)start_resting("0");
+    (void)start_parked("0");
     run(lives, NULL);
     CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
 }
 
 static void not_hardened(void) {
     CHECK(setenv("HAKMEM_SAFE", "2", 1) == 0);
-    (void)start_resting(LONG_DELAY);
+    (void)start_parked(LONG_DELAY);
     run(waits_alone, &last_heap);
     CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
 }
@@ -202,16 +203,16 @@ static void *uses_runs(void *unused) {
         CHECK((runs[i] = heap_malloc_slow(512 * 1024)) != NULL);
     for (unsigned i = 0; i < 8; i++)
         release(runs[i]);
-    CHECK(last_heap->bins_in_use[HK_MAP_CLASS_LARGE / 64] != 0);
+    CHECK(last_heap->magazines_in_use[HK_MAP_CLASS_LARGE / 64] != 0);
     return NULL;
 }
 
 /* Large blocks in magazines are no reason not to rest; they go. */
 static void without_runs(void) {
-    (void)start_resting(LONG_DELAY);
+    (void)start_parked(LONG_DELAY);
     run(uses_runs, NULL);
-    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
-    CHECK_EQ(last_heap->bins_in_use[HK_MAP_CLASS_LARGE / 64], 0);
+    CHECK_EQ(life_of(last_heap), HEAP_PARKED);
+    CHECK_EQ(last_heap->magazines_in_use[HK_MAP_CLASS_LARGE / 64], 0);
     CHECK_EQ(last_heap->large.count, 0);
     all_is_well();
 }
@@ -233,10 +234,10 @@ static size_t resident_of(const heap_t *h) {
 
 /* The record of a heap that stays unused goes back, and what it counted stays in the sums. The next thread finds all it needs. */
 static void records_go(void) {
-    (void)start_resting(LONG_DELAY);
+    (void)start_parked(LONG_DELAY);
     run(lives, NULL);
     run(uses_runs, NULL);
-    heap_retire_resting(UINT64_MAX);
+    heap_retire_parked(UINT64_MAX);
     size_t before = resident_of(last_heap);
     CHECK_EQ(heap_ended_bytes(), HEAP_STRIDE);
     hak_stats_t then = snapshot();
@@ -275,13 +276,13 @@ static void *keeps_foreign(void *unused) {
 }
 
 static void foreign_blocks_go_home(void) {
-    heap_t *h = start_resting(LONG_DELAY);
+    heap_t *h = start_parked(LONG_DELAY);
     for (unsigned i = 0; i < BLOCKS; i++)
         kept[i] = magazine_alloc(h, CLS);
     run(keeps_foreign, NULL);
-    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
+    CHECK_EQ(life_of(last_heap), HEAP_PARKED);
     CHECK_EQ(live_blocks(CLS), 1);
-    heap_retire_resting(UINT64_MAX);
+    heap_retire_parked(UINT64_MAX);
     CHECK_EQ(live_blocks(CLS), 1);
     CHECK_EQ(places_of(CLS).in_remote_tables, 0);
     all_is_well();
@@ -289,7 +290,7 @@ static void foreign_blocks_go_home(void) {
 
 /* A sleeping heap like any other: frees of its blocks wait for it, and its slabs may be adopted. */
 static void others_may_help(void) {
-    heap_t *h = start_resting(LONG_DELAY);
+    heap_t *h = start_parked(LONG_DELAY);
     run(lives, NULL);
     for (unsigned i = 0; i < BLOCKS; i += 3)
         release(kept[i]);
@@ -302,7 +303,7 @@ static void others_may_help(void) {
     void *block = magazine_alloc(h, CLS);
     CHECK_EQ(atomic_load(&hk_counters.slabs_adopted), adopted + 1);
     CHECK_EQ(map_lookup(block), h->front.tag | CLS);
-    heap_retire_resting(UINT64_MAX);
+    heap_retire_parked(UINT64_MAX);
     CHECK_EQ(live_blocks(CLS), 1);
     all_is_well();
 }
@@ -321,30 +322,30 @@ static void *leaves_one_freed(void *block) {
 static void double_free_across_lives(void) {
     void *block;
     CHECK(setenv("HAKMEM_ON_ERROR", "ignore", 1) == 0);
-    heap_t *h = start_resting(LONG_DELAY);
+    heap_t *h = start_parked(LONG_DELAY);
     run(leaves_one_freed, &block);
     run(frees_again, block);
     CHECK_EQ(hk_misuse_count(), 1);
     run(leaves_one_freed, &block);
     release(block); /* by another heap's thread */
     CHECK_EQ(hk_misuse_count(), 2);
-    heap_retire_resting(UINT64_MAX);
+    heap_retire_parked(UINT64_MAX);
     heap_remote_post_all(h);
     CHECK_EQ(live_blocks(CLS), 0);
     all_is_well();
 }
 
 static void in_the_child(void) {
-    CHECK_EQ(life_of(last_heap), HEAP_RESTING);
+    CHECK_EQ(life_of(last_heap), HEAP_PARKED);
     run(lives_again, last_heap);
     CHECK_EQ(live_blocks(CLS), BLOCKS / 3);
-    heap_retire_resting(UINT64_MAX);
+    heap_retire_parked(UINT64_MAX);
     CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
     all_is_well();
 }
 
 static void across_fork(void) {
-    (void)start_resting(LONG_DELAY);
+    (void)start_parked(LONG_DELAY);
     run(lives, NULL);
     in_child(in_the_child);
     run(lives_again, last_heap);
@@ -358,7 +359,7 @@ static void in_the_child_of_who_retires(void) {
     for (unsigned i = 0; i < 4; i++)
         heap_adopt_orphan();
     CHECK_EQ(count_life(retiring, 4, HEAP_UNUSED), 4);
-    CHECK(!heap_is_crowded());
+    CHECK(!heap_is_oversubscribed());
     heap_adopt_orphan(); /* there is none */
     CHECK(magazine_alloc(h, CLS) != NULL);
     all_is_well();
@@ -374,21 +375,21 @@ static void *is_there(void *unused) {
 /* Another thread was at it when this one forked. */
 static void fork_while_retiring(void) {
     pthread_t thread;
-    (void)start_resting(LONG_DELAY);
+    (void)start_parked(LONG_DELAY);
     run_at_once(retiring, 4);
     CHECK(pthread_mutex_lock(&ends) == 0 && pthread_create(&thread, NULL, is_there, NULL) == 0);
     for (unsigned i = 0; i < 4; i++)
         atomic_store(&retiring[i]->life, HEAP_RETIRING);
     in_child(in_the_child_of_who_retires);
     for (unsigned i = 0; i < 4; i++)
-        atomic_store(&retiring[i]->life, HEAP_RESTING);
+        atomic_store(&retiring[i]->life, HEAP_PARKED);
     CHECK(pthread_mutex_unlock(&ends) == 0 && pthread_join(thread, NULL) == 0);
 }
 
 int main(void) {
     in_child(serves_the_next);
     in_child(not_for_ever);
-    in_child(not_a_crowd);
+    in_child(not_oversubscribed);
     in_child(not_when_large);
     in_child(not_without_delay);
     in_child(not_at_once);

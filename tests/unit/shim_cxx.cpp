@@ -45,6 +45,56 @@ static void every_form() {
     is_sized("operator delete[]");
 }
 
+struct sized_block {
+    void *p;
+    std::size_t n;
+};
+extern "C" {
+sized_block __size_returning_new(std::size_t);
+sized_block __size_returning_new_nothrow(std::size_t) noexcept;
+sized_block __size_returning_new_aligned(std::size_t, std::align_val_t);
+sized_block __size_returning_new_aligned_nothrow(std::size_t, std::align_val_t) noexcept;
+sized_block __size_returning_new_hot_cold(std::size_t, unsigned char);
+sized_block __size_returning_new_nothrow_hot_cold(std::size_t, unsigned char) noexcept;
+sized_block __size_returning_new_aligned_hot_cold(std::size_t, std::align_val_t, unsigned char);
+sized_block __size_returning_new_aligned_nothrow_hot_cold(std::size_t, std::align_val_t, unsigned char) noexcept;
+}
+
+template <typename New> static void with_size(New make) {
+    pair(
+        [make] {
+            sized_block block = make();
+            CHECK(block.n >= 100 && block.n < 200);
+            return block.p;
+        },
+        [](void *p) { ::operator delete(p); });
+}
+
+static void every_form_with_size() {
+    with_size([] { return __size_returning_new(100); });
+    with_size([] { return __size_returning_new_nothrow(100); });
+    with_size([] { return __size_returning_new_hot_cold(100, 128); });
+    with_size([] { return __size_returning_new_nothrow_hot_cold(100, 0); });
+    with_size([] { return __size_returning_new_aligned(100, alignment); });
+    CHECK_EQ(fake_front.alignment, 64);
+    with_size([] { return __size_returning_new_aligned_nothrow(100, alignment); });
+    with_size([] { return __size_returning_new_aligned_hot_cold(100, alignment, 1); });
+    with_size([] { return __size_returning_new_aligned_nothrow_hot_cold(100, alignment, 255); });
+    CHECK_EQ(fake_front.alignment, 64);
+    reset();
+    fake_front.empty = true;
+    sized_block none = __size_returning_new_nothrow(100);
+    CHECK(none.p == nullptr && none.n == 0);
+    bool thrown = false;
+    try {
+        (void)__size_returning_new(100);
+    } catch (const std::bad_alloc &) {
+        thrown = true;
+    }
+    CHECK(thrown);
+    reset();
+}
+
 static void every_aligned_form() {
     pair([] { return ::operator new(100, alignment); }, [](void *p) { ::operator delete(p, alignment); });
     CHECK_EQ(fake_front.alignment, 64);
@@ -178,6 +228,7 @@ static void odd_requests() {
 
 int main() {
     every_form();
+    every_form_with_size();
     every_aligned_form();
     no_handler();
     handler_helps();

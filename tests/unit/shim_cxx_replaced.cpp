@@ -6,6 +6,7 @@
 #include "check.h"
 
 #include <cstdlib>
+#include <initializer_list>
 #include <new>
 
 static int made;
@@ -37,6 +38,17 @@ void operator delete(void *p) noexcept { block_unmake(p); }
 void *operator new(std::size_t size, std::align_val_t) { return block_make(size); }
 void operator delete(void *p, std::align_val_t) noexcept { block_unmake(p); }
 
+struct sized_block {
+    void *p;
+    std::size_t n;
+};
+extern "C" {
+sized_block __size_returning_new(std::size_t);
+sized_block __size_returning_new_nothrow(std::size_t) noexcept;
+sized_block __size_returning_new_aligned(std::size_t, std::align_val_t);
+sized_block __size_returning_new_aligned_nothrow(std::size_t, std::align_val_t) noexcept;
+}
+
 static void went_through(int count) {
     CHECK_EQ(made, count);
     CHECK_EQ(unmade, count);
@@ -56,7 +68,19 @@ int main() {
     ::operator delete[](::operator new[](100, alignment), std::size_t{100}, alignment);
     ::operator delete[](::operator new[](100, alignment, std::nothrow), alignment, std::nothrow);
     went_through(10);
+    // The size of a block of the program's own is what was asked for.
+    for (sized_block block : {__size_returning_new(100), __size_returning_new_nothrow(100)}) {
+        CHECK_EQ(block.n, 100);
+        ::operator delete(block.p);
+    }
+    for (sized_block block :
+         {__size_returning_new_aligned(100, alignment), __size_returning_new_aligned_nothrow(100, alignment)}) {
+        CHECK_EQ(block.n, 100);
+        ::operator delete(block.p, alignment);
+    }
+    went_through(14);
     exhausted = true;
+    CHECK(__size_returning_new_nothrow(100).p == nullptr);
     CHECK(::operator new(100, std::nothrow) == nullptr);
     CHECK(::operator new[](100, std::nothrow) == nullptr);
     CHECK(::operator new(100, alignment, std::nothrow) == nullptr);

@@ -31,8 +31,8 @@ static void classes(void) {
 }
 
 static void large_classes(void) {
-    CHECK_EQ(hk_class_info[HK_BIN_COUNT - 1].block_size, HK_BIN_MAX);
-    for (unsigned cls = HK_CLASS_COUNT; cls < HK_BIN_COUNT; cls++) {
+    CHECK_EQ(hk_class_info[HK_MAGAZINE_COUNT - 1].block_size, HK_BIN_MAX);
+    for (unsigned cls = HK_CLASS_COUNT; cls < HK_MAGAZINE_COUNT; cls++) {
         const size_class_info_t *info = &hk_class_info[cls];
         CHECK(info->block_size > info[-1].block_size);
         CHECK_EQ(info->block_count, 1);
@@ -46,7 +46,7 @@ static void large_classes(void) {
 static void sizes(void) {
     for (size_t size = 1; size <= HK_BIN_MAX; size++) {
         unsigned cls = class_of(size);
-        CHECK(cls < (size <= HK_MID_MAX ? (unsigned)HK_CLASS_COUNT : (unsigned)HK_BIN_COUNT));
+        CHECK(cls < (size <= HK_MID_MAX ? (unsigned)HK_CLASS_COUNT : (unsigned)HK_MAGAZINE_COUNT));
         size_t block = hk_class_info[cls].block_size;
         CHECK(block >= size);
         CHECK(cls == 0 || hk_class_info[cls - 1].block_size < size);

@@ -173,6 +173,7 @@ static void forced(void) {
 }
 
 int main(void) {
+    superslab_went_in_haste(SIZE_MAX); /* growth purges by its bound alone */
     in_child(on_filled);
     in_child(on_by_size);
     in_child(on_here_and_there);

@@ -189,6 +189,7 @@ static void empty_ones_go(void) {
 
 int main(void) {
     start_map();
+    superslab_went_in_haste(SIZE_MAX); /* growth purges by its bound alone */
     in_child(by_count);
     in_child(low_level);
     in_child(taken_again);

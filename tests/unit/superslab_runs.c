@@ -183,6 +183,7 @@ static void at_random(void) {
 }
 
 int main(void) {
+    superslab_went_in_haste(SIZE_MAX); /* growth purges by its bound alone */
     in_child(across);
     in_child(shortest);
     in_child(among_many);

@@ -7,11 +7,15 @@
 
 #include "front/front.h"
 
+#include <malloc.h>
+
 HK_INLINE void front_free_sized(void *p, size_t size, const char *verb) {
     front_free(p);
     fake_front.size = size;
     fake_front.verb = verb;
 }
+
+HK_INLINE size_t front_usable_size(const void *p) { return malloc_usable_size((void *)(uintptr_t)p); }
 
 HK_INLINE void front_free_aligned_sized(void *p, size_t alignment, size_t size, const char *verb) {
     front_free_sized(p, size, verb);

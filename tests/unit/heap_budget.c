@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many threads are a crowd follows the processors that the process may use, not those that there are. In a crowd nobody keeps
- * an empty slab.
+ * A process is oversubscribed by the processors that it may use, not by those that there are. Nobody keeps an empty slab
+ * then. What magazines may hold follows threads, processors and what is in use.
  */
 #include "check.h"
-#include "heap/crowd.h"
+#include "heap/budget.h"
 #include "heap/magazine.h"
 #include "slow/malloc.h"
 #include "slow/realloc.h"
@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { THREADS = 12 }; /* more than a crowd on one processor, fewer than on two */
+enum { THREADS = 12 }; /* too many for one processor, not for two */
 
 static pthread_barrier_t started, seen;
 
@@ -46,57 +46,57 @@ static unsigned spares_left(unsigned cls) {
     return h->class_stats[cls].slab_count;
 }
 
-static bool is_crowded_with_threads(void) {
+static bool is_oversubscribed_with_threads(void) {
     pthread_t threads[THREADS];
     pthread_barrier_init(&started, NULL, THREADS + 1);
     pthread_barrier_init(&seen, NULL, THREADS + 1);
-    CHECK(!heap_is_crowded());
+    CHECK(!heap_is_oversubscribed());
     CHECK_EQ(spares_left(7), 1);
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, start, NULL) == 0);
     pthread_barrier_wait(&started);
-    bool crowded = heap_is_crowded();
-    CHECK_EQ(spares_left(9), crowded ? 0 : 1);
+    bool oversubscribed = heap_is_oversubscribed();
+    CHECK_EQ(spares_left(9), oversubscribed ? 0 : 1);
     pthread_barrier_wait(&seen);
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    CHECK(!heap_is_crowded());
-    return crowded;
+    CHECK(!heap_is_oversubscribed());
+    return oversubscribed;
 }
 
 static void bound(void) {
     bind_to_one();
-    CHECK(is_crowded_with_threads());
+    CHECK(is_oversubscribed_with_threads());
 }
 
 static void unbound(void) {
     cpu_set_t set;
     CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
     if (CPU_COUNT(&set) > 1 && sys_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup") > 1)
-        CHECK(!is_crowded_with_threads());
+        CHECK(!is_oversubscribed_with_threads());
 }
 
 /* All magazines together hold a bounded part of what is in use, however many threads there are. */
 static void budgets(void) {
     enum { OWNED = 100 << 10 };
-    CHECK_EQ(magazine_budget(OWNED, 0, 1, HEAP_ROOM), 4 << 20);
-    CHECK_EQ(magazine_budget(OWNED, 0, 4, HEAP_ROOM), 4 << 20);
-    CHECK_EQ(magazine_budget(OWNED, 0, 16, HEAP_ROOM), 1 << 20);
-    CHECK_EQ(magazine_budget(OWNED, HK_GIB, 64, HEAP_ROOM), 2 << 20);
-    CHECK_EQ(magazine_budget(OWNED, HK_GIB, 64, HEAP_CROWD), 64 << 10);
-    CHECK_EQ(magazine_budget(OWNED, HK_GIB, 4096, HEAP_ROOM), 64 << 10);
-    CHECK_EQ(magazine_budget(64 << 20, 0, 1, HEAP_ROOM), 16 << 20);
-    CHECK_EQ(magazine_budget(64 << 20, 0, 64, HEAP_ROOM), 8 << 20);
-    CHECK_EQ(magazine_budget(64 << 20, 0, 64, HEAP_THRONG), 2 << 20);
+    CHECK_EQ(budget_bytes(OWNED, 0, 1, HEAP_ROOM), 4 << 20);
+    CHECK_EQ(budget_bytes(OWNED, 0, 4, HEAP_ROOM), 4 << 20);
+    CHECK_EQ(budget_bytes(OWNED, 0, 16, HEAP_ROOM), 1 << 20);
+    CHECK_EQ(budget_bytes(OWNED, HK_GIB, 64, HEAP_ROOM), 2 << 20);
+    CHECK_EQ(budget_bytes(OWNED, HK_GIB, 64, HEAP_OVERSUBSCRIBED), 64 << 10);
+    CHECK_EQ(budget_bytes(OWNED, HK_GIB, 4096, HEAP_ROOM), 64 << 10);
+    CHECK_EQ(budget_bytes(64 << 20, 0, 1, HEAP_ROOM), 16 << 20);
+    CHECK_EQ(budget_bytes(64 << 20, 0, 64, HEAP_ROOM), 8 << 20);
+    CHECK_EQ(budget_bytes(64 << 20, 0, 64, HEAP_HEAVILY), 2 << 20);
 }
 
 int main(void) {
     budgets();
-    CHECK_EQ(heap_crowd_of(1), 8);
-    CHECK_EQ(heap_crowd_of(2), 16);
-    CHECK_EQ(heap_crowd_of(3), 24);
-    CHECK_EQ(heap_crowd_of(64), 512);
-    CHECK(heap_crowd_of(UINT64_MAX) >= HK_OWNER_LIMIT);
+    CHECK_EQ(budget_threads_for(1), 8);
+    CHECK_EQ(budget_threads_for(2), 16);
+    CHECK_EQ(budget_threads_for(3), 24);
+    CHECK_EQ(budget_threads_for(64), 512);
+    CHECK(budget_threads_for(UINT64_MAX) >= HK_OWNER_LIMIT);
     char text[1024];
     int status = check_child(unbound, STDERR_FILENO, text, sizeof text);
     CHECK_STR(text, "");

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/profile.h"
+
+#include "api/stats.h"
+#include "core/options.h"
+#include "core/print.h"
+#include "hakmem.h"
+#include "report/leaks.h"
+#include "sample/image.h"
+#include "sample/sampler.h"
+#include "slow/tick.h"
+#include "start/start.h"
+#include "sys/libc_doors.h"
+#include "sys/sys.h"
+
+#include <errno.h>
+#include <limits.h>
+
+enum { LEAKS_STATUS = 23 };
+
+HK_EXPORT int hak_profile_start(size_t interval) {
+    int error = heap_system_ready() ? sample_start(interval) : ENOMEM;
+    if (error == 0)
+        heap_hurry_all();
+    return error;
+}
+
+HK_EXPORT void hak_profile_stop(void) {
+    if (heap_system_ready())
+        sample_stop();
+}
+
+HK_EXPORT void hak_profile_reset(void) {
+    if (!heap_system_ready())
+        return;
+    sample_reset();
+    heap_hurry_all();
+}
+
+HK_EXPORT int hak_profile_write(int fd) { return heap_system_ready() ? image_write(fd) : ENOMEM; }
+
+/* --- Options ---------------------------------------------------------------------------------------------------------------- */
+
+void hk_profile_at_start(void) {
+    const int64_t wanted = hk_option(HK_OPT_PROFILE);
+    const bool leaks = hk_option(HK_OPT_LEAKS) != HK_LEAKS_OFF;
+    if (!hk_profile_is_on(wanted) && !leaks)
+        return;
+    if (hak_profile_start(hk_profile_is_on(wanted) ? (size_t)1 << hk_profile_log2(wanted) : 1) != 0)
+        hk_message("no heap profile: out of memory");
+}
+
+static void write_at_exit(const char *name) {
+    char path[PATH_MAX];
+    int error = hk_path_expand(path, sizeof path, name) ? image_write_file(path) : ENAMETOOLONG;
+    if (error != 0)
+        hk_message("no heap profile in %s: error %d of errno(3)", path, error);
+}
+
+void hk_profile_at_exit(const void *frame) {
+    const char *name = hk_profile_file(hk_option(HK_OPT_PROFILE));
+    const int64_t leaks = hk_option(HK_OPT_LEAKS);
+    if (!sample_was_ever_on() || !heap_system_ready())
+        return;
+    if (name != NULL)
+        write_at_exit(name);
+    if (leaks != HK_LEAKS_OFF && hk_leaks_report(frame) > 0 && leaks == HK_LEAKS_FAIL) {
+        libc_flush_output();
+        sys_exit(LEAKS_STATUS);
+    }
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/explicit.h"
+
+#include "base/bits.h"
+#include "core/counters.h"
+#include "heap/lists.h"
+#include "heap/messages.h"
+#include "heap/runs.h"
+#include "heap/supply.h"
+#include "large/huge.h"
+#include "limit/limit.h"
+#include "map/meta.h"
+#include "sys/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    BORROW_MAX = 12,   /* blocks of larger classes that a class without a slab may have */
+    BORROW_SHARE = 3,  /* ... larger by this part at the most, as realloc and sized frees allow */
+    WARM_RECORDS = 64, /* of heaps that have ended; the pages of others go back */
+};
+
+_Static_assert(offsetof(heap_own_t, id) == offsetof(heap_front_t, id), "as heap_t's union");
+
+/* Guarded by hk_heap_list_lock. */
+static uint32_t unused_ids;
+static uint32_t warm_count; /* of them, those whose records have pages */
+
+/* --- Birth and death ---------------------------------------------------------------------------------------------------- */
+
+bool explicit_is_one(const void *handle) {
+    uintptr_t offset = (uintptr_t)handle - (uintptr_t)heap_by_id(HK_OWNER_EXPLICIT);
+    size_t count = atomic_load_explicit(&hk_explicit_id_limit, memory_order_acquire) - HK_OWNER_EXPLICIT;
+    if (offset % HEAP_STRIDE != 0 || offset / HEAP_STRIDE >= count)
+        return false;
+    return atomic_load_explicit(&((const heap_t *)handle)->life, memory_order_relaxed) == HEAP_EXPLICIT;
+}
+
+static heap_t *make_fresh_locked(int *error) {
+    uint32_t id = atomic_load_explicit(&hk_explicit_id_limit, memory_order_relaxed);
+    size_t from = heap_place(id), to = from + HEAP_STRIDE;
+    *error = EAGAIN;
+    if (id >= HK_OWNER_LIMIT || to > hk_window.area_sizes[REGION_AREA_HEAPS])
+        return NULL;
+    *error = ENOMEM;
+    if (region_area_cover_part(REGION_AREA_HEAPS, from, to) != 0)
+        return NULL;
+    heap_t *h = heap_by_id(id);
+    heap_prepare(h, id, HK_RANK_HEAP);
+    /* Release: pairs with the acquires in explicit_is_one and heap_explicit_limit; who sees the limit sees a prepared heap. */
+    atomic_store_explicit(&hk_explicit_id_limit, id + 1, memory_order_release);
+    return h;
+}
+
+static heap_t *take_unused_locked(void) {
+    heap_t *h = heap_by_id(unused_ids);
+    unused_ids = h->next_unused;
+    warm_count -= h->own.is_warm;
+    return h;
+}
+
+/* Whoever still comes with an entry of the heap that had the id takes the lock. */
+static void begin(heap_t *h, const char *name, size_t limit) {
+    heap_lock(h);
+    h->own = (heap_own_t){.tag = map_tag(h->own.id), .id = h->own.id, .limit_bytes = limit};
+    if (name != NULL)
+        strncpy(h->own.name, name, sizeof h->own.name - 1);
+    heap_unlock(h);
+    atomic_store_explicit(&h->life, HEAP_EXPLICIT, memory_order_relaxed);
+}
+
+heap_t *explicit_make(const char *name, size_t limit, int *error) {
+    hk_lock(&hk_heap_list_lock);
+    heap_t *h = unused_ids != 0 ? take_unused_locked() : make_fresh_locked(error);
+    if (h != NULL)
+        begin(h, name, limit);
+    hk_unlock(&hk_heap_list_lock);
+    return h;
+}
+
+heap_t *explicit_named(const char *name, size_t length) {
+    heap_t *found = NULL;
+    hk_lock(&hk_heap_list_lock);
+    for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit() && found == NULL; id++) {
+        heap_t *h = heap_by_id(id);
+        if (explicit_is_one(h) && strlen(h->own.name) == length && memcmp(h->own.name, name, length) == 0)
+            found = h;
+    }
+    hk_unlock(&hk_heap_list_lock);
+    return found;
+}
+
+/* Of all blocks that it ever had `live` are another heap's now, and the others free. */
+static void move_counts_locked(heap_t *h, unsigned cls, uint64_t live) {
+    heap_class_stats_t *to = &heap_shared()->class_stats[cls], *from = &h->class_stats[cls];
+    to->refilled += from->refilled;
+    hk_add(to->freed_remote, from->refilled - live);
+    from->refilled = 0;
+}
+
+static void forget_class(heap_t *h, unsigned cls, void *unused) {
+    (void)unused;
+    move_counts_locked(h, cls, 0);
+    h->class_stats[cls] = (heap_class_stats_t){0};
+}
+
+static void for_each_class(heap_t *h, void (*act)(heap_t *, unsigned, void *), void *context) {
+    for (unsigned word = 0; word < HK_CLASS_COUNT / 64; word++)
+        for (uint64_t classes = h->own.classes[word]; classes != 0; classes &= classes - 1)
+            act(h, word * 64 + hk_ctz64(classes), context);
+}
+
+/* Whole pages of a record whose heap has ended are zeros, but for its first. */
+static void strip(heap_t *h) {
+    size_t page = sys_page_size();
+    uintptr_t from = hk_align_up((uintptr_t)&h->own + sizeof h->own, page),
+              to = hk_align_down((uintptr_t)h + HEAP_STRIDE, page);
+    if (from < to)
+        sys_purge((void *)from, to - from);
+}
+
+void explicit_end_locked(heap_t *h) {
+    heap_lock(h);
+    heap_lock(heap_shared());
+    for_each_class(h, forget_class, NULL);
+    memset(h->own.classes, 0, sizeof h->own.classes); /* nobody has to look there */
+    heap_unlock(heap_shared());
+    memset(h->spares, 0, sizeof h->spares);
+    atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->life, HEAP_UNUSED, memory_order_relaxed);
+    h->own.is_warm = warm_count < WARM_RECORDS;
+    if (h->own.is_warm)
+        warm_count++;
+    else
+        strip(h);
+    heap_unlock(h);
+    h->next_unused = unused_ids;
+    unused_ids = h->own.id;
+}
+
+/* --- Blocks of slabs ---------------------------------------------------------------------------------------------------- */
+
+static slab_t *open_locked(heap_t *h, unsigned cls) {
+    unsigned slots = hk_class_info[cls].slab_slots;
+    size_t bytes = (size_t)slots << HK_SLOT_SHIFT;
+    if (!runs_fit_locked(h, bytes) || !limit_allows(bytes))
+        return NULL;
+    bool reused = false;
+    large_cache_yield(&heap_shared()->large, slots, slots);
+    slab_t *slab = slab_open(cls, h->own.id, &reused);
+    if (slab == NULL)
+        return NULL;
+    heap_insert_locked(h, slab);
+    runs_note_peak_locked(h);
+    if (reused)
+        hk_count(slabs_reused);
+    else
+        hk_count(slabs_new);
+    return slab;
+}
+
+static bool was_used(const heap_t *h, unsigned cls) { return (h->own.classes[cls / 64] >> (cls % 64) & 1) != 0; }
+
+/* The first few blocks of a class come from a slab of a slightly larger one: a small heap then has few slabs. Not where sizes are
+ * checked exactly. */
+static slab_t *borrow_locked(heap_t *h, unsigned cls, size_t align) {
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    if (stats->slab_count > 0 || stats->borrowed >= BORROW_MAX || hardened_is_on())
+        return NULL;
+    size_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
+    for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++) {
+        slab_t *slab = was_used(h, c) && hk_class_info[c].block_size % align == 0 ? heap_pick_locked(h, c) : NULL;
+        if (slab == NULL)
+            continue;
+        stats->borrowed++;
+        h->own.classes[cls / 64] |= UINT64_C(1) << (cls % 64);
+        return slab;
+    }
+    return NULL;
+}
+
+static slab_t *room_locked(heap_t *h, unsigned cls, size_t align) {
+    slab_t *slab = heap_pick_locked(h, cls);
+    if (slab == NULL)
+        slab = borrow_locked(h, cls, align);
+    return slab != NULL ? slab : open_locked(h, cls);
+}
+
+void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, block_past_t *past) {
+    void *block = NULL;
+    heap_lock(h);
+    slab_t *slab = runs_may_take_locked(h, beside) ? room_locked(h, cls, align) : NULL;
+    if (slab != NULL) {
+        block = slab_take_one(slab, past);
+        map_set_live_shared(map_granule(block));
+        h->own.classes[slab->cls / 64] |= UINT64_C(1) << (slab->cls % 64);
+        h->class_stats[slab->cls].refilled++;
+        heap_settle_locked(h, slab);
+    }
+    heap_unlock(h);
+    return block;
+}
+
+bool explicit_give(const void *block, unsigned cls, bool *double_free) {
+    const remote_entry_t word = heap_remote_word(block, cls);
+    for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
+        heap_t *h = heap_by_id(entry >> 8);
+        heap_lock(h);
+        /* Under the lock of its owner a slab keeps it; between the look and the lock it may have got another. */
+        bool still = map_lookup(block) == entry;
+        *double_free = still && heap_remote_give_locked(h, &word) != 0;
+        heap_unlock(h);
+        if (hk_likely(still))
+            return true;
+    }
+    return false;
+}
+
+/* --- Everything at once ------------------------------------------------------------------------------------------------- */
+
+static size_t drop_list_locked(heap_t *h, slot_t *head) {
+    size_t bytes = 0;
+    while (*head != 0) {
+        slab_t *slab = slab_at(*head);
+        bytes += (size_t)(slab->block_count - slab->free_count) * hk_class_info[slab->cls].block_size;
+        heap_remove_locked(h, slab);
+        slab_drop(slab);
+        hk_count(slabs_retired);
+    }
+    return bytes;
+}
+
+static void drop_class_locked(heap_t *h, unsigned cls, void *bytes) {
+    for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+        *(size_t *)bytes += drop_list_locked(h, &h->class_stats[cls].partial[bin]);
+}
+
+size_t explicit_drop_all(heap_t *h) {
+    size_t bytes = 0;
+    heap_lock(h);
+    heap_drain_locked(h); /* nothing, but after mistakes */
+    for_each_class(h, drop_class_locked, &bytes);
+    bytes += drop_list_locked(h, &h->full);
+    bytes += runs_drop_locked(h);
+    heap_unlock(h);
+    return bytes;
+}
+
+typedef struct leaving {
+    uint64_t live[HK_CLASS_COUNT];
+} leaving_t;
+
+static void leave_class_locked(heap_t *h, unsigned cls, void *context) {
+    const leaving_t *leaving = context;
+    heap_lock(heap_shared());
+    move_counts_locked(h, cls, leaving->live[cls]);
+    heap_unlock(heap_shared());
+}
+
+void explicit_hand_over_locked(heap_t *h) {
+    leaving_t leaving;
+    heap_lock(h);
+    explicit_count_live_locked(h, leaving.live);
+    for_each_class(h, leave_class_locked, &leaving);
+    heap_hand_over_locked(h);
+    runs_leave_locked(h);
+    heap_unlock(h);
+}
+
+/* --- What there is ------------------------------------------------------------------------------------------------------ */
+
+static void add_list(uint64_t live[HK_CLASS_COUNT], slot_t at) {
+    for (; at != 0; at = slab_at(at)->next)
+        live[slab_at(at)->cls] += (uint64_t)slab_at(at)->block_count - slab_at(at)->free_count;
+}
+
+static void add_class(heap_t *h, unsigned cls, void *live) {
+    for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+        add_list(live, h->class_stats[cls].partial[bin]);
+}
+
+void explicit_count_live_locked(heap_t *h, uint64_t live[HK_CLASS_COUNT]) {
+    memset(live, 0, HK_CLASS_COUNT * sizeof *live);
+    for_each_class(h, add_class, live);
+    add_list(live, h->full);
+}
+
+static void add_allocs(heap_t *h, unsigned cls, void *sum) { *(uint64_t *)sum += h->class_stats[cls].refilled; }
+
+void explicit_totals(heap_t *h, heap_totals_t *totals) {
+    uint64_t live[HK_CLASS_COUNT];
+    *totals = (heap_totals_t){0};
+    heap_lock(h);
+    explicit_count_live_locked(h, live);
+    for_each_class(h, add_allocs, &totals->alloc_count);
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        totals->live_blocks += live[cls];
+        totals->live_bytes += live[cls] * hk_class_info[cls].block_size;
+    }
+    runs_add_locked(h, totals);
+    heap_unlock(h);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/runs.h"
+
+#include "large/huge.h"
+#include "limit/limit.h"
+
+/* --- What is taken ------------------------------------------------------------------------------------------------------ */
+
+static size_t taken_locked(const heap_t *h) {
+    size_t slots = atomic_load_explicit(&h->slot_count, memory_order_relaxed);
+    huge_sum_t huge = h->own.had_huge ? huge_of_owner(h->own.id) : (huge_sum_t){0};
+    return (slots << HK_SLOT_SHIFT) + h->own.run_bytes + huge.bytes;
+}
+
+bool runs_fit_locked(heap_t *h, size_t bytes) {
+    size_t limit = h->own.limit_bytes;
+    return hk_likely(limit == 0) || (bytes <= limit && taken_locked(h) <= limit - bytes);
+}
+
+bool runs_fit(heap_t *h, size_t bytes) {
+    heap_lock(h);
+    bool fit = runs_fit_locked(h, bytes);
+    heap_unlock(h);
+    return fit;
+}
+
+void runs_note_peak_locked(heap_t *h) { h->own.peak_bytes = hk_max(h->own.peak_bytes, taken_locked(h)); }
+
+/* Under the heap's lock a block keeps its heap, and a heap that has a block has not ended. */
+bool runs_may_take_locked(const heap_t *h, const void *beside) {
+    if (hk_likely(beside == NULL))
+        return true;
+    return (map_slot(beside) < map_count() ? map_lookup(beside) >> 8 : huge_owner(beside)) == h->own.id;
+}
+
+/* --- Runs --------------------------------------------------------------------------------------------------------------- */
+
+static void link_locked(heap_t *h, void *block) {
+    slot_t slot = (slot_t)map_slot(block);
+    *large_links(slot) = (large_links_t){.next = h->own.runs};
+    if (h->own.runs != 0)
+        large_links(h->own.runs)->previous = slot;
+    h->own.runs = slot;
+    h->own.run_bytes += large_size(block);
+    large_tag(block, h->own.id, HK_CLASS_COUNT);
+    map_reset_live(slot, 1);
+    map_set_live_shared(map_granule(block));
+}
+
+static void unlink_locked(heap_t *h, void *block) {
+    slot_t slot = (slot_t)map_slot(block);
+    const large_links_t links = *large_links(slot);
+    if (links.previous != 0)
+        large_links(links.previous)->next = links.next;
+    else
+        h->own.runs = links.next;
+    if (links.next != 0)
+        large_links(links.next)->previous = links.previous;
+    h->own.run_bytes -= large_size(block);
+    large_tag(block, HK_OWNER_NONE, 0);
+}
+
+/* What comes from the cache may be larger than what was asked for: the heap takes it all the same. */
+void *runs_take(heap_t *h, size_t size, size_t align, const void *beside, bool *zeroed) {
+    void *block = NULL;
+    heap_lock(h);
+    if (runs_may_take_locked(h, beside) && runs_fit_locked(h, size) && limit_allows(size))
+        block = large_alloc(&heap_shared()->large, size, align, zeroed);
+    if (block != NULL) {
+        link_locked(h, block);
+        h->own.big_allocs++;
+        runs_note_peak_locked(h);
+    }
+    heap_unlock(h);
+    return block;
+}
+
+bool runs_give(void *block, bool *double_free) {
+    for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
+        heap_t *h = heap_by_id(entry >> 8);
+        heap_lock(h);
+        /* Under the lock a run keeps its owner; between the look and the lock it may have got another. */
+        bool still = map_lookup(block) == entry, was_live = still && map_clear_live_shared(map_granule(block));
+        if (was_live)
+            unlink_locked(h, block);
+        heap_unlock(h);
+        if (!still)
+            continue;
+        *double_free = !was_live || !large_free(&heap_shared()->large, block);
+        return true;
+    }
+    return false;
+}
+
+/* Under the lock, so that the heap cannot go meanwhile. */
+void *runs_resize(void *block, size_t size, bool may_move) {
+    large_cache_t *cache = &heap_shared()->large;
+    for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
+        heap_t *h = heap_by_id(entry >> 8);
+        void *now = NULL;
+        heap_lock(h);
+        bool still = map_lookup(block) == entry;
+        size_t more = still && size > large_size(block) ? size - large_size(block) : 0;
+        if (still && (more == 0 || (runs_fit_locked(h, more) && limit_allows(more)))) {
+            unlink_locked(h, block);
+            (void)map_clear_live_shared(map_granule(block));
+            if (may_move)
+                now = large_resize(cache, block, size);
+            else if (large_resize_here(cache, block, size))
+                now = block;
+            link_locked(h, now != NULL ? now : block);
+            runs_note_peak_locked(h);
+        }
+        heap_unlock(h);
+        if (still)
+            return now;
+    }
+    return may_move ? large_resize(cache, block, size) : large_resize_here(cache, block, size) ? block : NULL;
+}
+
+/* --- Huge blocks -------------------------------------------------------------------------------------------------------- */
+
+void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
+    void *block = NULL;
+    heap_lock(h);
+    if (runs_may_take_locked(h, beside) && runs_fit_locked(h, size) && limit_allows(size))
+        block = huge_alloc(size, align);
+    if (block != NULL) {
+        huge_set_owner(block, h->own.id);
+        h->own.had_huge = true;
+        h->own.big_allocs++;
+        runs_note_peak_locked(h);
+    }
+    heap_unlock(h);
+    return block;
+}
+
+/* --- All of them -------------------------------------------------------------------------------------------------------- */
+
+size_t runs_drop_locked(heap_t *h) {
+    size_t bytes = 0;
+    while (h->own.runs != 0) {
+        void *block = map_slot_address(h->own.runs);
+        bytes += large_size(block);
+        (void)map_clear_live_shared(map_granule(block));
+        unlink_locked(h, block);
+        (void)large_free(&heap_shared()->large, block);
+    }
+    for (void *block; h->own.had_huge && huge_list(h->own.id, &block, 1) > 0;) {
+        size_t before = huge_of_owner(h->own.id).bytes;
+        (void)huge_free(block);
+        bytes += before - huge_of_owner(h->own.id).bytes;
+    }
+    return bytes;
+}
+
+void runs_leave_locked(heap_t *h) {
+    while (h->own.runs != 0) {
+        void *block = map_slot_address(h->own.runs);
+        (void)map_clear_live_shared(map_granule(block));
+        unlink_locked(h, block);
+    }
+    for (void *block; h->own.had_huge && huge_list(h->own.id, &block, 1) > 0;)
+        huge_set_owner(block, HK_OWNER_NONE);
+}
+
+void runs_add_locked(heap_t *h, heap_totals_t *totals) {
+    huge_sum_t huge = h->own.had_huge ? huge_of_owner(h->own.id) : (huge_sum_t){0};
+    totals->live_blocks += huge.count;
+    totals->live_bytes += huge.bytes + h->own.run_bytes;
+    for (slot_t at = h->own.runs; at != 0; at = large_links(at)->next)
+        totals->live_blocks++;
+    totals->alloc_count += h->own.big_allocs;
+    totals->taken_bytes = taken_locked(h);
+    totals->peak_bytes = h->own.peak_bytes;
+    totals->limit_bytes = h->own.limit_bytes;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "inspect/orders.h"
+
+#include "core/options.h"
+#include "core/request.h"
+#include "limit/limit.h"
+#include "sample/sampler.h"
+#include "slow/reclaim.h"
+#include "slow/tick.h"
+#include "upkeep/round.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The helper has no heap, and is where memory goes back anyway. */
+static void limits_changed(hk_request_by_t by) {
+    if (by == HK_REQUEST_BY_HELPER)
+        (void)limit_look(0);
+    else
+        hk_limit_changed();
+}
+
+/* NAME=VALUE. The text is others' memory: it is taken over before it is read. */
+static int set_option(const hk_order_t *order) {
+    char text[HK_REQUEST_TEXT];
+    memcpy(text, order->text, sizeof text);
+    text[sizeof text - 1] = '\0';
+    char *equals = strchr(text, '=');
+    if (equals == NULL)
+        return EINVAL;
+    *equals = '\0';
+    return hk_option_set(text, equals + 1);
+}
+
+/* As hak_profile_start, _stop and _reset. */
+static int profile(const hk_order_t *order) {
+    int error = 0;
+    if (order->command == HK_COMMAND_PROFILE_STOP) {
+        sample_stop();
+        return 0;
+    }
+    if (order->command == HK_COMMAND_PROFILE_START)
+        error = sample_start(order->arguments[0]);
+    else
+        sample_reset();
+    if (error == 0)
+        heap_hurry_all();
+    return error;
+}
+
+static int follow(const hk_order_t *order, hk_request_by_t by, uint64_t *result) {
+    int error;
+    switch (order->command) {
+    case HK_COMMAND_PROFILE_START:
+    case HK_COMMAND_PROFILE_STOP:
+    case HK_COMMAND_PROFILE_RESET:
+        return profile(order);
+    case HK_COMMAND_TRIM:
+        *result = by == HK_REQUEST_BY_HELPER ? heap_relieve() : hk_trim_all();
+        return 0;
+    case HK_COMMAND_LIMIT:
+        error = hk_limit_set(order->arguments[0], order->arguments[1]);
+        break;
+    case HK_COMMAND_OPTION:
+        error = set_option(order);
+        break;
+    default:
+        return ENOSYS;
+    }
+    if (error == 0)
+        limits_changed(by);
+    return error;
+}
+
+void inspect_follow_orders(void) { hk_request_by(follow); }

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+#include "sample/sampler.h"
+
+#include "base/bits.h"
+#include "base/relaxed.h"
+#include "hakmem.h"
+#include "map/map.h"
+#include "sample/blocks.h"
+#include "sample/sites.h"
+#include "sample/stack.h"
+#include "sample/timeline.h"
+#include "sys/sys.h"
+
+#include <elf.h>
+#include <string.h>
+
+enum {
+    TABLE_BYTES_MIN = 8 << 20,
+    TABLE_SHARE = 256,   /* of what is live */
+    BYTES_A_SAMPLE = 64, /* with its buckets; half of the tables, */
+    BYTES_A_STACK = 24,  /* ... a quarter, */
+    BYTES_A_SITE = 264,  /* ... a quarter */
+    NAME_EACH = 64,      /* samples of a thread, after which its name is asked for again */
+};
+
+_Atomic uint32_t hk_sample_generation;
+
+/* Written under hk_sample_lock, read without: what the next draws are for. */
+static _Atomic bool is_active;
+static _Atomic uint32_t interval_log2;
+
+static uint64_t started_us;   /* of the clock */
+static uint64_t random_state; /* for chances that are no thread's */
+static sample_draw_t unowned; /* of threads without a heap */
+static bool has_tables;
+
+bool sample_is_active(void) { return atomic_load_explicit(&is_active, memory_order_relaxed); }
+
+static uint64_t now_us(void) { return sys_now_us() - started_us; }
+
+/* --- Draws ------------------------------------------------------------------------------------------------------------------ */
+
+static void draw_next(sample_draw_t *draw) {
+    draw->interval_log2 = (uint8_t)atomic_load_explicit(&interval_log2, memory_order_relaxed);
+    draw->left = sample_is_active() ? chance_distance(&draw->random, draw->interval_log2) : INT64_MAX;
+}
+
+/* For another profile than the last time. */
+static void draw_first(sample_draw_t *draw, uint32_t generation) {
+    uint64_t seed;
+    sys_random(&seed, sizeof seed);
+    *draw = (sample_draw_t){.random = seed | 1, .generation = generation};
+    draw_next(draw);
+}
+
+bool sample_is_due(sample_draw_t *draw, uint64_t elapsed, uint64_t size) {
+    const uint32_t generation = sample_generation();
+    if (hk_unlikely(draw->generation != generation)) {
+        draw_first(draw, generation);
+        elapsed = size;
+    }
+    if (draw->left == INT64_MAX)
+        return false;
+    draw->left -= (int64_t)elapsed;
+    if (draw->left >= 0 || size == 0)
+        return false;
+    draw->due_log2 = draw->interval_log2;
+    draw_next(draw);
+    return true;
+}
+
+int64_t sample_bytes_left(const sample_draw_t *draw) { return draw->left < 0 ? 0 : draw->left; }
+
+bool sample_is_due_unowned(uint64_t size) {
+    if (hk_likely(!sample_is_active()))
+        return false;
+    hk_lock(&hk_sample_lock);
+    bool due = sample_is_due(&unowned, size, size);
+    hk_unlock(&hk_sample_lock);
+    return due;
+}
+
+/* --- Records ---------------------------------------------------------------------------------------------------------------- */
+
+/* The program has it no longer, or the record has to go. Its live bit stays as it is. `end` is NULL when nothing is known of the end. */
+static void forget_locked(uint32_t at, const site_end_t *end) {
+    const profile_sample_t *block = block_at(at);
+    site_count_free(block->site, block_weight(block), end);
+    block_remove(at);
+}
+
+/* The block goes on without a record. */
+static void let_go_locked(uint32_t at) {
+    const profile_sample_t *block = block_at(at);
+    const void *address = (const void *)(uintptr_t)block->address;
+    site_subtract_live(block->site, block_weight(block));
+    if ((block->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
+        map_set_live_shared(map_granule(address));
+    block_remove(at);
+}
+
+static bool stays(const profile_sample_t *block, uint64_t size, unsigned log2) {
+    uint64_t old = chance_of(hk_max(block->size, 1), block->interval_log2), now = chance_of(hk_max(size, 1), log2);
+    return now >= old || chance_stays(&random_state, old, now);
+}
+
+/* SAMPLE-3. */
+static void thin_block_locked(uint32_t at, unsigned log2) {
+    profile_sample_t *block = block_at(at);
+    if (block->address == 0 || block->interval_log2 >= log2)
+        return;
+    if (!stays(block, block->size, log2)) {
+        let_go_locked(at);
+        return;
+    }
+    site_subtract_live(block->site, block_weight(block));
+    hk_write(block->interval_log2, (uint8_t)log2);
+    site_add_live(block->site, block_weight(block));
+}
+
+static void thin_locked(void) {
+    const uint32_t log2 = atomic_load_explicit(&interval_log2, memory_order_relaxed) + 1;
+    atomic_store_explicit(&interval_log2, log2, memory_order_relaxed);
+    hk_write(hk_profile.header.interval_log2, log2);
+    hk_add(hk_profile.header.thinnings, 1);
+    for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++)
+        thin_block_locked(at, log2);
+}
+
+static size_t table_bytes(void) {
+    return hk_max(TABLE_BYTES_MIN, (hk_profile.header.live_bytes >> PROFILE_BYTES_SHIFT) / TABLE_SHARE);
+}
+
+static bool has_room_locked(void) { return blocks_count() < hk_min(table_bytes() / 2 / BYTES_A_SAMPLE, UINT32_MAX); }
+
+/* As if it had been drawn for the interval of now. False when it then is no sample. */
+static bool catch_up_locked(profile_sample_t *sample) {
+    const uint32_t log2 = atomic_load_explicit(&interval_log2, memory_order_relaxed);
+    if (sample->interval_log2 < log2 && !stays(sample, sample->size, log2))
+        return false;
+    sample->interval_log2 = (uint8_t)hk_max(sample->interval_log2, log2);
+    return true;
+}
+
+static void record_locked(profile_sample_t *sample, const sample_stack_t *stack) {
+    const uint32_t old = block_find((const void *)(uintptr_t)sample->address);
+    if (old != 0) /* SAMPLE-1 */
+        forget_locked(old, NULL);
+    while (!has_room_locked() && atomic_load_explicit(&interval_log2, memory_order_relaxed) < CHANCE_LOG2_MAX)
+        thin_locked();
+    if (!catch_up_locked(sample))
+        return;
+    hk_add(hk_profile.header.samples, 1);
+    const size_t quarter = table_bytes() / 4;
+    sample->site = site_of(stack->pcs, stack->count, stack->mark, (uint32_t)hk_min(quarter / BYTES_A_STACK, UINT32_MAX),
+                           (uint32_t)hk_min(quarter / BYTES_A_SITE, UINT32_MAX));
+    if (!has_room_locked() || !block_add(sample)) {
+        hk_add(hk_profile.header.lost, 1);
+        return;
+    }
+    if ((sample->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
+        (void)map_clear_live_shared(map_granule((const void *)(uintptr_t)sample->address));
+    site_count_alloc(sample->site, block_weight(sample));
+}
+
+void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *caller) {
+    sample_stack_t stack;
+    sample_stack_capture(&stack, caller);
+    const bool named = draw != NULL && draw->taken++ % NAME_EACH == 0;
+    char name[PROFILE_NAME_BYTES];
+    if (named && draw->thread == 0)
+        draw->thread = sample_thread_id();
+    if (named)
+        sample_thread_name(name);
+    profile_sample_t sample = {
+        .address = (uintptr_t)block->address,
+        .size = block->size,
+        .slack = (uint32_t)hk_min(block->usable > block->size ? block->usable - block->size : 0, UINT32_MAX),
+        .thread = draw != NULL ? draw->thread : 0,
+        .heap = block->heap,
+        .flags = block->has_bit ? PROFILE_SAMPLE_HAS_BIT : 0,
+    };
+    hk_lock(&hk_sample_lock);
+    if (sample_is_active()) {
+        sample.interval_log2 = draw != NULL ? draw->due_log2 : unowned.due_log2;
+        sample.time_us = now_us();
+        hk_write(hk_profile.header.elapsed_us, sample.time_us);
+        record_locked(&sample, &stack);
+        timeline_note(sample.time_us);
+        if (named)
+            draw->name = thread_note(draw->name, draw->thread, block->heap, name);
+    }
+    hk_unlock(&hk_sample_lock);
+}
+
+bool sample_has(const void *address) {
+    if (!sample_was_ever_on() || !blocks_may_have(address))
+        return false;
+    hk_lock(&hk_sample_lock);
+    bool has = block_find(address) != 0;
+    hk_unlock(&hk_sample_lock);
+    return has;
+}
+
+bool sample_close(const void *address, const sample_draw_t *draw) {
+    if (!sample_was_ever_on() || !blocks_may_have(address))
+        return false;
+    hk_lock(&hk_sample_lock);
+    const uint32_t at = block_find(address);
+    if (at != 0) {
+        const profile_sample_t *block = block_at(at);
+        const uint64_t now = now_us();
+        hk_write(hk_profile.header.elapsed_us, now);
+        const site_end_t end = {.age_us = now > block->time_us ? now - block->time_us : 0,
+                                .same_thread = draw != NULL && draw->thread != 0 && draw->thread == block->thread};
+        forget_locked(at, &end);
+    }
+    hk_unlock(&hk_sample_lock);
+    return at != 0;
+}
+
+bool sample_close_suspect(const void *address, const sample_draw_t *draw) {
+    return sample_was_ever_on() && (sample_close(address, draw) || map_clear_live_shared(map_granule(address)));
+}
+
+bool sample_resize(const void *address, size_t size, size_t usable) {
+    if (!sample_was_ever_on() || !blocks_may_have(address))
+        return false;
+    hk_lock(&hk_sample_lock);
+    const uint32_t at = block_find(address);
+    if (at != 0) {
+        profile_sample_t *block = block_at(at);
+        site_count_free(block->site, block_weight(block), NULL);
+        if (stays(block, size, block->interval_log2)) {
+            hk_write(block->size, size);
+            hk_write(block->slack, (uint32_t)hk_min(usable > size ? usable - size : 0, UINT32_MAX));
+            site_count_alloc(block->site, block_weight(block));
+        } else {
+            if ((block->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
+                map_set_live_shared(map_granule(address));
+            block_remove(at);
+        }
+    }
+    hk_unlock(&hk_sample_lock);
+    return at != 0;
+}
+
+void sample_sweep_locked(void) {
+    for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++) {
+        const profile_sample_t *block = block_at(at);
+        if (block->address != 0 && (block->flags & PROFILE_SAMPLE_HAS_BIT) != 0 &&
+            map_is_live(map_granule((const void *)(uintptr_t)block->address)))
+            forget_locked(at, NULL);
+    }
+}
+
+/* --- The profile -------------------------------------------------------------------------------------------------------------- */
+
+static void renew_generation(void) {
+    uint32_t next = sample_generation() + 1;
+    atomic_store_explicit(&hk_sample_generation, next + (next == 0), memory_order_relaxed);
+}
+
+static bool begin_locked(void) {
+    if (has_tables)
+        return true;
+    has_tables = blocks_begin() && sites_begin() && timeline_begin();
+    sys_random(&random_state, sizeof random_state);
+    random_state |= 1;
+    started_us = sys_now_us();
+    profile_header_t *header = &hk_profile.header;
+    header->format = PROFILE_FORMAT;
+    header->header_bytes = sizeof *header;
+    header->section_count = PROFILE_SECTIONS;
+    header->section_stride = sizeof(profile_section_t);
+    header->process_id = sys_process_id();
+    header->library_version = HAK_VERSION_MAJOR * 10000 + HAK_VERSION_MINOR * 100 + HAK_VERSION_PATCH;
+    header->machine = HK_X86_64 ? EM_X86_64 : EM_AARCH64;
+    header->start_unix_ns = sys_unix_ns();
+    memcpy(header->magic, PROFILE_MAGIC, sizeof PROFILE_MAGIC);
+    return has_tables;
+}
+
+static void set_active_locked(bool active) {
+    atomic_store_explicit(&is_active, active, memory_order_relaxed);
+    hk_write(hk_profile.header.flags, (uint32_t)(PROFILE_IS_LIVE | (active ? PROFILE_IS_ACTIVE : 0)));
+    renew_generation();
+}
+
+int sample_start(uint64_t interval) {
+    const uint32_t log2 = (uint32_t)hk_min(hk_log2_ceil(hk_max(interval, 1)), CHANCE_LOG2_MAX);
+    hk_lock(&hk_sample_lock);
+    const bool ok = begin_locked();
+    if (ok) {
+        atomic_store_explicit(&interval_log2, log2, memory_order_relaxed);
+        hk_write(hk_profile.header.interval_log2, log2);
+        hk_write(hk_profile.header.first_interval_log2, log2);
+        set_active_locked(true);
+    }
+    hk_unlock(&hk_sample_lock);
+    return ok ? 0 : ENOMEM;
+}
+
+void sample_stop(void) {
+    hk_lock(&hk_sample_lock);
+    if (sample_is_active())
+        set_active_locked(false);
+    hk_unlock(&hk_sample_lock);
+}
+
+static void clear_locked(void) {
+    for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++)
+        if (block_at(at)->address != 0)
+            let_go_locked(at);
+    blocks_clear();
+    sites_clear();
+    tables_clear();
+    has_tables = false;
+}
+
+void sample_reset(void) {
+    hk_lock(&hk_sample_lock);
+    if (has_tables) {
+        profile_header_t *header = &hk_profile.header, before = *header;
+        hk_write_release(header->resets, before.resets + 1);
+        clear_locked();
+        memset(&header->thinnings, 0, sizeof *header - offsetof(profile_header_t, thinnings));
+        (void)begin_locked();
+        const uint32_t first = before.first_interval_log2;
+        atomic_store_explicit(&interval_log2, first, memory_order_relaxed);
+        hk_write(header->interval_log2, first);
+        set_active_locked(sample_is_active() && has_tables);
+    }
+    hk_unlock(&hk_sample_lock);
+}
+
+void sample_after_fork(void) {
+    if (!sample_was_ever_on())
+        return;
+    hk_write(hk_profile.header.process_id, sys_process_id());
+    renew_generation();
+}

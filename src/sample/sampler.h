@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sampler.h: heap profiles: which allocations are sampled, and what becomes of them.
+ *
+ * Each thread counts the bytes that it allocates down to its next sample; the distances are random (chance.h). A heap counts on its
+ * countdown (slow/tick.h), threads without a heap on one that they share. An allocation is charged once, a free never.
+ *
+ *   state of the profile:   NEVER --start--> ACTIVE --stop--> PASSIVE --start--> ACTIVE
+ *
+ * In NEVER nothing here has memory. In PASSIVE nothing is sampled, and frees of what was are still noted.
+ *
+ * A sampled block that could have a live bit (map/map.h) is with the program while its live bit is clear, and so its free takes the path of
+ * suspects, which asks here first. That of a large or huge block without one always asks. So no free of another block pays.
+ *
+ * SAMPLE-1  A block with a record has its live bit clear, but for this: a store of another heap's thread that is nanoseconds late may
+ *           have set it again. Then the free is missed, and the record goes when the address is sampled again, or with the next image.
+ * SAMPLE-2  What a record counts is a function of its own size and interval, so that what it adds is what it takes away.
+ * SAMPLE-3  Tables hold at most 8 MiB, or 1/256 of what is live. When they are full the interval doubles, and each record
+ *           stays with the probability that it would have been made with the longer one.
+ */
+#ifndef HK_SAMPLE_SAMPLER_H
+#define HK_SAMPLE_SAMPLER_H
+
+#include "sample/tables.h"
+
+/* A thread's place on the way to its next sample. All zeros at first. */
+typedef struct sample_draw {
+    int64_t left;        /* bytes to the next sample, when `generation` is that of the sampler */
+    uint64_t random;     /* 0: none yet */
+    uint32_t generation; /* of the profile that it is drawn for */
+    uint32_t thread;     /* the kernel's number; 0: not asked yet */
+    uint32_t taken;      /* samples */
+    uint32_t name;       /* the thread's place in the table of threads; 0: none */
+    uint8_t interval_log2;
+    uint8_t due_log2; /* that of the sample that is due */
+} sample_draw_t;
+
+/* Changes when all draws are to be made anew: start, stop, reset, and in the child of a fork. 0: there was never a profile. */
+extern _Atomic uint32_t hk_sample_generation;
+
+HK_INLINE uint32_t sample_generation(void) { return atomic_load_explicit(&hk_sample_generation, memory_order_relaxed); }
+
+/* Whether a block may have a record. Relaxed: who has a block knows of what was written before it was handed out. */
+HK_INLINE bool sample_was_ever_on(void) { return hk_unlikely(sample_generation() != 0); }
+
+/* The thread has allocated `elapsed` bytes since the last call, `size` of them now (0: it does not allocate). True when that is to be
+ * sampled. */
+bool sample_is_due(sample_draw_t *draw, uint64_t elapsed, uint64_t size);
+
+/* Bytes that the thread may allocate before it must ask again: INT64_MAX when nothing is sampled. */
+int64_t sample_bytes_left(const sample_draw_t *draw);
+
+/* From here on the draw is another thread's. */
+HK_INLINE void sample_new_thread(sample_draw_t *draw) { draw->thread = draw->name = draw->taken = 0; }
+
+/* sample_is_due for all threads without a heap. */
+bool sample_is_due_unowned(uint64_t size);
+
+/* A block that is due, before the program has it. */
+typedef struct sample_block {
+    void *address;
+    size_t size, usable;
+    uint32_t heap;
+    bool has_bit; /* it is clear from now on */
+} sample_block_t;
+
+/* `draw` is the thread's, NULL without a heap. Frames of the stack below the return address `caller` are left out. */
+void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *caller);
+
+/* Whether the program has a sampled block at `address`. */
+bool sample_has(const void *address);
+
+/* The block is being freed by the thread of this draw (NULL: it has none): true when it had a record, which it has no longer. */
+bool sample_close(const void *address, const sample_draw_t *draw);
+
+/* sample_close of a block whose live bit was found clear. True also when the bit is set by now, and then clears it: the record went at
+ * that moment. */
+bool sample_close_suspect(const void *address, const sample_draw_t *draw);
+
+/* The block at `address` stays there and has another size now: for the sums, a free and an allocation. True when it had a record. A smaller
+ * block may lose it (SAMPLE-3). */
+bool sample_resize(const void *address, size_t size, size_t usable);
+
+/* --- The profile -------------------------------------------------------------------------------------------------------------- */
+
+/* An interval in bytes, rounded up to a power of two. Returns 0 or ENOMEM. A thread learns of it when its countdown runs out. */
+int sample_start(uint64_t interval);
+void sample_stop(void);
+
+/* Forgets all. Blocks that are live are no longer known. */
+void sample_reset(void);
+
+bool sample_is_active(void);
+
+void sample_after_fork(void);
+
+/* Before an image is taken, under hk_sample_lock: records that SAMPLE-1 speaks of go. */
+void sample_sweep_locked(void);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "slow/heaps.h"
+
+#include "base/bits.h"
+#include "heap/explicit.h"
+#include "heap/quarantine.h"
+#include "heap/visit.h"
+#include "heap/wake.h"
+#include "large/huge.h"
+#include "slow/blocks.h"
+#include "slow/hardened.h"
+#include "slow/malloc.h"
+#include "slow/reclaim.h"
+#include "start/emergency.h"
+#include "start/fork.h"
+#include "upkeep/record.h"
+
+#include <string.h>
+
+/* What a block is asked for with. */
+typedef struct request {
+    size_t align, size; /* with room for the seal */
+    unsigned cls;       /* HK_CLASS_COUNT: it has no slab */
+    bool zeroed;        /* the block reads as zeros */
+    const void *beside; /* as in explicit_take */
+} request_t;
+
+static request_t request_for(size_t align, size_t size) {
+    size_t inner = hk_max(hardened_is_on() ? hardened_room(size) : size, 1);
+    unsigned cls = inner > HK_MID_MAX      ? HK_CLASS_COUNT
+                   : align <= HK_ALIGNMENT ? class_of(inner)
+                                           : class_of_aligned(inner, align);
+    return (request_t){.align = hk_max(align, HK_ALIGNMENT), .size = inner, .cls = cls};
+}
+
+static void *try_alloc(heap_t *h, request_t *request) {
+    block_past_t past = BLOCK_USED;
+    void *block = NULL;
+    if (request->cls < HK_CLASS_COUNT) {
+        block = explicit_take(h, request->cls, request->align, request->beside, &past);
+        request->zeroed = past == BLOCK_ZEROED;
+        return block;
+    }
+    if (request->size <= HK_LARGE_MAX && request->align <= HK_LARGE_MAX)
+        block = runs_take(h, request->size, request->align, request->beside, &request->zeroed);
+    if (block != NULL)
+        return block;
+    request->zeroed = true;
+    return runs_take_huge(h, request->size, request->align, request->beside);
+}
+
+/* A heap at its limit gets nothing from what others give back. */
+static void *alloc_or_reclaim(heap_t *h, request_t *request) {
+    size_t least =
+        request->cls < HK_CLASS_COUNT ? (size_t)hk_class_info[request->cls].slab_slots << HK_SLOT_SHIFT : request->size;
+    void *block = try_alloc(h, request);
+    for (unsigned tries = 0; hk_unlikely(block == NULL) && runs_fit(h, least) && heap_reclaim(tries); tries++)
+        block = try_alloc(h, request);
+    return block;
+}
+
+static size_t size_of(const void *block) {
+    uint32_t entry = map_lookup(block);
+    void *start;
+    size_t size = 0;
+    if (map_is_run(entry))
+        return large_size(block);
+    if (entry != 0)
+        return hk_class_info[entry & HK_MAP_CLASS_MAX].block_size;
+    return huge_find(block, &start, &size) ? size : 0;
+}
+
+static HK_COLD void harden(void *block, unsigned cls, size_t size) {
+    if (cls < HK_CLASS_COUNT)
+        quarantine_look(block, map_lookup(block) & HK_MAP_CLASS_MAX, __builtin_return_address(0));
+    hardened_begin(block, size_of(block), size);
+}
+
+static HK_COLD void *alloc_stranded(size_t align, size_t size, bool zero) {
+    void *block = emergency_alloc(size, align);
+    if (block == NULL)
+        return heap_fail();
+    return zero ? memset(block, 0, size) : block;
+}
+
+static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *beside) {
+    if (hk_unlikely(!fork_attend()))
+        return alloc_stranded(align, size, zero);
+    if (size > HEAP_SIZE_POSSIBLE)
+        return heap_fail();
+    request_t request = request_for(align, size);
+    request.beside = beside;
+    void *block = alloc_or_reclaim(h, &request);
+    if (hk_unlikely(block == NULL))
+        return heap_fail();
+    if (hk_unlikely(hardened_is_on()))
+        harden(block, request.cls, size);
+    return zero && (!request.zeroed || hardened_is_on()) ? memset(block, 0, size) : block;
+}
+
+void *heaps_alloc(heap_t *h, size_t align, size_t size, bool zero) { return alloc(h, align, size, zero, NULL); }
+
+void *heaps_alloc_beside(const void *block, size_t size) {
+    for (heap_t *h; (h = heaps_of(block)) != NULL;) {
+        void *other = alloc(h, HK_ALIGNMENT, size, false, block);
+        if (other != NULL || heaps_of(block) == h)
+            return other;
+    }
+    return heap_malloc(size, __builtin_return_address(0));
+}
+
+heap_t *heaps_of(const void *block) {
+    uint32_t entry = map_lookup(block), owner = entry >> 8;
+    if (entry == 0 && map_slot(block) >= map_count() && fork_attend())
+        owner = huge_owner(block);
+    else if (!map_is_explicit(entry) || !class_is_block(&hk_classes[entry & HK_MAP_CLASS_MAX], block) ||
+             !map_is_live(map_granule(block)))
+        return NULL;
+    return owner != HK_OWNER_NONE ? heap_by_id(owner) : NULL;
+}
+
+typedef struct visitor {
+    bool (*visit)(void *block, size_t size, void *context);
+    void *context;
+} visitor_t;
+
+static bool visit_hardened(void *block, size_t size, void *context) {
+    const visitor_t *visitor = context;
+    return visitor->visit(block, hardened_size(block, size), visitor->context);
+}
+
+int heaps_visit(heap_t *h, bool visit(void *block, size_t size, void *context), void *context) {
+    if (hk_likely(!hardened_is_on()))
+        return visit_blocks(h, visit, context);
+    visitor_t visitor = {visit, context};
+    return visit_blocks(h, visit_hardened, &visitor);
+}
+
+/* --- The end ------------------------------------------------------------------------------------------------------------ */
+
+static void end(heap_t *h) {
+    hk_lock(&hk_heap_list_lock);
+    hk_lock(&hk_record_lock);
+    explicit_end_locked(h);
+    hk_unlock(&hk_record_lock);
+    hk_unlock(&hk_heap_list_lock);
+}
+
+size_t heaps_reset(heap_t *h) {
+    if (!fork_attend())
+        return 0;
+    size_t bytes = explicit_drop_all(h);
+    if (bytes >= HEAP_WORTH_BYTES)
+        heap_memory_freed_much();
+    return bytes;
+}
+
+void heaps_destroy(heap_t *h) {
+    if (!fork_attend())
+        return;
+    (void)heaps_reset(h);
+    end(h);
+}
+
+void heaps_release(heap_t *h) {
+    if (!fork_attend())
+        return;
+    hk_lock(&hk_record_lock);
+    explicit_hand_over_locked(h);
+    hk_unlock(&hk_record_lock);
+    end(h);
+    heap_memory_freed(heap_shared());
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include "slow/sizes.h"
+
+#include "base/bits.h"
+#include "heap/runs.h"
+#include "large/huge.h"
+#include "limit/limit.h"
+#include "slow/blocks.h"
+#include "slow/classify.h"
+#include "slow/hardened.h"
+#include "slow/realloc.h"
+#include "start/fork.h"
+#include "start/start.h"
+#include "sys/sys.h"
+#include "watch/misuse.h"
+
+size_t heap_good_size(size_t size) {
+    if (size > HEAP_SIZE_POSSIBLE)
+        return 0;
+    if (!heap_system_ready() || hk_hardened_level >= 3)
+        return size;
+    if (size <= HK_MID_MAX)
+        return hk_class_info[class_of(size + (size == 0))].block_size;
+    return hk_align_up(size, size <= HK_LARGE_MAX ? HK_SLOT_SIZE : sys_page_size());
+}
+
+/* A run that leaves the size of its magazine's class leaves the magazine's way too. */
+static bool resize_run(void *block, size_t size, size_t old_size) {
+    if (map_is_explicit(map_lookup(block)))
+        return runs_resize(block, size, false) != NULL;
+    heap_t *h = heap_current();
+    if (hk_align_up(size, HK_SLOT_SIZE) != old_size)
+        heap_untag(h, block, map_lookup(block));
+    return large_resize_here(h != NULL ? &h->large : &heap_shared()->large, block, size);
+}
+
+static bool resize_here(void *block, size_t size, const found_t *found) {
+    if (hk_unlikely(found_is_hardened(found)))
+        return hardened_size_fits(block, found->size, HK_ALIGNMENT, size);
+    if (found->kind == KIND_SLAB)
+        return heap_block_stays(found->cls, hk_max(size, 1));
+    if (found->kind == KIND_EMERGENCY || !fork_attend())
+        return size <= found->size;
+    if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
+        return false;
+    return found->kind == KIND_LARGE ? resize_run(block, size, found->size) : huge_resize_here(block, size);
+}
+
+static size_t size_now(const void *block, const found_t *found) {
+    void *start;
+    size_t size = 0;
+    if (found_is_hardened(found))
+        return hardened_size(block, found->size);
+    if (found->kind == KIND_LARGE)
+        return large_size(block);
+    return found->kind == KIND_HUGE && huge_find(block, &start, &size) ? size : found->size;
+}
+
+size_t heap_expand(void *block, size_t size, const void *caller) {
+    if (block == NULL)
+        return 0;
+    found_t found = classify("hak_expand", block, caller);
+    if (found.kind == KIND_FOREIGN)
+        misuse_foreign("hak_expand", block, caller);
+    if (found.kind == KIND_NONE || found.kind == KIND_FOREIGN || size > HEAP_SIZE_POSSIBLE)
+        return 0;
+    return resize_here(block, size, &found) ? size_now(block, &found) : 0;
+}

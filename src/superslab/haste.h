@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * haste.h: how much memory may go back to the kernel before it has lain free for the delay.
+ *
+ * While memory grows, what lies free and does not serve goes back in haste, so that a phase that is over pays for the
+ * next one. A slot that is needed again after all has cost a system call, sixteen page faults and their zeros. So haste
+ * is paid from a credit, in slots. Time brings credit; a slot that goes takes one; and one that is taken again within
+ * the delay takes HASTE_REGRET more. A program that frees and takes the same memory soon has none, and its memory goes
+ * by the delay alone; one whose phases differ has enough.
+ *
+ * Pure: the clock is an argument.
+ */
+#ifndef HK_SUPERSLAB_HASTE_H
+#define HK_SUPERSLAB_HASTE_H
+
+#include "base/base.h"
+
+enum {
+    HASTE_CREDIT_A_MS = 1,
+    HASTE_CREDIT_MAX = 256, /* what can be saved up, and what a process begins with */
+    HASTE_DEBT_MAX = 8192,
+    HASTE_REGRET = 4,
+};
+
+typedef struct haste {
+    size_t spent; /* of HASTE_CREDIT_MAX; beyond it a debt */
+    uint64_t at_ms;
+} haste_t;
+
+/* How many slots may go now. */
+HK_INLINE size_t haste_allows(haste_t *haste, uint64_t now_ms) {
+    uint64_t passed = haste->at_ms == 0 ? 0 : now_ms - hk_min(now_ms, haste->at_ms);
+    haste->spent -= hk_min(haste->spent, passed * HASTE_CREDIT_A_MS);
+    haste->at_ms = now_ms;
+    return HASTE_CREDIT_MAX - hk_min(haste->spent, HASTE_CREDIT_MAX);
+}
+
+/* So many slots went in haste. */
+HK_INLINE void haste_spend(haste_t *haste, size_t slot_count) {
+    haste->spent = hk_min(haste->spent + hk_min(slot_count, HASTE_DEBT_MAX), HASTE_CREDIT_MAX + HASTE_DEBT_MAX);
+}
+
+/* So many of them are needed again. */
+HK_INLINE void haste_regret(haste_t *haste, size_t slot_count) {
+    haste_spend(haste, hk_min(slot_count, HASTE_DEBT_MAX) * HASTE_REGRET);
+}
+
+#endif

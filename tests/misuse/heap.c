@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Mistakes with heaps that a program makes: each is found at the call and named with its address, and nothing else is damaged. A child
+ * each, which goes on after the report.
+ */
+#include "testing.h"
+
+static char text[65536];
+
+static hak_heap_t *heap_of_blocks(char **small, char **mid, char **large, char **huge) {
+    hak_heap_t *heap = hak_heap_new(NULL);
+    *small = hak_heap_malloc(heap, 100);
+    *mid = hak_heap_malloc(heap, 10000);
+    *large = hak_heap_malloc(heap, TEST_MIB);
+    *huge = hak_heap_malloc(heap, TEST_GIB + 1);
+    CHECK(*huge != NULL);
+    return heap;
+}
+
+static void say(const char *what, void *address) { fprintf(stderr, "expect %s %p\n", what, address); }
+
+static char *neighbour;
+
+static void begin(void) {
+    CHECK_EQ(hak_option_set("ON_ERROR", "report"), 0);
+    neighbour = hak_heap_malloc(hak_heap_new(NULL), 100);
+    memset(neighbour, 7, 100);
+}
+
+static void end(void) {
+    for (unsigned i = 0; i < 100; i++)
+        CHECK_EQ(neighbour[i], 7);
+    CHECK_EQ(hak_check(), 0);
+}
+
+static void after_end(void (*end_heap)(hak_heap_t *)) {
+    char *small, *mid, *large, *huge;
+    begin();
+    hak_heap_t *heap = heap_of_blocks(&small, &mid, &large, &huge);
+    end_heap(heap);
+    char *blocks[] = {small, mid, large, huge};
+    for (unsigned i = 0; i < 4; i++) {
+        say("double free of", blocks[i]);
+        hak_free(blocks[i]);
+    }
+    end();
+}
+
+static void reset_it(hak_heap_t *heap) { (void)hak_heap_reset(heap); }
+static void after_destroy(void) { after_end(hak_heap_destroy); }
+static void after_reset(void) { after_end(reset_it); }
+
+static void twice(void) {
+    char *small, *mid, *large, *huge;
+    begin();
+    (void)heap_of_blocks(&small, &mid, &large, &huge);
+    char *blocks[] = {small, mid, large, huge};
+    for (unsigned i = 0; i < 4; i++) {
+        hak_free(blocks[i]);
+        say("double free of", blocks[i]);
+        hak_free(blocks[i]);
+    }
+    end();
+}
+
+static void inside(void) {
+    char *small, *mid, *large, *huge;
+    begin();
+    (void)heap_of_blocks(&small, &mid, &large, &huge);
+    char *blocks[] = {small + 16, mid + 48, large + 65536, huge + 4096};
+    for (unsigned i = 0; i < 4; i++) {
+        say("free of interior pointer", blocks[i]);
+        hak_free(blocks[i]);
+    }
+    end();
+}
+
+/* After it was released, a block is like any other. */
+static void after_release(void) {
+    char *small, *mid, *large, *huge;
+    begin();
+    hak_heap_release(heap_of_blocks(&small, &mid, &large, &huge));
+    char *blocks[] = {small, mid, large, huge};
+    for (unsigned i = 0; i < 4; i++) {
+        hak_free(blocks[i]);
+        say("double free of", blocks[i]);
+        hak_free(blocks[i]);
+    }
+    end();
+}
+
+static void no_heap(void) {
+    begin();
+    hak_heap_t *heap = hak_heap_new(NULL);
+    hak_heap_destroy(heap);
+    say("hak_heap_malloc of", heap);
+    CHECK(hak_heap_malloc(heap, 10) == NULL && errno == ENOMEM);
+    say("hak_heap_calloc of", text);
+    CHECK(hak_heap_calloc((hak_heap_t *)(void *)text, 10, 1) == NULL);
+    say("hak_heap_destroy of", heap);
+    hak_heap_destroy(heap);
+    say("hak_heap_release of", heap);
+    hak_heap_release(heap);
+    say("hak_heap_reset of", heap);
+    CHECK_EQ(hak_heap_reset(heap), 0);
+    hak_heap_stats_t stats = {.struct_size = sizeof stats};
+    say("hak_heap_stats_get of", heap);
+    CHECK_EQ(hak_heap_stats_get(heap, &stats), EINVAL);
+    end();
+}
+
+/* Each line of ours comes right behind what was expected, and nothing is reported that was not. */
+static void run(const char *name, void (*body)(void)) {
+    CHECK_SAY(check_child(body, STDERR_FILENO, text, sizeof text) == 0, "%s: %s", name, text);
+    unsigned expected = 0, reports = 0;
+    char wanted[128] = "";
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        if (strncmp(line, "expect ", 7) == 0) {
+            CHECK_SAY(wanted[0] == 0, "%s: not reported: %s", name, wanted);
+            snprintf(wanted, sizeof wanted, "hakmem: %s ", line + 7);
+            expected++;
+        } else if (strncmp(line, "hakmem:   from", 14) != 0) {
+            CHECK_SAY(wanted[0] != 0 && strncmp(line, wanted, strlen(wanted)) == 0, "%s: \"%s\" for \"%s\"", name, line,
+                      wanted);
+            wanted[0] = 0;
+            reports++;
+        }
+    }
+    CHECK_SAY(expected == reports && expected > 0, "%s: %u of %u", name, reports, expected);
+}
+
+int main(void) {
+    run("destroy", after_destroy);
+    run("reset", after_reset);
+    run("twice", twice);
+    run("inside", inside);
+    run("release", after_release);
+    run("no heap", no_heap);
+    return TEST_PASS;
+}

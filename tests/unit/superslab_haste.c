@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Haste: a credit of slots that comes with time, that purges spend, and that regret takes away. While memory grows, slots that
+ * serve nobody go back as far as it reaches; a program that soon takes them again has none left.
+ */
+#include "superslab/haste.h"
+#include "rooms.h"
+#include "superslab/superslab.h"
+
+enum { SLOTS = HK_SLOTS_PER_SUPERSLAB };
+
+static void by_the_clock(void) {
+    haste_t haste = {0};
+    uint64_t now = 1000000;
+    CHECK_EQ(haste_allows(&haste, now), HASTE_CREDIT_MAX);
+    haste_spend(&haste, HASTE_CREDIT_MAX - 10);
+    CHECK_EQ(haste_allows(&haste, now), 10);
+    haste_spend(&haste, 10);
+    CHECK_EQ(haste_allows(&haste, now), 0);
+    /* What time brings, whoever asks how often, and no more than can be saved up. */
+    for (unsigned i = 0; i < 20; i++)
+        CHECK_EQ(haste_allows(&haste, now += 5), (i + 1) * 5 * HASTE_CREDIT_A_MS);
+    CHECK_EQ(haste_allows(&haste, now += UINT32_MAX), HASTE_CREDIT_MAX);
+    /* A clock that goes back brings nothing. */
+    haste_spend(&haste, HASTE_CREDIT_MAX);
+    CHECK_EQ(haste_allows(&haste, now - 5), 0);
+}
+
+/* Who regrets every slot has a fraction of the credit of who regrets none, and pays off a debt first. */
+static void regret(void) {
+    haste_t calm = {0}, torn = {0};
+    uint64_t now = 1000000;
+    size_t went = 0, went_torn = 0;
+    for (unsigned ms = 0; ms < 10000; ms++, now++) {
+        size_t slots = hk_min(haste_allows(&calm, now), 8);
+        haste_spend(&calm, slots);
+        went += slots;
+        slots = hk_min(haste_allows(&torn, now), 8);
+        haste_spend(&torn, slots);
+        haste_regret(&torn, slots);
+        went_torn += slots;
+    }
+    CHECK_EQ(went, HASTE_CREDIT_MAX + 9999 * HASTE_CREDIT_A_MS);
+    CHECK(went_torn * HASTE_REGRET <= went + 8 * HASTE_REGRET);
+    haste_regret(&calm, SIZE_MAX);
+    CHECK_EQ(haste_allows(&calm, now += HASTE_DEBT_MAX / HASTE_CREDIT_A_MS - 10), 0);
+    CHECK(haste_allows(&calm, now + 300) > 0);
+}
+
+/* Every second slot of two superslabs lies free: no slab of a superslab's length can have them. */
+static void free_slots_that_serve_nobody(slot_t runs[2]) {
+    for (unsigned i = 0; i < 2; i++) {
+        runs[i] = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE).first;
+        CHECK(runs[i] != 0);
+        for (unsigned k = 0; k < SLOTS; k += 2)
+            slots_free(runs[i] + k, 1, true);
+    }
+}
+
+static slot_t grow(void) {
+    slot_t first = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE).first;
+    CHECK(first != 0);
+    return first;
+}
+
+static void growth_pays(void) {
+    slot_t runs[2];
+    free_slots_that_serve_nobody(runs);
+    CHECK(superslab_dirty_bytes() >= HK_SUPERSLAB_SIZE / 2);
+    (void)superslab_grown();
+    (void)grow();
+    CHECK_EQ(superslab_dirty_bytes(), 0);
+    CHECK_EQ(superslab_grown(), SLOTS);
+    CHECK_EQ(superslab_grown(), 0);
+    CHECK_EQ(superslab_check(), 0);
+}
+
+static void not_beyond_the_credit(void) {
+    slot_t runs[2];
+    superslab_went_in_haste(SIZE_MAX);
+    free_slots_that_serve_nobody(runs);
+    CHECK(!superslab_may_haste());
+    (void)grow();
+    CHECK_EQ(superslab_dirty_bytes(), HK_SUPERSLAB_SIZE);
+    CHECK_EQ(superslab_purge_in_haste(SLOTS), 0);
+}
+
+/* What serves is taken: memory does not grow, and nothing goes. */
+static void nothing_grows(void) {
+    slot_t runs[2];
+    superslab_went_in_haste(SIZE_MAX);
+    free_slots_that_serve_nobody(runs);
+    (void)superslab_grown();
+    for (unsigned i = 0; i < SLOTS; i++)
+        CHECK(slots_alloc(1, 1, SLOTS_SPARSE).first != 0);
+    CHECK_EQ(superslab_dirty_bytes(), 0);
+    CHECK_EQ(superslab_grown(), 0);
+}
+
+/* Slots that go and are taken again, also by way of the region: soon nothing goes any more. */
+static void regretted(void) {
+    slot_t first = grow();
+    unsigned went = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        slots_free(first, SLOTS, true);
+        went += superslab_purge_in_haste(SLOTS) > 0;
+        CHECK_EQ(grow(), first);
+    }
+    CHECK(went > 0 && went < 100);
+    CHECK(!superslab_may_haste());
+}
+
+int main(void) {
+    start_map();
+    by_the_clock();
+    regret();
+    in_child(growth_pays);
+    in_child(not_beyond_the_credit);
+    in_child(nothing_grows);
+    in_child(regretted);
+    return CHECK_PASS;
+}
