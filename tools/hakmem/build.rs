@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Makes tables of the lists that the library itself is made of, so that the tool and the library cannot differ.
+//! Makes tables of the lists and structures that the library itself is made of, so that the tool and the library cannot differ.
 //!
 //! A list is a file of `NAME(argument, ...)`, arguments being words, expressions or strings: src/core/options.def and its like.
 
@@ -18,9 +18,67 @@ fn main() {
     words(&mut made);
     options(&mut made);
     statistics(&mut made);
-    output_bits(&mut made);
+    packed_bits(&mut made);
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     std::fs::write(out.join("lists.rs"), made).expect("OUT_DIR can be written");
+    let mut made = String::new();
+    layout(&mut made);
+    std::fs::write(out.join("layout.rs"), made).expect("OUT_DIR can be written");
+}
+
+/// The structures of src/sample/format.h: a module each, with the place of each field; and its constants.
+fn layout(made: &mut String) {
+    let path = Path::new(SOURCE).join("sample/format.h");
+    println!("cargo::rerun-if-changed={}", path.display());
+    let text = without_comments(&std::fs::read_to_string(&path).expect("format.h is there"));
+    let mut constants = std::collections::BTreeMap::new();
+    for line in text.lines() {
+        let assigned = line.trim().trim_end_matches(',').split_once(" = ").map(|(name, value)| (name.trim(), value));
+        let defined = line.strip_prefix("#define ").and_then(|rest| rest.split_once(' '));
+        let Some((name, value)) = assigned.or(defined) else { continue };
+        if let Ok(value) = value.trim().parse::<usize>() {
+            writeln!(made, "pub const {name}: usize = {value};").expect("a string grows");
+            constants.insert(name.to_string(), value);
+        }
+    }
+    for part in text.split("typedef struct ").skip(1) {
+        let (name, rest) = part.split_once('{').expect("a structure has a body");
+        let (body, _) = rest.split_once('}').expect("a structure ends");
+        if body.contains("_t ") && body.contains("profile_") {
+            continue; // made of the others
+        }
+        structure(made, name.trim().trim_start_matches("profile_"), body, &constants);
+    }
+}
+
+/// A field lies behind the one before it: the format has no padding.
+fn structure(made: &mut String, name: &str, body: &str, constants: &std::collections::BTreeMap<String, usize>) {
+    writeln!(made, "pub mod {name} {{\n    use super::Place;").expect("a string grows");
+    let mut offset = 0;
+    for declaration in body.split(';').map(str::trim).filter(|text| !text.is_empty()) {
+        let (kind, names) = declaration.split_once(char::is_whitespace).expect("a type and names");
+        let size = match kind {
+            "uint64_t" => 8,
+            "uint32_t" => 4,
+            "uint16_t" => 2,
+            "uint8_t" | "char" => 1,
+            other => panic!("format.h: {other} in {name}"),
+        };
+        for field in names.split(',').map(str::trim) {
+            let (field, count) = match field.split_once('[') {
+                Some((field, count)) => {
+                    let count = count.trim_end_matches(']').trim();
+                    (field.trim(), count.parse().unwrap_or_else(|_| constants[count]))
+                }
+                None => (field, 1),
+            };
+            let constant = field.to_ascii_uppercase();
+            writeln!(made, "    pub const {constant}: Place = Place {{ offset: {offset}, size: {size} }};")
+                .expect("a string grows");
+            offset += size * count;
+        }
+    }
+    writeln!(made, "    pub const STRIDE_BYTES: usize = {offset};\n}}").expect("a string grows");
 }
 
 fn words(made: &mut String) {
@@ -59,14 +117,16 @@ fn number(text: &str) -> i64 {
     parsed.unwrap_or_else(|error| panic!("options.def: {text}: {error}"))
 }
 
-/// How an option of kind OUTPUT is packed.
-fn output_bits(made: &mut String) {
+/// How an option of the kind PROFILE is packed.
+fn packed_bits(made: &mut String) {
     let path = Path::new(SOURCE).join("core/options.h");
     println!("cargo::rerun-if-changed={}", path.display());
     let text = std::fs::read_to_string(&path).expect("options.h is there");
-    let (_, rest) = text.split_once("HK_OUTPUT_CHOICE_BITS = ").expect("options.h has HK_OUTPUT_CHOICE_BITS");
-    let digits = rest.split(|c: char| !c.is_ascii_digit()).next().expect("a number");
-    writeln!(made, "pub const OUTPUT_CHOICE_BITS: u32 = {digits};").expect("a string grows");
+    for name in ["PROFILE_LOG2_BITS"] {
+        let (_, rest) = text.split_once(&format!("HK_{name} = ")).expect("options.h has the number");
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next().expect("a number");
+        writeln!(made, "pub const {name}: u32 = {digits};").expect("a string grows");
+    }
 }
 
 fn statistics(made: &mut String) {

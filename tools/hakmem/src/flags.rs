@@ -66,6 +66,7 @@ fn value_name(option: &OptionInfo) -> &'static str {
         "SIZE" => "SIZE",
         "LIMIT" => "SOFT[:HARD]",
         "OUTPUT" => "FORM[:FILE]",
+        "PROFILE" => "INTERVAL[,out=FILE]",
         _ => "CHOICE",
     }
 }
@@ -77,13 +78,17 @@ fn default_when_bare(option: &OptionInfo) -> Option<&'static str> {
 }
 
 /// As src/core/options.c reads it, so that what is wrong is said before the program starts.
-fn checked(option: &OptionInfo, text: &str) -> Result<String, String> {
+pub fn checked(option: &OptionInfo, text: &str) -> Result<String, String> {
     let choice = text.split(':').next().unwrap_or_default();
     let fits = match option.kind {
         "NUMBER" => text.parse().is_ok_and(|value| (option.min..=option.max).contains(&value)),
         "SIZE" => bytes(text).is_some_and(|value| (option.min..=option.max).contains(&value)),
         "LIMIT" => text == "off" || text.splitn(2, ':').all(|part| bytes(part).is_some()),
         "OUTPUT" => is_choice(option, choice) && !text.ends_with(':'),
+        "PROFILE" => {
+            let (interval, file) = text.split_once(",out=").unwrap_or((text, "-"));
+            !file.is_empty() && (is_choice(option, interval) || bytes(interval).is_some_and(|bytes| bytes > 0))
+        }
         _ => is_choice(option, text),
     };
     if fits {
@@ -100,7 +105,7 @@ fn is_choice(option: &OptionInfo, text: &str) -> bool {
 }
 
 /// 64M, 64MB and 64MiB are the same.
-fn bytes(text: &str) -> Option<i64> {
+pub fn bytes(text: &str) -> Option<i64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = text[digits..].to_ascii_lowercase();
     let unit = unit.strip_suffix("ib").filter(|rest| !rest.is_empty()).or(unit.strip_suffix('b')).unwrap_or(&unit);

@@ -6,7 +6,7 @@
 pub struct OptionInfo {
     /// Without HAKMEM_.
     pub name: &'static str,
-    /// NUMBER, SIZE, LIMIT, CHOICE, OUTPUT.
+    /// NUMBER, SIZE, LIMIT, CHOICE, OUTPUT, PROFILE.
     pub kind: &'static str,
     pub initial: i64,
     pub min: i64,

@@ -4,14 +4,23 @@
 
 mod attach;
 mod bench;
+mod doctor;
 mod failure;
 mod flags;
+mod heap;
+mod image;
 mod library;
 mod lists;
 mod look;
+mod manual;
+mod metrics;
 mod output;
 mod program;
+mod report;
 mod run;
+mod serve;
+mod symbols;
+mod top;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -37,8 +46,32 @@ enum Verb {
     Ps(look::PsArgs),
     /// Show what a process has allocated, cached, and resident; it is neither stopped nor changed
     Stats(look::StatsArgs),
+    /// Show where the memory of a process is from, or of a profile that one wrote
+    Heap(heap::HeapArgs),
+    /// Sample a process from now on, for a time, and show where its memory is from
+    Profile(heap::ProfileArgs),
+    /// Show the stacks of a process whose blocks only become more
+    Leaks(heap::LeaksArgs),
+    /// Compare two profiles
+    Diff(heap::DiffArgs),
     /// List all options, or those in force in a process
     Options(look::OptionsArgs),
+    /// Watch processes, once a second: leak, cache or fragmentation?
+    Top(top::TopArgs),
+    /// Have a process empty its caches and give back what is free
+    Trim(look::TrimArgs),
+    /// Set a process's limits on memory
+    Limit(look::LimitArgs),
+    /// Write the figures of processes for Prometheus, of all on this host or of those named
+    Metrics(metrics::MetricsArgs),
+    /// Answer /metrics for all processes of this host
+    Serve(serve::ServeArgs),
+    /// Tell whether hakmem is active in a process or would be in a program, and if not, why and what to do
+    Doctor(doctor::DoctorArgs),
+    /// Write the manual pages of all commands
+    Man(manual::ManArgs),
+    /// Write completions for a shell
+    Completions(manual::CompletionsArgs),
     /// Measure allocators side by side: the suite, or a program of your own after `--`
     Bench(Box<bench::args::BenchArgs>),
 }
@@ -61,7 +94,19 @@ impl Verb {
             Verb::Run(arguments) => arguments.run(),
             Verb::Ps(arguments) => arguments.run(),
             Verb::Stats(arguments) => arguments.run(),
+            Verb::Heap(arguments) => arguments.run(),
+            Verb::Profile(arguments) => arguments.run(),
+            Verb::Leaks(arguments) => arguments.run(),
+            Verb::Diff(arguments) => arguments.run(),
             Verb::Options(arguments) => arguments.run(),
+            Verb::Top(arguments) => arguments.run(),
+            Verb::Trim(arguments) => arguments.run(),
+            Verb::Limit(arguments) => arguments.run(),
+            Verb::Metrics(arguments) => arguments.run(),
+            Verb::Serve(arguments) => arguments.run(),
+            Verb::Doctor(arguments) => arguments.run(),
+            Verb::Man(arguments) => arguments.run(),
+            Verb::Completions(arguments) => arguments.run(),
             Verb::Bench(arguments) => bench::run(arguments),
         }
     }

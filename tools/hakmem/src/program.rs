@@ -31,7 +31,7 @@ impl Libc {
         }
     }
 
-    fn of_interpreter(path: &str) -> Libc {
+    pub fn of_interpreter(path: &str) -> Libc {
         if path.contains("ld-musl") {
             Libc::Musl
         } else if path.contains("ld-linux") {

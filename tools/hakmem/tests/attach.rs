@@ -1,44 +1,14 @@
 // SPDX-License-Identifier: MIT
 //! Processes are started on the library of this clone and looked into while they run.
 
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+mod running;
 
-const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../build/release/libhakmem.so.0");
-
-fn hakmem(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hakmem")).args(arguments).output().unwrap()
-}
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// `sleep` on hakmem, as `hakmem run` starts it: the tool becomes the program, so its id is the program's.
-fn sleeping(flags: &[&str]) -> Running {
-    assert!(Path::new(LIBRARY).exists(), "build it first: make all");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hakmem"));
-    command.args(["run", "--library", LIBRARY]).args(flags).args(["--", "sleep", "600"]);
-    let child = Running(command.stdin(Stdio::null()).spawn().unwrap());
-    let id = child.0.id().to_string();
-    let begin = Instant::now();
-    while hakmem(&["stats", &id]).status.code() != Some(0) {
-        assert!(begin.elapsed() < Duration::from_secs(60), "sleep never ran on hakmem");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child
-}
+use running::{hakmem, sleeping};
 
 #[test]
 fn a_preloaded_process_is_read_and_its_parts_add_up() {
     let child = sleeping(&["--safe", "2", "--limit", "1G:2G"]);
-    let id = child.0.id().to_string();
+    let id = child.id();
     let output = hakmem(&["stats", "--json", &id]);
     let stats: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let at = |name: &str| stats[name].as_u64().unwrap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-//! Another process's memory, read while it runs and without its taking notice.
+//! Another process's memory, read while it runs and without its taking notice; and written, for requests.
 
 use nix::errno::Errno;
-use nix::sys::uio::{process_vm_readv, RemoteIoVec};
+use nix::sys::uio::{process_vm_readv, process_vm_writev, RemoteIoVec};
 use nix::unistd::Pid;
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 
 #[derive(Clone, Copy)]
 pub struct Memory {
@@ -36,6 +36,15 @@ impl Memory {
             Ok(())
         } else {
             Err(Errno::EFAULT)
+        }
+    }
+
+    /// All of `bytes`, or an error.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> nix::Result<()> {
+        let remote = [RemoteIoVec { base: address as usize, len: bytes.len() }];
+        match process_vm_writev(self.pid, &[IoSlice::new(bytes)], &remote)? {
+            written if written == bytes.len() => Ok(()),
+            _ => Err(Errno::EFAULT),
         }
     }
 

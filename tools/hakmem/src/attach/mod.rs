@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-//! A running process that has hakmem in it, looked at from outside: nothing is written to it, and it is not stopped.
+//! A running process that has hakmem in it, looked at from outside. It is not stopped, and nothing is written to it but
+//! requests.
 
 pub mod memory;
 pub mod record;
 pub mod refusal;
+pub mod request;
 pub mod resident;
 pub mod select;
 pub mod settings;
@@ -26,6 +28,8 @@ pub struct Attached {
     pub record: Record,
     /// The file that the record is in, as the process has it mapped.
     pub library: String,
+    /// Its allocator has been used.
+    pub started: bool,
 }
 
 /// A record that a process has, and where it came from.
@@ -50,7 +54,7 @@ impl Attached {
                  starts a program with it"
             )));
         };
-        Ok(Attached { pid, comm, memory, record: found.record, library: found.library })
+        Ok(Attached { pid, comm, memory, record: found.record, library: found.library, started: found.started })
     }
 
     pub fn build(&self) -> Result<String> {
@@ -73,7 +77,7 @@ pub fn comm_of(process: &Process) -> String {
     process.stat().map_or_else(|_| "?".into(), |stat| stat.comm)
 }
 
-fn gone(pid: i32, error: &ProcError) -> anyhow::Error {
+pub fn gone(pid: i32, error: &ProcError) -> anyhow::Error {
     match error {
         ProcError::NotFound(_) => match refusal::hidden(pid) {
             Some(text) => Failure::NotPermitted(text).into(),
@@ -95,12 +99,15 @@ fn refined(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
     ended(pid, error)
 }
 
-/// A process that has ended meanwhile is told as that.
-fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
+/// A process that has ended meanwhile is told as that, and so is one whose files /proc hides.
+pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     let left = error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(Errno::ESRCH))
             || matches!(cause.downcast_ref(), Some(ProcError::NotFound(_)))
     });
+    if let Some(text) = left.then(|| refusal::hidden(pid)).flatten() {
+        return Failure::NotPermitted(text).into();
+    }
     if left {
         return anyhow::anyhow!("process {pid} has ended");
     }

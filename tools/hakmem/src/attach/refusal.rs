@@ -21,6 +21,8 @@ pub struct Situation {
     pub uid: u32,
     pub dumpable: bool,
     pub same_user_namespace: bool,
+    /// This process's root is root of a namespace of users, not of the machine.
+    pub own_namespace: bool,
     pub yama: u32,
 }
 
@@ -28,18 +30,18 @@ impl Situation {
     pub fn of(pid: i32) -> Situation {
         let process = Process::new(pid).ok();
         let uid = process.as_ref().and_then(|p| p.status().ok()).map_or(0, |status| status.euid);
-        let own = Process::myself().ok().and_then(|p| p.status().ok());
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user"));
         Situation {
             own_uid: geteuid().as_raw(),
-            own_may_trace: own.is_some_and(|status| status.capeff & CAP_SYS_PTRACE != 0),
+            own_may_trace: may_trace(),
             own_filter: !reads_itself(),
             uid,
-            dumpable: fs::metadata(format!("/proc/{pid}")).map_or(true, |of| of.uid() == uid),
+            dumpable: fs::metadata(format!("/proc/{pid}/maps")).map_or(true, |of| of.uid() == uid),
             same_user_namespace: match (namespace("self"), namespace(&pid.to_string())) {
                 (Ok(ours), Ok(theirs)) => ours == theirs,
                 _ => true,
             },
+            own_namespace: fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| is_partial(&map)),
             yama: yama(),
         }
     }
@@ -51,10 +53,14 @@ impl Situation {
             let why = "a filter of system calls (seccomp) does not let this process use process_vm_readv";
             return (why.into(), "run hakmem outside of this container, or let the filter pass that call".into());
         }
+        if self.own_uid == 0 && !self.own_may_trace {
+            let why = "this is root without CAP_SYS_PTRACE, as in a container";
+            return (why.into(), "give the container that capability, or run hakmem outside of it".into());
+        }
         if self.own_uid != self.uid && !self.own_may_trace {
             return (format!("it runs as {}, and this is {}", name(self.uid), name(self.own_uid)), sudo);
         }
-        if !self.same_user_namespace {
+        if !self.same_user_namespace || (self.own_namespace && self.own_may_trace) {
             let why = "it is in another user namespace, where this user has no rights";
             return (why.into(), format!("{sudo} outside of all containers"));
         }
@@ -86,14 +92,30 @@ pub fn explain(pid: i32, comm: &str) -> String {
 /// Of a process that /proc does not show, though it exists.
 pub fn hidden(pid: i32) -> Option<String> {
     let exists = matches!(kill(Pid::from_raw(pid), None), Err(Errno::EPERM));
-    exists.then(|| format!("process {pid} is not visible: /proc is mounted with {}; {}", hidepid(), with_sudo()))
+    let option = hidepid()?;
+    exists.then(|| format!("process {pid} is not visible: /proc is mounted with {option}; {}", with_sudo()))
 }
 
-fn hidepid() -> String {
+/// The option by which /proc hides other users' processes.
+pub fn hidepid() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let of_proc = mounts.lines().find(|line| line.split(' ').nth(1) == Some("/proc")).unwrap_or_default();
+    let is_proc = |line: &&str| line.split(' ').nth(1) == Some("/proc");
+    let of_proc = mounts.lines().filter(is_proc).next_back().unwrap_or_default(); // the newest hides the others
     let options = of_proc.split(' ').nth(3).unwrap_or_default();
-    options.split(',').find(|option| option.starts_with("hidepid")).unwrap_or("hidepid").to_string()
+    let hides = |option: &&str| option.starts_with("hidepid=") && *option != "hidepid=0" && *option != "hidepid=off";
+    options.split(',').find(hides).map(str::to_string)
+}
+
+/// Root, mostly.
+pub fn may_trace() -> bool {
+    let own = Process::myself().ok().and_then(|p| p.status().ok());
+    own.is_some_and(|status| status.capeff & CAP_SYS_PTRACE != 0)
+}
+
+/// A map of users that does not hold all of them.
+fn is_partial(map: &str) -> bool {
+    let numbers: Vec<u64> = map.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    numbers != [0, 0, u64::from(u32::MAX)]
 }
 
 pub fn yama() -> u32 {
@@ -137,6 +159,10 @@ mod tests {
         assert!(cause(|s| s.own_filter = true).contains("seccomp"));
         assert!(cause(|s| s.uid = 4_000_000).contains("it runs as user 4000000, and this is user"));
         assert!(cause(|s| s.uid = 4_000_000).contains("try `sudo hakmem"));
+        assert!(cause(|s| s.own_uid = 0).contains("root without CAP_SYS_PTRACE"));
+        let inside = cause(|s| (s.own_namespace, s.own_may_trace) = (true, true));
+        assert!(inside.contains("user namespace"), "{inside}");
+        assert!(!is_partial("         0          0 4294967295\n") && is_partial("0 65534 1\n"));
         assert!(cause(|s| s.same_user_namespace = false).contains("user namespace"));
         assert!(cause(|s| s.dumpable = false).contains("not dumpable"));
         assert!(cause(|s| s.yama = 1).contains("ptrace_scope 1"));

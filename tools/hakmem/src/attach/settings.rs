@@ -2,10 +2,10 @@
 //! The options in force in a process, and its limits.
 
 use super::Attached;
-use crate::lists::{OptionInfo, Word, OPTIONS, OUTPUT_CHOICE_BITS};
+use crate::lists::{OptionInfo, Word, OPTIONS, PROFILE_LOG2_BITS};
 use anyhow::{Context, Result};
 
-const ORIGINS: [&str; 3] = ["default", "environment", "program"];
+const ORIGINS: [&str; 4] = ["default", "environment", "program", "compiled in"];
 
 #[derive(Debug, PartialEq)]
 pub struct Setting {
@@ -51,6 +51,7 @@ impl Attached {
         let setting = |(name, kind, choices, value, origin): (String, String, String, i64, u8)| {
             let value = match &kind[..] {
                 "OUTPUT" => self.output(&choices, value)?,
+                "PROFILE" => self.profile(value)?,
                 kind => shown(kind, &choices, value, &packing),
             };
             Ok(Setting { name, value, origin: ORIGINS.get(origin as usize).copied().unwrap_or("unknown") })
@@ -60,11 +61,18 @@ impl Attached {
 
     /// A choice, and the address of a file's name.
     fn output(&self, choices: &str, value: i64) -> Result<String> {
-        let bits = OUTPUT_CHOICE_BITS;
+        let bits = self.record.word(Word::OutputChoiceBits)?;
         let (choice, file) = (value as u64 & ((1 << bits) - 1), value as u64 >> bits);
         let choice = choices.split(',').nth(choice as usize).unwrap_or("?");
         let file = if file == 0 { String::new() } else { format!(":{}", self.memory.text(file)?) };
         Ok(format!("{choice}{file}"))
+    }
+
+    /// An interval, and the address of a file's name.
+    fn profile(&self, value: i64) -> Result<String> {
+        let (log2, file) = (value as u64 & ((1 << PROFILE_LOG2_BITS) - 1), value as u64 >> PROFILE_LOG2_BITS);
+        let file = if file == 0 { String::new() } else { format!(",out={}", self.memory.text(file)?) };
+        Ok(if log2 == 0 { "off".into() } else { size(1 << (log2 - 1)) + &file })
     }
 
     fn raw_settings(&self) -> Result<Vec<(String, String, String, i64, u8)>> {
@@ -110,7 +118,9 @@ fn shown(kind: &str, choices: &str, value: i64, packing: &Packing) -> String {
             let (soft, hard) = packing.parts(value);
             format!("{}:{}", size(soft), size(hard))
         }
-        "CHOICE" | "OUTPUT" => choices.split(',').nth(value as usize).map_or_else(|| value.to_string(), str::to_string),
+        "CHOICE" | "OUTPUT" | "PROFILE" => {
+            choices.split(',').nth(value as usize).map_or_else(|| value.to_string(), str::to_string)
+        }
         _ => value.to_string(),
     }
 }
@@ -132,6 +142,7 @@ pub fn values(option: &OptionInfo) -> String {
             let with_file = option.choices.split(',').skip(1).map(|choice| format!(", {choice}:FILE"));
             option.choices.replace(',', ", ") + &with_file.collect::<String>()
         }
+        "PROFILE" => "off, on, INTERVAL or INTERVAL,out=FILE".into(),
         "SIZE" => format!("bytes, {} to {}", size(option.min as u64), size(option.max as u64)),
         "LIMIT" => "SOFT or SOFT:HARD".into(),
         _ => format!("{} to {}", option.min, option.max),

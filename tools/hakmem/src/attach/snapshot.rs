@@ -147,19 +147,19 @@ impl Attached {
         Ok(table.chunks_exact(stride).map(class).collect())
     }
 
-    /// Counts of a heap that ends move to the pool's: when those changed while the others were read, all are read again.
+    /// Counts of a heap that ends move to the shared heap's: when those changed while the others were read, all are read again.
     fn sums(&self) -> Result<Sums> {
         let layout = HeapLayout::of(self)?;
         let limit = self.memory.number(self.record.word(Word::HeapLimit)?, 4)?.min(HEAPS_MAX);
         for tries in 1.. {
-            let pool = layout.read(self, layout.pool)?;
+            let shared = layout.read(self, layout.shared)?;
             let mut sums = Sums { classes: self.class_table()?, ..Sums::default() };
-            sums.add(&pool);
-            for id in layout.pool + 1..limit {
+            sums.add(&shared);
+            for id in layout.shared + 1..limit {
                 sums.add(&layout.read(self, id)?);
             }
-            if tries == TRIES || layout.read(self, layout.pool)?.classes == pool.classes {
-                sums.heaps = limit - layout.pool - 1;
+            if tries == TRIES || layout.read(self, layout.shared)?.classes == shared.classes {
+                sums.heaps = limit - layout.shared - 1;
                 return Ok(sums);
             }
         }
@@ -191,7 +191,7 @@ struct Heap {
 
 /// Where the parts of a heap lie, as the record says.
 struct HeapLayout {
-    pool: u64,
+    shared: u64,
     base: u64,
     stride: u64,
     live: u64,
@@ -200,8 +200,8 @@ struct HeapLayout {
     lock_takes: Field,
     large_live: Field,
     large_cached: Field,
-    bins: usize,
-    bin_stride: usize,
+    magazines: usize,
+    magazine_stride: usize,
     below: Field,
     pushes: Field,
     granule: u64,
@@ -223,7 +223,7 @@ impl HeapLayout {
         let areas = process.memory.words(record.word(Word::Areas)?, record.size(Word::AreaCount)?)?;
         let base = *areas.get(record.size(Word::AreaOfHeaps)?).context("its record is damaged")?;
         Ok(HeapLayout {
-            pool: record.word(Word::HeapPool)?,
+            shared: record.word(Word::HeapShared)?,
             base,
             stride: record.word(Word::HeapStride)?,
             live: record.word(Word::HeapIsLive)?,
@@ -232,10 +232,10 @@ impl HeapLayout {
             lock_takes: record.field(Word::HeapLockTakes)?,
             large_live: record.field(Word::HeapLargeLive)?,
             large_cached: record.field(Word::HeapLargeCached)?,
-            bins: record.size(Word::Bins)?,
-            bin_stride: record.size(Word::BinStride)?,
-            below: record.field(Word::BinBelow)?,
-            pushes: record.field(Word::BinPushes)?,
+            magazines: record.size(Word::Magazines)?,
+            magazine_stride: record.size(Word::MagazineStride)?,
+            below: record.field(Word::MagazineBelow)?,
+            pushes: record.field(Word::MagazinePushes)?,
             granule: record.word(Word::GranuleBytes)?.max(1),
             stats: record.size(Word::Stats)?,
             stats_stride: record.size(Word::StatsStride)?,
@@ -254,7 +254,7 @@ impl HeapLayout {
     fn head_bytes(&self) -> usize {
         let fields = [self.life, self.lock_takes, self.large_live, self.large_cached];
         let end = fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
-        end.max(self.bins + self.classes * self.bin_stride)
+        end.max(self.magazines + self.classes * self.magazine_stride)
     }
 
     fn read(&self, process: &Attached, id: u64) -> Result<Heap> {
@@ -278,8 +278,9 @@ impl HeapLayout {
     }
 
     fn heap(&self, head: &[u8], stats: &[u8]) -> Heap {
-        let bins = head[self.bins..].chunks_exact(self.bin_stride);
-        let classes = bins.zip(stats.chunks_exact(self.stats_stride)).map(|(bin, stats)| self.class(bin, stats));
+        let magazines = head[self.magazines..].chunks_exact(self.magazine_stride);
+        let classes =
+            magazines.zip(stats.chunks_exact(self.stats_stride)).map(|(magazine, stats)| self.class(magazine, stats));
         Heap {
             is_live: self.life.of(head) == self.live,
             lock_takes: self.lock_takes.of(head),
@@ -290,8 +291,8 @@ impl HeapLayout {
     }
 
     /// What src/heap/inspect.c does under the heap's lock.
-    fn class(&self, bin: &[u8], stats: &[u8]) -> Class {
-        let (below, array, pushes) = (self.below.of(bin), self.array.of(stats), self.pushes.of(bin));
+    fn class(&self, magazine: &[u8], stats: &[u8]) -> Class {
+        let (below, array, pushes) = (self.below.of(magazine), self.array.of(stats), self.pushes.of(magazine));
         let is_there = below != 0 && array != 0 && below >= array;
         let cached = if is_there { (below - array) / self.granule + 1 } else { 0 };
         let (refilled, flushed) = (self.refilled.of(stats), self.flushed.of(stats));

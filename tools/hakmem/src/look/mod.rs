@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-//! `hakmem ps`, `stats` and `options`: figures of running processes.
+//! `hakmem ps`, `stats` and `options`: figures of running processes; `trim`, `limit`: what they are asked to do.
 
+mod ask;
 mod options;
 mod ps;
 mod stats;
 
+pub use ask::{LimitArgs, TrimArgs};
 pub use options::OptionsArgs;
 pub use ps::PsArgs;
 pub use stats::StatsArgs;

@@ -17,6 +17,10 @@ pub struct OptionsArgs {
     #[command(flatten)]
     targets: Targets,
 
+    /// Set an option of the processes first, one that can be set at any time
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+
     /// Write JSON: an object for each process, or one with all options
     #[arg(long)]
     json: bool,
@@ -24,11 +28,19 @@ pub struct OptionsArgs {
 
 impl OptionsArgs {
     pub fn run(&self) -> Result<ExitCode> {
-        if self.targets.is_empty() {
+        if self.targets.is_empty() && self.set.is_empty() {
             say(if self.json { list_as_json()? } else { list() })?;
             return Ok(ExitCode::SUCCESS);
         }
-        self.targets.for_each(|pid| say(if self.json { in_force_as_json(pid)? } else { in_force(pid)? }))
+        self.targets.for_each(|pid| {
+            for setting in &self.set {
+                let said = super::ask::set(&Attached::to(pid)?, setting)?;
+                if !self.json {
+                    say(said)?;
+                }
+            }
+            say(if self.json { in_force_as_json(pid)? } else { in_force(pid)? })
+        })
     }
 }
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+//! What the kernel of this machine lets hakmem do, and this tool.
+
+use super::finding::Diagnosis;
+use crate::attach::refusal;
+use std::fs;
+
+const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+/// Below it, programs with many mappings meet the end of them before that of the memory.
+const MAPS_MIN: u64 = 65530;
+
+/// What came with which version, and what hakmem does without it.
+const FEATURES: [(u32, u32, &str, &str); 4] = [
+    (4, 14, "MADV_WIPEONFORK", "children that were made without fork handlers are not noticed"),
+    (4, 17, "MAP_FIXED_NOREPLACE", "each piece of memory takes a hint and a look"),
+    (5, 9, "CLOSE_RANGE_UNSHARE", "the helper shares the program's table of file descriptors"),
+    (5, 14, "MADV_POPULATE_WRITE", "pages are made resident by touching them"),
+];
+
+pub fn examine() -> Diagnosis {
+    let release = read("/proc/sys/kernel/osrelease");
+    let mut found = Diagnosis::of(format!("this machine (Linux {release}, {})", std::env::consts::ARCH));
+    features(&mut found, &release);
+    huge_pages(&mut found, &read(THP));
+    overcommit(&mut found, &read("/proc/sys/vm/overcommit_memory"), &read("/proc/sys/vm/max_map_count"));
+    access(&mut found);
+    found
+}
+
+pub fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_string()
+}
+
+fn features(found: &mut Diagnosis, release: &str) {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0u32));
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    let missed: Vec<_> = FEATURES.iter().filter(|feature| version < (feature.0, feature.1)).collect();
+    for (major, minor, name, without) in &missed {
+        found.note("kernel", format!("the kernel has no {name}: {without}"), format!("Linux {major}.{minor} has it"));
+    }
+    if missed.is_empty() {
+        found.ok("kernel", "the kernel has all that hakmem uses");
+    }
+}
+
+fn huge_pages(found: &mut Diagnosis, text: &str) {
+    let chosen = text.split(['[', ']']).nth(1).unwrap_or("unknown");
+    match chosen {
+        "never" | "unknown" => found.note(
+            "thp",
+            "transparent huge pages are off: large heaps are served by small pages",
+            format!("echo madvise | sudo tee {THP}"),
+        ),
+        "always" => found.note(
+            "thp",
+            "transparent huge pages are given to everybody: what hakmem leaves small may become huge all the same",
+            format!("echo madvise | sudo tee {THP}"),
+        ),
+        _ => found.ok("thp", format!("transparent huge pages: {chosen}")),
+    }
+}
+
+fn overcommit(found: &mut Diagnosis, mode: &str, maps: &str) {
+    match mode {
+        "2" => found.note(
+            "overcommit",
+            "the kernel commits strictly (vm.overcommit_memory 2): what is mapped counts, used or not",
+            "hakmem maps what it uses; where programs are refused memory, raise vm.overcommit_ratio or add swap",
+        ),
+        _ => found.ok("overcommit", format!("vm.overcommit_memory is {mode}")),
+    }
+    if maps.parse().is_ok_and(|count: u64| count < MAPS_MIN) {
+        let what = format!("vm.max_map_count is {maps}: a large heap may meet it");
+        found.note("max_map_count", what, format!("sudo sysctl vm.max_map_count={MAPS_MIN}"));
+    }
+}
+
+/// Who may look into whom.
+fn access(found: &mut Diagnosis) {
+    let remedy = "run hakmem by sudo";
+    match refusal::yama() {
+        0 => found.ok("yama", "users may look into their own processes"),
+        1 if refusal::may_trace() => found.ok("yama", "Yama (ptrace_scope 1) does not restrict this user"),
+        2 if refusal::may_trace() => found.ok("yama", "Yama (ptrace_scope 2) does not restrict this user"),
+        1 => found.note("yama", "Yama (ptrace_scope 1): only ancestors may look into a process", remedy),
+        2 => found.note("yama", "Yama (ptrace_scope 2): only root may look into a process", remedy),
+        _ => found.problem(
+            "yama",
+            "Yama (ptrace_scope 3): nobody may look into a process until the next boot",
+            "HAKMEM_STATS=text prints statistics at a program's end",
+        ),
+    }
+    if let Some(option) = refusal::hidepid() {
+        let what = format!("/proc is mounted with {option}: other users' processes are not visible");
+        found.note("hidepid", what, "run hakmem by sudo");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(examine: impl Fn(&mut Diagnosis)) -> String {
+        let mut found = Diagnosis::of("");
+        examine(&mut found);
+        super::super::finding::as_text(&[found])
+    }
+
+    #[test]
+    fn old_kernels_are_told_what_they_miss() {
+        assert!(said(|found| features(found, "6.1.0-13-amd64")).contains("has all"));
+        let old = said(|found| features(found, "4.15.0"));
+        assert!(old.contains("MAP_FIXED_NOREPLACE") && old.contains("POPULATE_WRITE") && !old.contains("WIPEONFORK"));
+    }
+
+    #[test]
+    fn settings_that_matter_come_with_a_remedy() {
+        assert!(said(|found| huge_pages(found, "always madvise [never]")).contains("-> echo madvise"));
+        assert!(said(|found| huge_pages(found, "always [madvise] never")).contains("ok "));
+        assert!(said(|found| overcommit(found, "2", "65530")).contains("commits strictly"));
+        assert!(said(|found| overcommit(found, "0", "1000")).contains("sysctl vm.max_map_count=65530"));
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+//! Which profiles a command is about: those of processes, or files.
+
+use crate::attach::select::Targets;
+use crate::attach::Attached;
+use crate::image::{self, Profile};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Args, Debug)]
+pub struct Input {
+    /// Process ids, or files that a process wrote (a file whose name is a number: ./123)
+    #[arg(value_name = "PID|FILE")]
+    given: Vec<String>,
+
+    /// All processes of this name that have hakmem (as `ps -o comm` shows it)
+    #[arg(long, value_name = "NAME")]
+    comm: Vec<String>,
+
+    /// All processes of this control group, and of those below it, that have hakmem
+    #[arg(long, value_name = "PATH")]
+    cgroup: Vec<PathBuf>,
+}
+
+impl Input {
+    /// How many there are at least.
+    pub fn named(&self) -> usize {
+        self.given.len() + self.comm.len() + self.cgroup.len()
+    }
+
+    pub fn for_each(&self, mut show: impl FnMut(Profile) -> Result<()>) -> Result<ExitCode> {
+        let (pids, files): (Vec<&String>, Vec<&String>) =
+            self.given.iter().partition(|text| process_id(text).is_some());
+        for file in &files {
+            show(of_file(Path::new(file))?)?;
+        }
+        let targets = Targets {
+            pids: pids.into_iter().filter_map(|text| process_id(text)).collect(),
+            comm: self.comm.clone(),
+            cgroup: self.cgroup.clone(),
+        };
+        if targets.is_empty() && !files.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        targets.for_each(|pid| show(image::copy_of(&Attached::to(pid)?)?))
+    }
+}
+
+pub fn process_id(text: &str) -> Option<i32> {
+    text.parse().ok().filter(|&pid| pid > 0)
+}
+
+pub fn of_file(path: &Path) -> Result<Profile> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut profile = image::from_bytes(&bytes, path).with_context(|| path.display().to_string())?;
+    image::maps::add_build_ids(&mut profile.maps, |map| image::maps::build_id_of(Path::new(&map.path)));
+    Ok(profile)
+}
+
+/// A process's number, or a file's name.
+pub fn of(text: &str) -> Result<Profile> {
+    match process_id(text) {
+        Some(pid) => image::copy_of(&Attached::to(pid)?),
+        None => of_file(Path::new(text)),
+    }
+}

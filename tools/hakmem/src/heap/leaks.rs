@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+//! `hakmem leaks`: the stacks whose blocks only become more.
+
+use super::watch::{pause, Sampling};
+use super::{input, Names};
+use crate::attach::Attached;
+use crate::image::{self, Profile};
+use crate::output::say;
+use crate::report::growth::{self, Growth};
+use crate::report::text;
+use crate::report::view::{bytes, count, duration};
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const PLACE_FRAMES: usize = 5;
+
+#[derive(Args, Debug)]
+pub struct LeaksArgs {
+    /// A process id, or a file that a process wrote
+    #[arg(value_name = "PID|FILE")]
+    target: String,
+
+    /// Look at a process for so long (30s, 5m), and only at what it allocates meanwhile
+    #[arg(long = "for", value_name = "TIME", value_parser = super::watch::time)]
+    time: Option<Duration>,
+
+    /// Bytes between samples on average, 1 for each allocation (default: by how much the process allocates)
+    #[arg(long, value_name = "SIZE", value_parser = super::watch::interval, requires = "time")]
+    every: Option<u64>,
+
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Lines of the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+
+    /// Show each stack whole, a line a frame
+    #[arg(long)]
+    stacks: bool,
+
+    #[command(flatten)]
+    names: Names,
+}
+
+impl LeaksArgs {
+    pub fn run(&self) -> Result<ExitCode> {
+        let (profile, from_us) = match (self.time, input::process_id(&self.target)) {
+            (Some(time), Some(pid)) => self.watch(pid, time)?,
+            _ => (input::of(&self.target)?, 0),
+        };
+        let symbols = self.names.of(&profile);
+        let grown = growth::of(&profile, &symbols, from_us);
+        say(match self.json {
+            true => as_json(&profile, &grown)?,
+            false => self.as_text(&profile, &grown, from_us),
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn watch(&self, pid: i32, time: Duration) -> Result<(Profile, u64)> {
+        let process = Attached::to(pid)?;
+        let sampling = Sampling::of(&process, self.every)?;
+        let before = sampling.begin()?;
+        pause(pid, time);
+        let after = image::copy_of(&process)?;
+        sampling.end()?;
+        let from = before.map_or(0, |before| before.elapsed_us.min(after.elapsed_us));
+        Ok((after, from))
+    }
+
+    fn as_text(&self, profile: &Profile, grown: &[Growth], from_us: u64) -> String {
+        let span = duration((profile.elapsed_us - from_us) as f64);
+        let mut text = text::summary(profile);
+        if grown.is_empty() {
+            return text
+                + &format!("\nnothing grows steadily: no stack left blocks behind in most parts of the {span}\n");
+        }
+        let _ = writeln!(
+            text,
+            "\nblocks of the last {span} that are still in use, where there are some of each age:\n\n{:>12} {:>12} {:>14} {:>8}  site",
+            "bytes", "blocks", "a minute", "samples"
+        );
+        for growth in grown.iter().take(self.top) {
+            let Growth { left, rate, samples, row, .. } = growth;
+            let rate = bytes(rate * 60.0);
+            let (bytes, blocks) = (bytes(left.bytes), count(left.objects));
+            let _ = writeln!(text, "{bytes:>12} {blocks:>12} {rate:>14} {samples:>8}  {}", row.place(PLACE_FRAMES));
+            if self.stacks {
+                text += &text::stack(&row.frames);
+            }
+        }
+        text
+    }
+}
+
+fn as_json(profile: &Profile, grown: &[Growth]) -> Result<String> {
+    let one = |growth: &Growth| {
+        json!({
+            "bytes": growth.left.bytes.round() as i64, "blocks": growth.left.objects.round() as i64,
+            "bytes_per_second": growth.rate, "samples": growth.samples,
+            "bytes_by_age": growth.ages.map(|bytes| bytes.round() as i64),
+            "stack": growth.row.frames.iter().map(|frame| &frame.name).collect::<Vec<_>>(),
+        })
+    };
+    let object = json!({"origin": profile.origin, "interval": profile.interval, "growing": grown.iter().map(one).collect::<Vec<_>>()});
+    Ok(serde_json::to_string_pretty(&object)? + "\n")
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+//! `hakmem profile`: samples a process from now on, for a time.
+
+use super::watch::{pause, Sampling};
+use super::Output;
+use crate::attach::select::Targets;
+use crate::attach::Attached;
+use crate::image;
+use anyhow::Result;
+use clap::Args;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Args, Debug)]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    targets: Targets,
+
+    /// How long: 30s, 500ms, 5m
+    #[arg(long = "for", value_name = "TIME", default_value = "30s", value_parser = super::watch::time)]
+    time: Duration,
+
+    /// Bytes between samples on average, 1 for each allocation (default: by how much the process allocates)
+    #[arg(long, value_name = "SIZE", value_parser = super::watch::interval)]
+    every: Option<u64>,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+impl ProfileArgs {
+    pub fn run(&self) -> Result<ExitCode> {
+        self.output.check(self.targets.pids.len() + self.targets.comm.len() + self.targets.cgroup.len())?;
+        self.targets.for_each(|pid| {
+            let process = Attached::to(pid)?;
+            let sampling = Sampling::of(&process, self.every)?;
+            let before = sampling.begin()?;
+            pause(pid, self.time);
+            let after = image::copy_of(&process)?;
+            sampling.end()?;
+            let since = match &before {
+                Some(before) => after.since(before),
+                None => after,
+            };
+            self.output.write(&since)
+        })
+    }
+}

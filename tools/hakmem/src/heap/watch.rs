@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+//! A process that is sampled for a time, if nobody samples it already.
+
+use crate::attach::request::{Answer, Order};
+use crate::attach::Attached;
+use crate::image::{self, Profile};
+use crate::output::remark;
+use anyhow::{bail, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// About 1 % of a core, at two microseconds a sample.
+const SAMPLES_A_SECOND: u64 = 5000;
+const INTERVAL_MIN: u64 = 4 << 10;
+const INTERVAL_MAX: u64 = 512 << 10;
+const LOOK: Duration = Duration::from_millis(200);
+
+pub struct Sampling<'a> {
+    process: &'a Attached,
+    every: Option<u64>,
+    /// It is sampled already, and goes on afterwards.
+    was_active: bool,
+}
+
+impl Sampling<'_> {
+    pub fn of(process: &Attached, every: Option<u64>) -> Result<Sampling<'_>> {
+        let was_active = image::is_there(process)? && image::copy_of(process)?.is_active;
+        Ok(Sampling { process, every, was_active })
+    }
+
+    /// What was sampled before.
+    pub fn begin(&self) -> Result<Option<Profile>> {
+        let before = if image::is_there(self.process)? { Some(image::copy_of(self.process)?) } else { None };
+        if !self.was_active {
+            let every = self.every.map_or_else(|| self.by_rate(), Ok)?;
+            self.ask(&Order::ProfileStart(every))?;
+        }
+        Ok(before)
+    }
+
+    pub fn end(&self) -> Result<()> {
+        if self.was_active {
+            return Ok(());
+        }
+        self.ask(&Order::ProfileStop)
+    }
+
+    /// An idle process follows when it next needs memory.
+    fn ask(&self, order: &Order) -> Result<()> {
+        let pid = self.process.pid;
+        match self.process.ask(order, true)? {
+            None => remark(format_args!("hakmem: process {pid} is idle: it follows when it next needs memory")),
+            Some(Answer { status: 0, .. }) => {}
+            Some(Answer { status, .. }) => {
+                let why = std::io::Error::from_raw_os_error(status as i32);
+                bail!("process {pid} cannot be sampled: {why}")
+            }
+        }
+        Ok(())
+    }
+
+    /// Small where little is allocated, so that slow leaks are seen.
+    fn by_rate(&self) -> Result<u64> {
+        let total = || -> Result<u64> {
+            let snapshot = self.process.snapshot()?;
+            Ok(snapshot.classes.iter().map(|class| class.alloc_count.wrapping_mul(class.block_size)).sum())
+        };
+        let (begin, before) = (Instant::now(), total()?);
+        std::thread::sleep(LOOK);
+        let bytes = total()?.saturating_sub(before) as f64 / begin.elapsed().as_secs_f64();
+        Ok(interval_for(bytes as u64))
+    }
+}
+
+fn interval_for(bytes_a_second: u64) -> u64 {
+    (bytes_a_second / SAMPLES_A_SECOND).clamp(INTERVAL_MIN, INTERVAL_MAX).next_power_of_two()
+}
+
+/// With a bar on a terminal. A process that ends meanwhile ends it.
+pub fn pause(pid: i32, time: Duration) {
+    let bar = ProgressBar::new(time.as_millis() as u64);
+    let style = ProgressStyle::with_template("{bar:40} {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let begin = Instant::now();
+    while begin.elapsed() < time && Path::new(&format!("/proc/{pid}")).exists() {
+        bar.set_position(begin.elapsed().as_millis() as u64);
+        std::thread::sleep((time - begin.elapsed()).min(Duration::from_millis(100)));
+    }
+    bar.finish_and_clear();
+}
+
+/// "30s", "500ms", "5m", "1h".
+pub fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time: 30s, 500ms, 5m, 1h".to_string();
+    let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let number: u64 = text[..unit].parse().map_err(|_| wrong())?;
+    let milliseconds = match &text[unit..] {
+        "ms" => 1,
+        "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    Ok(Duration::from_millis(number.checked_mul(milliseconds).ok_or_else(wrong)?))
+}
+
+pub fn interval(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a size: 512K, 64K, 1".to_string();
+    let bytes = crate::flags::bytes(text).filter(|bytes| (1..=1 << 40).contains(bytes));
+    bytes.map(|bytes| bytes as u64).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(time("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("2m"), time("120s"));
+        assert!(time("30").is_err() && time("s").is_err() && time("-1s").is_err() && time("5y").is_err());
+        assert_eq!((interval("64K"), interval("1")), (Ok(65536), Ok(1)));
+        assert!(interval("0").is_err());
+    }
+
+    #[test]
+    fn samples_are_as_many_as_a_core_bears() {
+        assert_eq!(interval_for(0), 4096);
+        assert_eq!(interval_for(1 << 30), 256 << 10);
+        assert_eq!(interval_for(u64::MAX), 512 << 10);
+    }
+}

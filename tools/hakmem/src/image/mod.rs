@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+//! A heap profile: of a file, or of a process that runs (docs/profile-format.md).
+
+mod decode;
+#[cfg(test)]
+pub mod fixture;
+pub mod layout;
+mod live;
+pub mod maps;
+
+pub use decode::from_bytes;
+pub use live::{copy_of, is_there};
+
+use crate::attach::snapshot::Class;
+use maps::Mapping;
+
+/// Bytes and blocks, as estimated from samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Amount {
+    pub bytes: f64,
+    pub objects: f64,
+}
+
+impl Amount {
+    pub fn add(&mut self, other: Amount) {
+        self.bytes += other.bytes;
+        self.objects += other.objects;
+    }
+
+    pub fn minus(self, other: Amount) -> Amount {
+        Amount { bytes: self.bytes - other.bytes, objects: self.objects - other.objects }
+    }
+}
+
+/// A frame, and the one that called it; 0: none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Node {
+    pub pc: u64,
+    pub parent: u32,
+}
+
+pub const LIFETIMES: usize = layout::PROFILE_LIFETIMES;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Site {
+    pub stack: u32,
+    pub samples: u64,
+    pub freed_samples: u64,
+    pub alloc: Amount,
+    pub freed: Amount,
+    pub live: Amount,
+    pub peak: Amount,
+    pub temporary: Amount,
+    /// Objects freed by the thread that allocated them.
+    pub same_thread: f64,
+    /// Objects freed at an age from 4^n to 4^(n+1) microseconds.
+    pub lifetimes: [f64; LIFETIMES],
+}
+
+/// A sampled block that the program has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    pub address: u64,
+    pub size: u64,
+    pub slack: u64,
+    pub time_us: u64,
+    pub site: u32,
+    pub thread: u32,
+    /// What it stands for.
+    pub weight: Amount,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Point {
+    pub time_us: u64,
+    pub live: Amount,
+    /// None: not known.
+    pub resident: Option<u64>,
+    pub mapped: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    pub id: u32,
+    pub name: String,
+}
+
+/// Where the memory of a process is: parts of what is resident, in bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    pub resident: u64,
+    pub live: u64,
+    pub untouched: u64,
+    pub cached: u64,
+    pub fragmented: u64,
+    pub retained: u64,
+    pub metadata: u64,
+    /// Given back to the kernel since the start.
+    pub given_back: u64,
+    pub classes: Vec<Class>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// "process 12 (python3)", or a file.
+    pub origin: String,
+    pub pid: u32,
+    pub comm: String,
+    /// The process ran as it was read.
+    pub is_running: bool,
+    pub is_active: bool,
+    pub version: u32,
+    /// Bytes between samples on average, now and as it was asked for; 1: each allocation.
+    pub interval: u64,
+    pub first_interval: u64,
+    pub thinnings: u64,
+    pub samples_taken: u64,
+    pub samples_lost: u64,
+    pub start_unix_ns: u64,
+    pub elapsed_us: u64,
+    pub alloc: Amount,
+    pub live: Amount,
+    pub peak: Amount,
+    pub peak_us: u64,
+    /// Place 0 of each is none.
+    pub nodes: Vec<Node>,
+    pub sites: Vec<Site>,
+    pub samples: Vec<Sample>,
+    pub timeline: Vec<Point>,
+    pub threads: Vec<Thread>,
+    pub maps: Vec<Mapping>,
+    pub options: Vec<(String, String)>,
+    pub figures: Option<Figures>,
+}
+
+impl Profile {
+    /// The frames' places, from the innermost on. A damaged tree ends where it is damaged.
+    pub fn stack(&self, innermost: u32) -> Vec<u64> {
+        let mut frames = Vec::new();
+        let mut at = innermost;
+        while let Some(node) = (at != 0).then(|| self.nodes.get(at as usize)).flatten() {
+            frames.push(node.pc);
+            if node.parent >= at && node.parent != 0 {
+                break; // callers come before those that they call
+            }
+            at = node.parent;
+        }
+        frames
+    }
+
+    /// What was allocated and freed since an earlier copy of this profile. What is in use, and the peak, are as they are.
+    pub fn since(mut self, before: &Profile) -> Profile {
+        for (site, old) in self.sites.iter_mut().zip(&before.sites) {
+            for (now, then) in
+                [(&mut site.alloc, old.alloc), (&mut site.freed, old.freed), (&mut site.temporary, old.temporary)]
+            {
+                *now = now.minus(then);
+            }
+            site.same_thread -= old.same_thread;
+            site.lifetimes.iter_mut().zip(old.lifetimes).for_each(|(now, then)| *now -= then);
+        }
+        self.alloc = self.alloc.minus(before.alloc);
+        self
+    }
+
+    /// The sites without the one that is none.
+    pub fn real_sites(&self) -> impl Iterator<Item = (usize, &Site)> {
+        self.sites.iter().enumerate().skip(1).filter(|(_, site)| site.samples > 0 || site.live.objects > 0.0)
+    }
+
+    pub fn mapping(&self, address: u64) -> Option<&Mapping> {
+        maps::find(&self.maps, address)
+    }
+
+    pub fn thread_name(&self, id: u32) -> String {
+        let named = self.threads.iter().find(|thread| thread.id == id);
+        named.map_or_else(|| format!("thread {id}"), |thread| thread.name.clone())
+    }
+
+    /// Of the samples that the figures come from.
+    pub fn sampling(&self) -> String {
+        let every = match self.interval {
+            1 => "each allocation is sampled".into(),
+            bytes => format!("a sample each {} on average", crate::look::human(bytes)),
+        };
+        format!("{every}, {} samples", self.samples_taken)
+    }
+}

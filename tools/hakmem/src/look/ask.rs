@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+//! `hakmem trim`, `hakmem limit`, and the setting of options: what a running process is asked to do.
+
+use super::human;
+use crate::attach::request::{Answer, Order, PATIENCE};
+use crate::attach::select::Targets;
+use crate::attach::Attached;
+use crate::failure::Failure;
+use crate::flags::bytes;
+use crate::output::say;
+use anyhow::{bail, Result};
+use clap::Args;
+use nix::errno::Errno;
+use serde_json::json;
+use std::process::ExitCode;
+
+#[derive(Args, Debug)]
+pub struct TrimArgs {
+    #[command(flatten)]
+    targets: Targets,
+
+    /// Write JSON: an object for each process
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct LimitArgs {
+    /// Process id
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: i32,
+
+    /// Sizes as 512M or 2G; 0 is no limit
+    #[arg(value_name = "SOFT[:HARD]", value_parser = limits)]
+    limits: (u64, u64),
+
+    /// Write JSON: an object
+    #[arg(long)]
+    json: bool,
+}
+
+fn limits(text: &str) -> Result<(u64, u64), String> {
+    let size = |text: &str| bytes(text).map(|bytes| bytes as u64).ok_or("expected SOFT or SOFT:HARD, sizes as 512M");
+    let (soft, hard) = text.split_once(':').unwrap_or((text, "0"));
+    Ok((size(soft)?, size(hard)?))
+}
+
+impl TrimArgs {
+    pub fn run(&self) -> Result<ExitCode> {
+        self.targets.for_each(|pid| {
+            let process = Attached::to(pid)?;
+            let answer = process.ask(&Order::Trim, false)?;
+            say(if self.json { as_json(&process, answer)? } else { trimmed(&process, answer)? })
+        })
+    }
+}
+
+impl LimitArgs {
+    pub fn run(&self) -> Result<ExitCode> {
+        let (soft, hard) = self.limits;
+        let process = Attached::to(self.pid)?;
+        let answer = process.ask(&Order::Limit { soft, hard }, true)?;
+        say(if self.json { as_json(&process, answer)? } else { changed(&process, answer, "the limits")? })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// NAME=VALUE, with or without HAKMEM_, in a running process.
+pub fn set(process: &Attached, setting: &str) -> Result<String> {
+    let answer = process.ask(&Order::Option(setting.to_string()), true)?;
+    changed(process, answer, setting)
+}
+
+fn trimmed(process: &Attached, answer: Option<Answer>) -> Result<String> {
+    let who = format!("process {} ({})", process.pid, process.comm);
+    let Some(answer) = answer else {
+        return Ok(format!(
+            "{who} did not come to it within {} s: it allocates nothing, or its magazines serve all that it does. What it freed has gone \
+             back by itself (HAKMEM_PURGE_DELAY); what is left are the magazines of its threads\n",
+            PATIENCE.as_secs()
+        ));
+    };
+    done(&who, "trim", answer)?;
+    let by = if answer.by_helper { " by its helper; what threads hold in magazines stays" } else { "" };
+    Ok(format!("{who} gave back {}{by}\n", human(answer.result)))
+}
+
+fn changed(process: &Attached, answer: Option<Answer>, what: &str) -> Result<String> {
+    let who = format!("process {} ({})", process.pid, process.comm);
+    let Some(answer) = answer else {
+        return Ok(format!("{who} did not come to it yet: it takes over {what} when its magazines next need memory\n"));
+    };
+    done(&who, what, answer)?;
+    Ok(format!("{who} has taken over {what}\n"))
+}
+
+/// What the process refused.
+fn done(who: &str, what: &str, answer: Answer) -> Result<()> {
+    match Errno::from_raw(answer.status as i32) {
+        _ if answer.status == 0 => Ok(()),
+        Errno::EINVAL => bail!(Failure::Usage(format!("{who} refused {what}: the value is not valid"))),
+        Errno::ENOENT => {
+            bail!(Failure::Usage(format!("{who} has no such option: {what}; `hakmem options` lists them")))
+        }
+        Errno::EPERM => bail!(Failure::Usage(format!("{who} refused {what}: it can be set at start only"))),
+        Errno::ENOSYS => bail!("{who} runs a version of hakmem that does not know this command"),
+        other => bail!("{who} refused {what}: {other}"),
+    }
+}
+
+fn as_json(process: &Attached, answer: Option<Answer>) -> Result<String> {
+    let object = match answer {
+        None => json!({"process": process.pid, "program": process.comm, "done": false}),
+        Some(answer) => json!({
+            "process": process.pid, "program": process.comm, "done": answer.status == 0, "status": answer.status,
+            "result": answer.result, "by_helper": answer.by_helper,
+        }),
+    };
+    Ok(serde_json::to_string_pretty(&object)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_as_the_option_is() {
+        assert_eq!(limits("1G"), Ok((1 << 30, 0)));
+        assert_eq!(limits("512M:2G"), Ok((512 << 20, 2 << 30)));
+        assert!(limits("x").is_err() && limits("1G:").is_err());
+    }
+
+    #[test]
+    fn refusals_say_why() {
+        let refused = |status: Errno| {
+            let answer = Answer { status: status as i64, result: 0, by_helper: false };
+            done("process 1", "SAFE=2", answer).unwrap_err().to_string()
+        };
+        assert!(refused(Errno::EPERM).contains("at start only"));
+        assert!(refused(Errno::ENOENT).contains("no such option: SAFE=2"));
+        assert!(refused(Errno::EINVAL).contains("not valid"));
+    }
+}

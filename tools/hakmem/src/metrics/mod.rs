@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+//! `hakmem metrics`: the figures of processes for Prometheus and what reads its formats.
+
+mod format;
+
+pub use format::Format;
+
+use crate::attach::select::{all, cgroup_of, Targets};
+use crate::attach::snapshot::Snapshot;
+use crate::attach::Attached;
+use crate::failure::Failure;
+use crate::output::{remark, say};
+use anyhow::{Context, Result};
+use clap::Args;
+use format::Source;
+use procfs::process::Process;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// node_exporter reads every file of this ending.
+const FILE: &str = "hakmem.prom";
+
+#[derive(Args, Debug)]
+pub struct MetricsArgs {
+    #[command(flatten)]
+    targets: Targets,
+
+    /// Write DIR/hakmem.prom for node_exporter's textfile collector, at once as a whole, instead of standard output
+    #[arg(long, value_name = "DIR")]
+    textfile: Option<PathBuf>,
+}
+
+impl MetricsArgs {
+    pub fn run(&self) -> Result<ExitCode> {
+        let (sources, code) = if self.targets.is_empty() { (of_all(true), ExitCode::SUCCESS) } else { self.chosen()? };
+        match &self.textfile {
+            Some(folder) => write_whole(folder, &format::text(&sources, Format::Prometheus))?,
+            None => say(format::text(&sources, Format::OpenMetrics))?,
+        }
+        Ok(code)
+    }
+
+    fn chosen(&self) -> Result<(Vec<Source>, ExitCode)> {
+        let mut sources = Vec::new();
+        let code = self.targets.for_each(|pid| {
+            sources.push(source(pid)?);
+            Ok(())
+        })?;
+        Ok((sources, code))
+    }
+}
+
+/// The metrics of every process that has hakmem and may be looked into.
+pub fn of_host(format: Format) -> String {
+    format::text(&of_all(false), format)
+}
+
+fn of_all(tell: bool) -> Vec<Source> {
+    let (mut sources, mut refused) = (Vec::new(), 0);
+    for process in all() {
+        match source(process.pid()) {
+            Ok(source) => sources.push(source),
+            Err(error) if matches!(error.downcast_ref(), Some(Failure::NotPermitted(_))) => refused += 1,
+            Err(_) => {} // has no hakmem, or has ended
+        }
+    }
+    sources.sort_by_key(|source| source.pid);
+    if tell && refused > 0 {
+        remark(format_args!(
+            "hakmem: {refused} processes may not be looked into by this user; try `sudo hakmem metrics`"
+        ));
+    }
+    sources
+}
+
+fn source(pid: i32) -> Result<Source> {
+    let process = Attached::to(pid)?;
+    let snapshot: Snapshot = process.snapshot()?;
+    let cgroup = Process::new(pid).map(|process| cgroup_of(&process)).unwrap_or_default();
+    Ok(Source { pid, comm: process.comm.clone(), cgroup, version: process.record.version()?, snapshot })
+}
+
+/// Readers see the old file or the new one.
+fn write_whole(folder: &Path, text: &str) -> Result<()> {
+    let (file, part) = (folder.join(FILE), folder.join(format!(".{FILE}.{}", std::process::id())));
+    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &file));
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written.with_context(|| format!("cannot write {}", file.display()))
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+//! All processes of this host that run hakmem, to choose one from.
+
+use super::model::{rate, History, Point, Verdict};
+use super::{After, View};
+use crate::attach::select::all;
+use crate::attach::Attached;
+use crate::look::human;
+use anyhow::Result;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Text;
+use ratatui::widgets::{Row, Table};
+use ratatui::Frame;
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+/// Processes that had no hakmem are asked again: they may have become another program.
+const AGAIN: Duration = Duration::from_secs(10);
+/// What a look may take of them: keys are not read meanwhile. The others come with the next look.
+const SHARE: Duration = Duration::from_millis(50);
+
+#[derive(Default)]
+pub struct Host {
+    begin: Option<Instant>,
+    known: HashMap<i32, Known>,
+    order: Vec<i32>,
+    selected: usize,
+    by_growth: bool,
+}
+
+/// What was seen of a process.
+enum Known {
+    Without(Instant),
+    With(Box<Attached>, History),
+}
+
+impl Host {
+    /// New processes are looked at, those that are gone forgotten.
+    fn find(&mut self) {
+        let here: Vec<i32> = all().map(|process| process.pid()).collect();
+        let alive: HashSet<i32> = here.iter().copied().collect();
+        self.known.retain(|pid, _| alive.contains(pid));
+        let begin = Instant::now();
+        for pid in here {
+            let is_old = |seen: &Known| matches!(seen, Known::Without(when) if when.elapsed() > AGAIN);
+            if self.known.get(&pid).is_none_or(is_old) {
+                let seen = match Attached::to(pid) {
+                    Ok(process) => Known::With(Box::new(process), History::default()),
+                    Err(_) => Known::Without(Instant::now()),
+                };
+                self.known.insert(pid, seen);
+                if begin.elapsed() > SHARE {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn history(&self, pid: i32) -> Option<(&Attached, &History)> {
+        match self.known.get(&pid)? {
+            Known::With(process, history) => Some((process, history)),
+            Known::Without(_) => None,
+        }
+    }
+
+    fn growth(&self, pid: i32) -> f64 {
+        match self.history(pid).map(|(_, history)| history.verdict()) {
+            Some(Verdict::Grows(rate, _)) => rate,
+            _ => 0.0,
+        }
+    }
+}
+
+impl View for Host {
+    fn look(&mut self) -> Result<()> {
+        let begin = *self.begin.get_or_insert_with(Instant::now);
+        self.find();
+        let mut gone = Vec::new();
+        for (pid, seen) in &mut self.known {
+            let Known::With(process, history) = seen else { continue };
+            match process.snapshot() {
+                Ok(snapshot) => history.push(Point::of(begin.elapsed().as_secs_f64(), &snapshot)),
+                Err(_) => gone.push(*pid),
+            }
+        }
+        for pid in gone {
+            self.known.remove(&pid);
+        }
+        let mut order: Vec<i32> = self.known.keys().copied().filter(|pid| self.history(*pid).is_some()).collect();
+        let live = |pid: &i32| self.history(*pid).map_or(0, |(_, history)| history.last().live);
+        order.sort_by_key(|pid| (std::cmp::Reverse(live(pid)), *pid));
+        if self.by_growth {
+            order.sort_by(|a, b| self.growth(*b).total_cmp(&self.growth(*a)));
+        }
+        self.order = order;
+        self.selected = self.selected.min(self.order.len().saturating_sub(1));
+        Ok(())
+    }
+
+    fn draw(&self, frame: &mut Frame) {
+        let [title, table, keys] =
+            Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        frame.render_widget(Text::from(format!("{} processes run hakmem", self.order.len())).style(bold), title);
+        let reversed = Style::new().add_modifier(Modifier::REVERSED);
+        let header = Row::new(["PID", "COMM", "LIVE", "CACHED", "FRAGMENTED", "RESIDENT", "GROWTH"]).style(reversed);
+        let row = |(at, pid): (usize, &i32)| {
+            let (process, history) = self.history(*pid)?;
+            let now = history.last();
+            let cells = [
+                pid.to_string(),
+                process.comm.clone(),
+                human(now.live),
+                human(now.cached + now.retained),
+                human(now.fragmented),
+                human(now.resident),
+                rate(self.growth(*pid)),
+            ];
+            Some(Row::new(cells).style(if at == self.selected { reversed } else { Style::new() }))
+        };
+        let first = self.selected.saturating_sub(usize::from(table.height.saturating_sub(2)));
+        let rows: Vec<Row> = self.order.iter().enumerate().skip(first).filter_map(row).collect();
+        let widths = [9, 16, 10, 10, 10, 10, 12].map(Constraint::Length);
+        frame.render_widget(Table::new(rows, widths).header(header), table);
+        let sort = if self.by_growth { "growth" } else { "live" };
+        let text = format!("q quit  enter look into it  up/down choose  s sort: {sort}");
+        frame.render_widget(Text::from(text).style(reversed), keys);
+    }
+
+    fn key(&mut self, key: KeyCode) -> After {
+        match key {
+            KeyCode::Char('q') => return After::Quit,
+            KeyCode::Enter => return self.order.get(self.selected).map_or(After::Stay, |pid| After::Open(*pid)),
+            KeyCode::Up => self.selected = self.selected.saturating_sub(1),
+            KeyCode::Down => self.selected = (self.selected + 1).min(self.order.len().saturating_sub(1)),
+            KeyCode::Char('s') => self.by_growth = !self.by_growth,
+            _ => {}
+        }
+        After::Stay
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+//! One process: what its memory is made up of, over time, and by size class.
+
+use super::model::{lines, rate, History, Line, Point, Sort, Verdict, PARTS};
+use super::{After, View};
+use crate::attach::snapshot::{Class, Snapshot};
+use crate::attach::{self, Attached};
+use crate::look::human;
+use anyhow::Result;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line as Text, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::Frame;
+use std::time::Instant;
+
+const COLORS: [Color; 5] = [Color::Green, Color::Cyan, Color::Yellow, Color::Blue, Color::DarkGray];
+
+pub struct OneProcess {
+    process: Attached,
+    begin: Instant,
+    history: History,
+    snapshot: Snapshot,
+    before: Vec<Class>,
+    /// Between the last two looks.
+    seconds: f64,
+    sort: Sort,
+    scroll: usize,
+    paused: bool,
+}
+
+impl OneProcess {
+    pub fn of(process: Attached) -> OneProcess {
+        OneProcess {
+            process,
+            begin: Instant::now(),
+            history: History::default(),
+            snapshot: Snapshot::default(),
+            before: Vec::new(),
+            seconds: 0.0,
+            sort: Sort::Live,
+            scroll: 0,
+            paused: false,
+        }
+    }
+
+    fn value(&self, name: &str) -> u64 {
+        self.snapshot.values.get(name).copied().unwrap_or(0)
+    }
+
+    fn title(&self) -> Text<'static> {
+        let version = self.process.record.version().unwrap_or_default();
+        let limit = match self.value("limit_hard").max(self.value("limit_soft")) {
+            0 => String::new(),
+            bytes => format!("  limit {}", human(bytes)),
+        };
+        let paused = if self.paused { "  PAUSED" } else { "" };
+        Text::from(format!(
+            "{} ({})  hakmem {version}  heaps {}{limit}{paused}",
+            self.process.comm,
+            self.process.pid,
+            self.value("heaps_now")
+        ))
+        .style(Style::new().add_modifier(Modifier::BOLD))
+    }
+
+    fn verdict(&self) -> Text<'static> {
+        let verdict = self.history.verdict();
+        let color = match verdict {
+            Verdict::Grows(..) => Color::Red,
+            Verdict::Fragmented(_) | Verdict::Cached(_) => Color::Yellow,
+            Verdict::Steady(_) => Color::Green,
+        };
+        Text::from(verdict.text(self.process.pid)).style(Style::new().fg(color).add_modifier(Modifier::BOLD))
+    }
+
+    /// The parts of what is resident, as long as they are large.
+    fn bar(&self, width: u16) -> Text<'static> {
+        let values = PARTS.map(|(name, _)| self.value(name));
+        let whole = values.iter().sum::<u64>().max(1);
+        let (mut spans, mut sum, mut drawn) = (Vec::new(), 0, 0);
+        for ((value, (_, sign)), color) in values.into_iter().zip(PARTS).zip(COLORS) {
+            sum += value;
+            let end = (u128::from(sum) * u128::from(width) / u128::from(whole)) as usize;
+            spans.push(Span::styled(sign.repeat(end - drawn), Style::new().fg(color)));
+            drawn = end;
+        }
+        Text::from(spans)
+    }
+
+    fn legend(&self) -> Text<'static> {
+        let mut spans = vec![Span::from(format!("resident {} ", human(self.value("resident"))))];
+        for ((name, sign), color) in PARTS.into_iter().zip(COLORS) {
+            spans.push(Span::styled(format!(" {sign} "), Style::new().fg(color)));
+            spans.push(Span::from(format!("{name} {}", human(self.value(name)))));
+        }
+        Text::from(spans)
+    }
+
+    fn draw_history(&self, frame: &mut Frame, area: Rect) {
+        for (at, (name, of)) in
+            [("live", (|p: &Point| p.live) as fn(&Point) -> u64), ("resident", |p| p.resident)].into_iter().enumerate()
+        {
+            let row = Rect { y: area.y + 2 * at as u16, height: 2, ..area };
+            if row.bottom() > area.bottom() {
+                return;
+            }
+            let [label, graph] = Layout::horizontal([Constraint::Length(10), Constraint::Min(1)]).areas(row);
+            let values = self.history.newest(graph.width as usize, of);
+            let least = values.iter().min().copied().unwrap_or(0);
+            let range = values.iter().max().copied().unwrap_or(0) - least;
+            frame.render_widget(Paragraph::new(format!("{name}\n±{}", human(range))), label);
+            // From the least on, so that growth is seen; a line of its own where there is none.
+            let heights: Vec<u64> =
+                values.iter().map(|value| if range == 0 { 1 } else { value - least + range / 16 }).collect();
+            let most = if range == 0 { 8 } else { range + range / 16 };
+            frame.render_widget(Sparkline::default().data(&heights).max(most.max(1)), graph);
+        }
+    }
+
+    fn draw_classes(&self, frame: &mut Frame, area: Rect) {
+        let header = ["block size", "blocks", "live", "growth", "allocs/s", "cached"];
+        let sorted = match self.sort {
+            Sort::Size => 0,
+            Sort::Live => 2,
+            Sort::Growth => 3,
+            Sort::Allocations => 4,
+            Sort::Cached => 5,
+        };
+        let cell = |text: String| Cell::from(Text::from(text).alignment(Alignment::Right));
+        let titles = header.iter().enumerate().map(|(at, title)| {
+            let mark = if at == sorted { "▼" } else { "" };
+            cell(format!("{mark}{title}"))
+        });
+        let row = |line: &Line| {
+            Row::new([
+                cell(human(line.size)),
+                cell(line.blocks.to_string()),
+                cell(human(line.live)),
+                cell(rate(line.growth)),
+                cell(format!("{:.0}", line.allocations)),
+                cell(human(line.cached)),
+            ])
+        };
+        let all = self.lines();
+        let rows: Vec<Row> = all.iter().skip(self.scroll.min(all.len().saturating_sub(1))).map(row).collect();
+        let widths = [11, 10, 11, 14, 12, 11].map(Constraint::Length);
+        let header = Row::new(titles).style(Style::new().add_modifier(Modifier::REVERSED));
+        frame.render_widget(Table::new(rows, widths).header(header).column_spacing(1), area);
+    }
+
+    /// By class; what has runs of its own is in the last one.
+    fn lines(&self) -> Vec<Line> {
+        lines(&self.snapshot.classes, &self.before, self.seconds, self.sort)
+    }
+
+    fn larger(&self) -> String {
+        let classes: u64 = self.snapshot.classes.iter().map(|class| class.live_blocks() * class.block_size).sum();
+        let given = self.value("purged_bytes");
+        format!(
+            "blocks above 256 KiB: {} live   given back so far: {}",
+            human(self.value("live").saturating_sub(classes)),
+            human(given)
+        )
+    }
+}
+
+impl View for OneProcess {
+    fn look(&mut self) -> Result<()> {
+        if self.paused {
+            return Ok(());
+        }
+        let pid = self.process.pid;
+        let snapshot = self.process.snapshot().map_err(|error| attach::ended(pid, error))?;
+        let seconds = self.begin.elapsed().as_secs_f64();
+        self.seconds = seconds - self.history.last().seconds;
+        self.history.push(Point::of(seconds, &snapshot));
+        self.before = std::mem::replace(&mut self.snapshot, snapshot).classes;
+        Ok(())
+    }
+
+    fn draw(&self, frame: &mut Frame) {
+        let heights = [1, 1, 1, 1, 4, 1].map(Constraint::Length);
+        let parts = heights.into_iter().chain([Constraint::Min(0), Constraint::Length(1)]);
+        let areas = Layout::vertical(parts).split(frame.area());
+        frame.render_widget(self.title(), areas[0]);
+        frame.render_widget(self.verdict(), areas[1]);
+        frame.render_widget(self.bar(areas[2].width), areas[2]);
+        frame.render_widget(self.legend(), areas[3]);
+        self.draw_history(frame, areas[4]);
+        frame.render_widget(Text::from(self.larger()), areas[5]);
+        self.draw_classes(frame, areas[6]);
+        let keys = format!("q quit  s sort: {}  up/down scroll  p pause  esc back", self.sort.name());
+        frame.render_widget(Text::from(keys).style(Style::new().add_modifier(Modifier::REVERSED)), areas[7]);
+    }
+
+    fn key(&mut self, key: KeyCode) -> After {
+        let last = self.lines().len().saturating_sub(1);
+        match key {
+            KeyCode::Char('q') => return After::Quit,
+            KeyCode::Esc => return After::Back,
+            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('p') => self.paused = !self.paused,
+            KeyCode::Up => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::Down => self.scroll = (self.scroll + 1).min(last),
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
+            KeyCode::PageDown => self.scroll = (self.scroll + 10).min(last),
+            KeyCode::Home => self.scroll = 0,
+            _ => {}
+        }
+        After::Stay
+    }
+}

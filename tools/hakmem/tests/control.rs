@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+//! Requests: a busy process follows at once, an idle one is told as that, values are checked as those of options.
+
+mod running;
+
+use running::{hakmem, json, started, stderr, stdout, Folder, Running, LIBRARY};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Frees 64 MiB, which stay with it, and goes on with 8 MB at a time, more than magazines hold.
+const BUSY: &str = "
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static void *kept[16384], *some[20000];
+int main(void) {
+    for (int i = 0; i < 16384; i++) memset(kept[i] = malloc(4096), 1, 4096);
+    for (int i = 0; i < 16384; i++) free(kept[i]);
+    for (;;) {
+        for (int i = 0; i < 20000; i++) some[i] = malloc(400);
+        for (int i = 0; i < 20000; i++) free(some[i]);
+        usleep(1000);
+    }
+}";
+
+fn busy(name: &str) -> (Folder, Running) {
+    let folder = Folder::new(name);
+    let mut command = Command::new(folder.program("busy", BUSY, &[]));
+    command.env("LD_PRELOAD", LIBRARY).env("HAKMEM_PURGE_DELAY", "-1");
+    let child = started(command, |id| resident(id) > 60 << 20 && live(id) < 16 << 20);
+    (folder, child)
+}
+
+fn figure(id: &str, name: &str) -> u64 {
+    let output = hakmem(&["stats", "--json", id]);
+    if output.status.code() == Some(0) {
+        json(&output)[name].as_u64().unwrap()
+    } else {
+        0
+    }
+}
+
+fn resident(id: &str) -> u64 {
+    figure(id, "resident")
+}
+
+fn live(id: &str) -> u64 {
+    figure(id, "live")
+}
+
+fn timed(arguments: &[&str]) -> (Output, Duration) {
+    let begin = Instant::now();
+    (hakmem(arguments), begin.elapsed())
+}
+
+#[test]
+fn a_busy_process_gives_back_at_once() {
+    let (_folder, child) = busy("control-trim");
+    let (output, took) = timed(&["trim", "--json", &child.id()]);
+    let said = json(&output);
+    assert_eq!((output.status.code(), said["done"].as_bool()), (Some(0), Some(true)), "{said}");
+    assert!(said["result"].as_u64().unwrap() > 50 << 20, "{said}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(resident(&child.id()) < 40 << 20);
+    let again = stdout(&hakmem(&["trim", &child.id()]));
+    assert!(again.contains("gave back"), "{again}");
+}
+
+#[test]
+fn limits_and_options_are_taken_over() {
+    let (_folder, child) = busy("control-limit");
+    let output = hakmem(&["limit", &child.id(), "1G:2G"]);
+    assert!(stdout(&output).contains("has taken over the limits"), "{output:?}");
+    assert_eq!((figure(&child.id(), "limit_soft"), figure(&child.id(), "limit_hard")), (1 << 30, 2 << 30));
+    let said = stdout(&hakmem(&["options", "--set", "purge_delay=250", &child.id()]));
+    assert!(said.contains("has taken over purge_delay=250"), "{said}");
+    assert!(said
+        .lines()
+        .any(|line| line.contains("PURGE_DELAY ") && line.contains("250 ") && line.contains("program")));
+}
+
+#[test]
+fn what_is_not_valid_is_refused_by_the_process() {
+    let (_folder, child) = busy("control-refused");
+    for (setting, expected) in [
+        ("PURGE_DELAY=soon", "the value is not valid"),
+        ("NO_SUCH=1", "has no such option"),
+        ("SAFE=2", "it can be set at start only"),
+    ] {
+        let output = hakmem(&["options", "--set", setting, &child.id()]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(expected), "{output:?}");
+    }
+    let output = hakmem(&["limit", &child.id(), "2G:1G"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let long = format!("STATS=text:{}", "x".repeat(300));
+    assert!(stderr(&hakmem(&["options", "--set", &long, &child.id()])).contains("longer than 255 bytes"));
+}
+
+#[test]
+fn an_idle_process_is_told_as_that() {
+    let child = running::sleeping(&[]);
+    let (output, took) = timed(&["trim", &child.id()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("did not come to it within 2 s"), "{output:?}");
+    assert!(took >= Duration::from_secs(2), "{took:?}");
+    let said = json(&hakmem(&["trim", "--json", &child.id()]));
+    assert_eq!(said["done"], false);
+    let said = stdout(&hakmem(&["limit", &child.id(), "1G"]));
+    assert!(said.contains("it takes over the limits when"), "{said}");
+}
+
+#[test]
+fn writing_needs_the_right_to_look() {
+    if !running::is_root() {
+        return running::skipped("another user's request", "only root can become another user");
+    }
+    let child = running::sleeping(&[]);
+    let folder = Folder::new("control-rights");
+    let tool = folder.copy(running::TOOL);
+    let output = running::as_nobody(tool).args(["trim", &child.id()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+}

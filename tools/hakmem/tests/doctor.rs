@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+//! What the doctor finds, of programs that are made to lack something.
+
+mod running;
+
+use running::{hakmem, json, sleeping, started, stdout, Folder, Running, ARCHIVE, LIBRARY, TOOL};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+
+/// The findings on a process.
+fn examined(id: &str) -> (Option<i32>, Value) {
+    let output = hakmem(&["doctor", "--json", id]);
+    let all = json(&output);
+    (output.status.code(), all.as_array().unwrap().last().unwrap().clone())
+}
+
+fn finding<'a>(diagnosis: &'a Value, id: &str) -> &'a Value {
+    let all = diagnosis["findings"].as_array().unwrap();
+    all.iter().find(|one| one["id"] == id).unwrap_or_else(|| panic!("no {id}: {diagnosis}"))
+}
+
+fn what(diagnosis: &Value, id: &str) -> String {
+    finding(diagnosis, id)["what"].as_str().unwrap().to_string()
+}
+
+fn remedy(diagnosis: &Value, id: &str) -> String {
+    finding(diagnosis, id)["remedy"].as_str().unwrap().to_string()
+}
+
+/// Waits until the program itself runs, and no longer who started it.
+fn spawned(command: Command, name: &str) -> Running {
+    started(command, |id| std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|comm| comm.trim() == name))
+}
+
+#[test]
+fn an_active_process_is_told_as_that() {
+    let child = sleeping(&["--safe", "2"]);
+    let (code, found) = examined(&child.id());
+    assert_eq!((code, &found["active"]), (Some(0), &Value::Bool(true)), "{found}");
+    assert!(what(&found, "active").contains("serves malloc"), "{found}");
+    assert!(what(&found, "options").contains("HAKMEM_SAFE=2 (environment)"), "{found}");
+    let text = stdout(&hakmem(&["doctor", &child.id()]));
+    assert!(text.contains("this machine (Linux ") && text.contains("  ok       hakmem "), "{text}");
+}
+
+#[test]
+fn a_process_without_it_is_told_why() {
+    let mut command = Command::new("sleep");
+    command.arg("600").env_remove("LD_PRELOAD");
+    let child = spawned(command, "sleep");
+    let (code, found) = examined(&child.id());
+    assert_eq!((code, &found["active"]), (Some(4), &Value::Bool(false)), "{found}");
+    assert!(what(&found, "inactive").contains("LD_PRELOAD did not name it"), "{found}");
+    assert_eq!(remedy(&found, "inactive"), "start it again: hakmem run -- sleep 600");
+}
+
+#[test]
+fn a_library_that_is_not_there_is_named() {
+    let mut command = Command::new("sleep");
+    command.arg("600").env("LD_PRELOAD", "/nonexistent/libhakmem.so.0").stderr(std::process::Stdio::null());
+    let child = spawned(command, "sleep");
+    let (_, found) = examined(&child.id());
+    assert!(what(&found, "inactive").contains("/nonexistent/libhakmem.so.0 was asked for and is not there"), "{found}");
+}
+
+#[test]
+fn options_and_limits_that_matter_are_named() {
+    let mut command = Command::new("sh");
+    let script = format!("ulimit -v 4000000; exec {TOOL} run --library {LIBRARY} -- sleep 600");
+    command.args(["-c", &script]).env("HAKMEM_SAVE", "1").stderr(std::process::Stdio::null());
+    let child = started(command, running::is_read);
+    let (code, found) = examined(&child.id());
+    assert_eq!(code, Some(0));
+    assert!(what(&found, "option").contains("HAKMEM_SAVE is in its environment and is no option"), "{found}");
+    assert!(what(&found, "rlimit_as").contains("RLIMIT_AS is 3.8 GiB"), "{found}");
+}
+
+const SLEEPER: &str = "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { free(malloc(100)); sleep(600); }\n";
+/// An allocator of somebody else's.
+const OTHER: &str = "#include <stddef.h>\nstatic char a[1 << 22]; static size_t at;\n\
+    void *malloc(size_t n) { void *p = a + at; at += (n + 15) / 16 * 16; return p; }\n\
+    void *calloc(size_t n, size_t m) { return malloc(n * m); }\n\
+    void *realloc(void *p, size_t n) { (void)p; return malloc(n); }\nvoid free(void *p) { (void)p; }\n\
+    int mi_version(void) { return 1; }\n";
+
+#[test]
+fn other_allocators_are_named() {
+    let folder = Folder::new("doctor-other");
+    let library = folder.program("libmimalloc.so", OTHER, &["-shared", "-fPIC"]);
+    let library = library.to_str().unwrap();
+    let program = folder.program("sleeper", SLEEPER, &[]);
+    let mut command = Command::new(&program);
+    command.env("LD_PRELOAD", format!("{library}:{LIBRARY}"));
+    let child = spawned(command, "sleeper");
+    let (code, found) = examined(&child.id());
+    assert_eq!(code, Some(4), "{found}");
+    assert!(what(&found, "shadowed").contains("hakmem is loaded, and mimalloc comes before it"), "{found}");
+    let mut command = Command::new(&program);
+    command.env("LD_PRELOAD", format!("{LIBRARY}:{library}"));
+    let child = started(command, running::is_read);
+    let (code, found) = examined(&child.id());
+    assert_eq!(code, Some(0), "{found}");
+    assert!(what(&found, "brought").contains("libmimalloc.so brings mimalloc along"), "{found}");
+}
+
+fn planned(folder: &Folder, name: &str) -> (Output, Value) {
+    let path = folder.0.join(name);
+    let output = hakmem(&["doctor", "--json", "--library", LIBRARY, "--", path.to_str().unwrap()]);
+    let found = json(&output).as_array().unwrap().last().unwrap().clone();
+    (output, found)
+}
+
+#[test]
+fn programs_are_judged_before_they_run() {
+    let folder = Folder::new("doctor-programs");
+    folder.program("dynamic", SLEEPER, &[]);
+    let (output, found) = planned(&folder, "dynamic");
+    assert_eq!((output.status.code(), &found["active"]), (Some(0), &Value::Bool(true)), "{found}");
+    folder.program("alone", SLEEPER, &["-static"]);
+    let (output, found) = planned(&folder, "alone");
+    assert_eq!(output.status.code(), Some(4), "{found}");
+    assert!(what(&found, "static").contains("linked statically"), "{found}");
+    assert!(remedy(&found, "static").contains("libhakmem.a"), "{found}");
+    folder.program("linked", SLEEPER, &["-static", "-Wl,--undefined=malloc", ARCHIVE, "-pthread"]);
+    let (output, found) = planned(&folder, "linked");
+    assert_eq!(output.status.code(), Some(0), "{found}");
+    assert!(what(&found, "active").contains("linked into it"), "{found}");
+    folder.program("own", &(SLEEPER.to_string() + OTHER), &["-fno-builtin"]);
+    let (output, found) = planned(&folder, "own");
+    assert_eq!(output.status.code(), Some(4), "{found}");
+    assert!(what(&found, "shadowed").contains("mimalloc would serve malloc"), "{found}");
+}
+
+#[test]
+fn set_uid_programs_are_told_as_that() {
+    if !running::is_root() {
+        return running::skipped("set-uid", "only root can make such a program of another user's");
+    }
+    let folder = Folder::new("doctor-set-uid");
+    let program = folder.program("secure", SLEEPER, &[]);
+    std::os::unix::fs::chown(&program, Some(running::NOBODY), None).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let (output, found) = planned(&folder, "secure");
+    assert_eq!(output.status.code(), Some(4), "{found}");
+    assert!(what(&found, "secure").contains("it is set-uid"), "{found}");
+    let mut command = Command::new(&program);
+    command.env("LD_PRELOAD", LIBRARY).stderr(std::process::Stdio::null());
+    let child = spawned(command, "secure");
+    let (_, found) = examined(&child.id());
+    assert!(what(&found, "inactive").contains("ignores LD_PRELOAD of set-uid programs"), "{found}");
+}
+
+#[test]
+fn usage_and_what_is_not_there() {
+    assert_eq!(hakmem(&["doctor"]).status.code(), Some(0));
+    assert_eq!(hakmem(&["doctor", "0"]).status.code(), Some(2));
+    assert_eq!(hakmem(&["doctor", "2147483647"]).status.code(), Some(1));
+    assert_eq!(hakmem(&["doctor", "--", "no-such-program"]).status.code(), Some(1));
+}

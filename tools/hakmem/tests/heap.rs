@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+//! A program with a known peak and a known leak is looked into while it runs on the library of this clone.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../build/release/libhakmem.so.0");
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static void *volatile sink;
+__attribute__((noinline)) void grows(void) {
+    static void *all[1000];
+    for (int i = 0; i < 1000; i++)
+        memset(all[i] = malloc(100 << 10), 1, 100 << 10);
+    for (int i = 10; i < 1000; i++)
+        free(all[i]);
+}
+__attribute__((noinline)) void keeps(void) {
+    void *block = malloc(4096);
+    memset(block, 1, 4096);
+    sink = block;
+}
+__attribute__((noinline)) void temporary(void) {
+    sink = malloc(100);
+    free(sink);
+}
+int main(int count, char **words) {
+    int (*start)(size_t) = (int (*)(size_t))dlsym(RTLD_DEFAULT, "hak_profile_start");
+    if (count > 1 && start)
+        start((size_t)atol(words[1]));
+    grows();
+    puts("grown");
+    fflush(stdout);
+    for (;;) {
+        keeps();
+        for (int i = 0; i < 1000; i++)
+            temporary();
+        usleep(20000);
+    }
+}
+"#;
+
+struct Running {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Running {
+    /// The program has had its peak. Without an interval nobody samples it.
+    fn of(name: &str, interval: Option<u64>) -> Running {
+        assert!(Path::new(LIBRARY).exists(), "build it first: make all");
+        let folder = std::env::temp_dir().join(format!("hakmem-heap-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("service.c"), SOURCE).unwrap();
+        let arguments = ["-g", "-O1", "-fno-optimize-sibling-calls", "service.c", "-o", "service", "-ldl"];
+        assert!(Command::new("cc").args(arguments).current_dir(&folder).status().unwrap().success());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hakmem"));
+        command.args(["run", "--library", LIBRARY, "--"]).arg(folder.join("service"));
+        command.args(interval.map(|interval| interval.to_string()));
+        let said = fs::File::create(folder.join("said")).unwrap();
+        let child = command.stdin(Stdio::null()).stdout(said).spawn().unwrap();
+        let running = Running { child, folder };
+        let begin = Instant::now();
+        while fs::read_to_string(running.folder.join("said")).unwrap() != "grown\n" {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it never had its peak");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        running
+    }
+
+    fn hakmem(&self, arguments: &[&str]) -> Output {
+        let id = self.child.id().to_string();
+        let arguments = arguments.iter().map(|argument| if *argument == "PID" { &id[..] } else { argument });
+        Command::new(env!("CARGO_BIN_EXE_hakmem")).args(arguments).current_dir(&self.folder).output().unwrap()
+    }
+
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.hakmem(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+fn has(site: &Value, function: &str) -> bool {
+    site["stack"].as_array().unwrap().iter().any(|frame| frame["function"] == function)
+}
+
+#[test]
+fn the_peak_is_known_by_its_site() {
+    let service = Running::of("peak", Some(65536));
+    let profile: Value = serde_json::from_str(&service.says(&["heap", "--show", "peak", "--json", "PID"])).unwrap();
+    let first = &profile["sites"][0];
+    assert!(has(first, "grows"), "{first}");
+    let peak = first["peak"]["bytes"].as_f64().unwrap();
+    assert!((peak / f64::from(1000 * (100 << 10)) - 1.0).abs() < 0.05, "{peak}");
+    let left = first["in_use"]["bytes"].as_f64().unwrap();
+    assert!(left < 0.1 * peak, "{left} of {peak}");
+    assert!(profile["memory"]["resident"].as_u64().unwrap() > 1 << 20);
+    let table = service.says(&["heap", "--show", "peak", "PID"]);
+    assert!(table.lines().nth(3).unwrap().contains("grows < main"), "{table}");
+}
+
+#[test]
+fn a_leak_is_the_first_line_among_many_temporary_blocks() {
+    let service = Running::of("leak", Some(4096));
+    let said = service.says(&["leaks", "PID", "--for", "4s"]);
+    let first = said.lines().nth(5).unwrap();
+    assert!(first.contains("  keeps < main"), "{said}");
+    let temporary = service.says(&["heap", "--show", "temporary", "PID"]);
+    assert!(temporary.lines().nth(3).unwrap().contains("temporary < main"), "{temporary}");
+}
+
+/// It was started without an option, and is sampled from now on.
+#[test]
+fn a_program_that_knows_of_nothing_is_profiled() {
+    let service = Running::of("later", None);
+    let said = service.says(&["profile", "PID", "--for", "3s", "--every", "1", "--show", "temporary"]);
+    assert!(said.lines().nth(3).unwrap().contains("temporary < main"), "{said}");
+    let again = service.says(&["leaks", "PID", "--for", "4s"]);
+    assert!(again.lines().nth(5).unwrap().contains("  keeps < main"), "{again}");
+    let ended = service.says(&["heap", "PID"]);
+    assert!(ended.lines().next().unwrap().ends_with("not sampled any more"), "{ended}");
+}
+
+#[test]
+fn each_form_is_written() {
+    let service = Running::of("forms", Some(4096));
+    for (name, start) in
+        [("a.html", &b"<!doctype html>"[..]), ("a.svg", b"<?xml"), ("a.json", b"{"), ("a.pb.gz", &[0x1f, 0x8b])]
+    {
+        service.says(&["heap", "PID", "-o", name]);
+        let written = fs::read(service.folder.join(name)).unwrap();
+        assert!(written.starts_with(start), "{name}");
+    }
+    service.says(&["heap", "PID", "--show", "alloc", "-o", "a.folded"]);
+    let folded = fs::read_to_string(service.folder.join("a.folded")).unwrap();
+    assert!(folded.lines().any(|line| line.contains(";main;temporary ")), "{folded}");
+    let same = service.says(&["diff", "PID", "PID"]);
+    assert!(same.lines().nth(1).unwrap().ends_with("  all"), "{same}");
+    assert_eq!(service.hakmem(&["heap", "PID", "-o", "a.txt"]).status.code(), Some(2));
+    assert_eq!(service.hakmem(&["heap", "PID", "--by", "thread", "--show", "peak"]).status.code(), Some(2));
+}
+
+#[test]
+fn what_has_no_profile_says_what_to_do() {
+    let service = Running::of("none", None);
+    let output = service.hakmem(&["heap", "PID"]);
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("there is no heap profile in process"), "{said}");
+    let output = service.hakmem(&["heap", "./service.c"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "hakmem: ./service.c: is no heap profile of hakmem's\n");
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+//! Manual pages and completions know every command.
+
+mod running;
+
+use running::{hakmem, stdout, Folder};
+
+const VERBS: [&str; 12] =
+    ["run", "ps", "stats", "options", "top", "trim", "limit", "metrics", "serve", "doctor", "bench", "completions"];
+
+#[test]
+fn every_command_has_a_page() {
+    let folder = Folder::new("manual");
+    let path = folder.0.join("man1");
+    assert!(hakmem(&["man", path.to_str().unwrap()]).status.success());
+    for verb in VERBS {
+        let page = std::fs::read_to_string(path.join(format!("hakmem-{verb}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH OPTIONS"), "{page}");
+    }
+    let page = stdout(&hakmem(&["man"]));
+    assert!(page.contains(".TH hakmem 1") && page.contains("hakmem\\-doctor(1)"), "{page}");
+    assert_eq!(hakmem(&["man", "/dev/full/x"]).status.code(), Some(1));
+}
+
+#[test]
+fn shells_complete_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&hakmem(&["completions", shell]));
+        assert!(VERBS.iter().all(|verb| script.contains(verb)), "{shell}");
+    }
+    assert_eq!(hakmem(&["completions", "none"]).status.code(), Some(2));
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+//! Metrics are parsed line by line, their parts add up, and the packaged readers take them.
+
+mod running;
+
+use running::{hakmem, skipped, sleeping, stderr, stdout, Folder, Running, TOOL};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+/// Samples by name and labels. Every line has to be what the standard allows.
+fn parsed(text: &str) -> HashMap<(String, String), u64> {
+    let mut samples = HashMap::new();
+    let mut kinds: HashMap<String, String> = HashMap::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let words: Vec<&str> = rest.splitn(3, ' ').collect();
+            match words[0] {
+                "TYPE" => assert!(kinds.insert(words[1].into(), words[2].into()).is_none(), "twice: {line}"),
+                "UNIT" => assert!(words[1].ends_with(&format!("_{}", words[2])), "{line}"),
+                "HELP" => assert!(kinds.contains_key(words[1]), "{line}"),
+                "EOF" => {}
+                _ => panic!("{line}"),
+            }
+            continue;
+        }
+        let (name, rest) = line.split_once('{').unwrap_or_else(|| panic!("{line}"));
+        let (labels, value) = rest.rsplit_once("} ").unwrap_or_else(|| panic!("{line}"));
+        let family = name.strip_suffix("_total").filter(|family| kinds.contains_key(*family)).unwrap_or(name);
+        let counter = kinds[family] == "counter";
+        assert_eq!(counter, name.ends_with("_total"), "{line}");
+        let value = value.parse().unwrap_or_else(|_| panic!("{line}"));
+        assert!(samples.insert((name.to_string(), labels.to_string()), value).is_none(), "twice: {line}");
+    }
+    samples
+}
+
+fn value(samples: &HashMap<(String, String), u64>, name: &str, id: &str) -> u64 {
+    let labelled = |labels: &str| labels.starts_with(&format!("pid=\"{id}\",comm=\"sleep\",cgroup=\""));
+    let found = samples.iter().find(|((at, labels), _)| at == name && labelled(labels));
+    *found.unwrap_or_else(|| panic!("no {name} of {id}: {samples:?}")).1
+}
+
+#[test]
+fn they_parse_and_add_up() {
+    let child = sleeping(&["--limit", "1G:2G"]);
+    let text = stdout(&hakmem(&["metrics", &child.id()]));
+    assert!(text.ends_with("# EOF\n"));
+    let samples = parsed(&text);
+    let at = |name: &str| value(&samples, &format!("hakmem_{name}_bytes"), &child.id());
+    let parts = at("live") + at("cached") + at("fragmented") + at("retained") + at("metadata");
+    assert_eq!(at("resident") + at("untouched"), parts);
+    assert!(value(&samples, "hakmem_allocations_total", &child.id()) > 0);
+    let kinds: Vec<_> = samples.iter().filter(|sample| sample.0 .0 == "hakmem_limit_bytes").map(|s| *s.1).collect();
+    assert!(kinds.contains(&(1 << 30)) && kinds.contains(&(2 << 30)), "{kinds:?}");
+}
+
+#[test]
+fn all_processes_are_in_the_textfile_at_once() {
+    let (first, second) = (sleeping(&[]), sleeping(&[]));
+    let folder = Folder::new("metrics-textfile");
+    let path = folder.0.to_str().unwrap();
+    let output = hakmem(&["metrics", "--textfile", path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = std::fs::read_to_string(folder.0.join("hakmem.prom")).unwrap();
+    let ids = [first.id(), second.id()];
+    assert!(ids.iter().all(|id| text.contains(&format!("pid=\"{id}\""))), "{text}");
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1, "nothing else is left there");
+    let output = hakmem(&["metrics", "--textfile", "/nonexistent"]);
+    assert!(stderr(&output).contains("cannot write /nonexistent/hakmem.prom"), "{output:?}");
+}
+
+#[test]
+fn node_exporter_serves_the_textfile() {
+    let child = sleeping(&[]);
+    let folder = Folder::new("metrics-exporter");
+    let path = folder.0.to_str().unwrap();
+    hakmem(&["metrics", "--textfile", path, &child.id()]);
+    let port = free_port();
+    let mut command = Command::new("prometheus-node-exporter");
+    command.args(["--collector.disable-defaults", "--collector.textfile"]);
+    command.arg(format!("--collector.textfile.directory={path}"));
+    command.arg(format!("--web.listen-address=127.0.0.1:{port}")).stderr(Stdio::null());
+    let Ok(exporter) = command.spawn() else {
+        return skipped("node_exporter", "prometheus-node-exporter is not installed");
+    };
+    let _exporter = Running(exporter);
+    let mut said = String::new();
+    running::until("node_exporter never served the figures", || {
+        said = fetched(&format!("127.0.0.1:{port}"), "/metrics", "").unwrap_or_default();
+        said.contains("hakmem_live_bytes{")
+    });
+    assert!(said.contains("node_textfile_scrape_error 0"), "{said}");
+    assert!(said.contains(&format!("pid=\"{}\"", child.id())));
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn fetched(address: &str, path: &str, header: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{header}\r\n")?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said)?;
+    Ok(said)
+}
+
+/// The server and its address.
+fn serving() -> (Running, String) {
+    let mut command = Command::new(TOOL);
+    let mut child = command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/metrics")).unwrap();
+    (Running(child), address.to_string())
+}
+
+#[test]
+fn the_server_answers_in_both_formats() {
+    let child = sleeping(&[]);
+    let (_server, address) = serving();
+    let said = fetched(&address, "/metrics", "").unwrap();
+    assert!(said.contains("text/plain; version=0.0.4") && said.contains(&format!("pid=\"{}\"", child.id())), "{said}");
+    let said = fetched(&address, "/metrics", "Accept: application/openmetrics-text\r\n").unwrap();
+    assert!(said.contains("application/openmetrics-text; version=1.0.0") && said.contains("# EOF"), "{said}");
+    assert!(fetched(&address, "/other", "").unwrap().starts_with("HTTP/1.1 404"));
+    assert!(fetched(&address, "/", "").unwrap().contains("/metrics"));
+    let output = hakmem(&["serve", "--listen", &address]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains("cannot listen on"));
+}
+
+#[test]
+fn prometheus_scrapes_the_server() {
+    let child = sleeping(&[]);
+    let (_server, address) = serving();
+    let folder = Folder::new("metrics-prometheus");
+    let file = folder.0.join("prometheus.yml");
+    let targets = format!("global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: hakmem\n    static_configs: [{{targets: ['{address}']}}]\n");
+    std::fs::write(&file, targets).unwrap();
+    let port = free_port();
+    let mut command = Command::new("prometheus");
+    command.arg(format!("--config.file={}", file.display())).current_dir(&folder.0);
+    command.arg(format!("--web.listen-address=127.0.0.1:{port}")).stderr(Stdio::null());
+    let Ok(prometheus) = command.spawn() else {
+        return skipped("Prometheus", "prometheus is not installed");
+    };
+    let _prometheus = Running(prometheus);
+    let query = format!("/api/v1/query?query=hakmem_live_bytes%7Bpid%3D%22{}%22%7D", child.id());
+    running::until("Prometheus never had the figures", || {
+        fetched(&format!("127.0.0.1:{port}"), &query, "").is_ok_and(|said| said.contains("\"comm\":\"sleep\""))
+    });
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+//! `hakmem top` in a terminal of this test's: what it shows, that it gives the terminal back whatever ends it, and what it costs.
+
+mod running;
+
+use nix::pty::{openpty, Winsize};
+use nix::sys::signal::{kill, Signal};
+use nix::sys::termios::{tcgetattr, LocalFlags};
+use nix::unistd::Pid;
+use running::{hakmem, started, stderr, Folder, Running, LIBRARY, TOOL};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, Winsize);
+nix::ioctl_none_bad!(become_terminal, libc::TIOCSCTTY);
+
+/// `hakmem top` on a terminal.
+struct Top {
+    tool: Running,
+    keys: File,
+    slave: OwnedFd,
+    screen: Arc<Mutex<vt100::Parser>>,
+}
+
+fn size(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+impl Top {
+    fn start(arguments: &[&str]) -> Top {
+        let pty = openpty(Some(&size(24, 80)), None).unwrap();
+        let end = || Stdio::from(pty.slave.try_clone().unwrap());
+        let mut command = Command::new(TOOL);
+        command.arg("top").args(arguments).stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm");
+        // SAFETY: two system calls between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                nix::unistd::setsid()?;
+                become_terminal(0)?;
+                Ok(())
+            });
+        }
+        let tool = Running(command.spawn().unwrap());
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
+        let (mut output, shown) = (File::from(pty.master.try_clone().unwrap()), screen.clone());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                shown.lock().unwrap().process(&bytes[..count]);
+            }
+        });
+        Top { tool, keys: File::from(pty.master), slave: pty.slave, screen }
+    }
+
+    fn shown(&self) -> String {
+        self.screen.lock().unwrap().screen().contents()
+    }
+
+    fn until_shown(&self, text: &str) {
+        let begin = std::time::Instant::now();
+        while !self.shown().contains(text) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "no {text:?} in\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn resize(&mut self, rows: u16, columns: u16) {
+        self.screen.lock().unwrap().set_size(rows, columns);
+        // SAFETY: the terminal is open, and the size is there.
+        unsafe { set_size(self.keys.as_raw_fd(), &size(rows, columns)) }.unwrap();
+    }
+
+    /// Ends by itself now; the terminal is as it was.
+    fn ended(&mut self) -> ExitStatus {
+        let mut status = None;
+        running::until("top did not end", || {
+            status = self.tool.0.try_wait().unwrap();
+            status.is_some()
+        });
+        let lines = tcgetattr(self.slave.as_fd()).unwrap().local_flags;
+        assert!(lines.contains(LocalFlags::ICANON | LocalFlags::ECHO), "the terminal is left raw");
+        running::until("the terminal is not given back", || {
+            let parser = self.screen.lock().unwrap();
+            !parser.screen().alternate_screen() && !parser.screen().hide_cursor()
+        });
+        status.unwrap()
+    }
+}
+
+const LEAKS: &str = "
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    for (;;) { memset(malloc(40000), 1, 40000); usleep(10000); }
+}";
+
+#[test]
+fn a_leak_is_told_at_80_by_24() {
+    let folder = Folder::new("top-leak");
+    let mut command = Command::new(folder.program("leaks", LEAKS, &[]));
+    command.env("LD_PRELOAD", LIBRARY);
+    let child = started(command, running::is_read);
+    let mut top = Top::start(&["--every", "0.2", &child.id()]);
+    top.until_shown(&format!("leaks ({})", child.id()));
+    top.until_shown("LEAK? live memory grows by ");
+    let shown = top.shown();
+    for part in ["resident ", "█", "live ", "cached ", "fragmented ", "block size", "allocs/s", "q quit  s sort: live"]
+    {
+        assert!(shown.contains(part), "no {part:?} in\n{shown}");
+    }
+    top.press("s");
+    top.until_shown("s sort: growth");
+    top.press("p");
+    top.until_shown("PAUSED");
+    top.press("q");
+    assert!(top.ended().success());
+}
+
+#[test]
+fn the_terminal_is_given_back_on_every_exit() {
+    let child = running::sleeping(&[]);
+    let mut top = Top::start(&[&child.id()]);
+    top.until_shown("STEADY");
+    top.press("\x03");
+    assert!(top.ended().success());
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
+        let mut top = Top::start(&[&child.id()]);
+        top.until_shown("STEADY");
+        kill(Pid::from_raw(top.tool.0.id() as i32), signal).unwrap();
+        assert_eq!(top.ended().code(), Some(128 + signal as i32));
+    }
+    let mut top = Top::start(&["--every", "0.2", &child.id()]);
+    top.until_shown("STEADY");
+    drop(child);
+    assert_eq!(top.ended().code(), Some(1));
+    top.until_shown("has ended");
+}
+
+#[test]
+fn it_follows_the_size_of_the_terminal() {
+    let child = running::sleeping(&[]);
+    let mut top = Top::start(&[&child.id()]);
+    top.until_shown("STEADY");
+    for (rows, columns) in [(5, 20), (2, 3), (60, 200), (24, 80)] {
+        top.resize(rows, columns);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    top.until_shown("q quit  s sort");
+    top.press("q");
+    assert!(top.ended().success());
+}
+
+#[test]
+fn processes_are_chosen_from_a_list() {
+    let child = running::sleeping(&[]);
+    let mut top = Top::start(&["--every", "0.3"]);
+    top.until_shown(&child.id());
+    top.until_shown("enter look into it");
+    // Others come and go meanwhile, and with them the order: whoever was chosen instead is left again.
+    running::until("the process is never chosen", || {
+        top.until_shown("processes run hakmem");
+        let shown = top.shown();
+        let Some(row) = shown.lines().skip(2).position(|line| line.starts_with(&child.id())) else { return false };
+        top.press(&("\x1b[A".repeat(40) + &"\x1b[B".repeat(row) + "\r"));
+        top.until_shown("esc back");
+        let chosen = top.shown().contains(&format!("sleep ({})", child.id()));
+        if !chosen {
+            top.press("\x1b");
+        }
+        chosen
+    });
+    top.press("\x1b");
+    top.until_shown("processes run hakmem");
+    top.press("q");
+    assert!(top.ended().success());
+}
+
+#[test]
+fn without_a_terminal_it_says_so() {
+    let output = hakmem(&["top"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("top needs a terminal"));
+}
+
+const THREADS: &str = "
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *run(void *unused) {
+    for (;;) {
+        void *some[20];
+        for (int i = 0; i < 20; i++) some[i] = malloc(100 + 100 * i);
+        for (int i = 0; i < 20; i++) free(some[i]);
+        usleep(20000);
+    }
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    for (int i = 0; i < 100; i++) pthread_create(&thread, NULL, run, NULL);
+    pause();
+}";
+
+/// Seconds of processor time that the process has used.
+fn used(id: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+/// A tool that was built without optimisation may cost more.
+#[test]
+fn it_costs_less_than_a_hundredth_of_a_processor_for_100_threads() {
+    let folder = Folder::new("top-threads");
+    let mut command = Command::new(folder.program("threads", THREADS, &["-pthread"]));
+    command.env("LD_PRELOAD", LIBRARY);
+    let child = started(command, |id| {
+        let output = hakmem(&["stats", "--json", id]);
+        output.status.code() == Some(0) && running::json(&output)["heaps_now"].as_u64() == Some(101)
+    });
+    let mut top = Top::start(&[&child.id()]);
+    top.until_shown("heaps 101");
+    let before = used(top.tool.0.id());
+    std::thread::sleep(Duration::from_secs(10));
+    let share = (used(top.tool.0.id()) - before) / 10.0;
+    let most = if cfg!(debug_assertions) { 0.10 } else { 0.01 };
+    assert!(share < most, "{share}");
+    eprintln!("top: {:.2} % of a processor", share * 100.0);
+    top.press("q");
+    assert!(top.ended().success());
+}
