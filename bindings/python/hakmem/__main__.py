@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""python -m hakmem run [--stats] [--verbose] [--set NAME=VALUE]... -- PROGRAM [ARGUMENT]...   starts PROGRAM on hakmem
+python -m hakmem path                                                                    prints where the library is"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+
+from . import path
+
+
+def words(argv):
+    parser = argparse.ArgumentParser(prog="python -m hakmem")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser("run", help="start a program on hakmem")
+    run.add_argument("--stats", action="store_true", help="print statistics at exit")
+    run.add_argument("--verbose", action="store_true", help="print version and options at start")
+    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option, such as PURGE_DELAY=100")
+    run.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM")
+    verbs.add_parser("path", help="print where the library is")
+    return parser.parse_args(argv)
+
+
+def interpreter_of(data):
+    """The dynamic linker that an ELF file asks for; None for a static program; '' for what is no ELF file."""
+    if data[:4] != b"\x7fELF":
+        return ""
+    found = re.search(rb"/[\w/.-]*ld-[\w.-]+", data)
+    return found.group().decode() if found else None
+
+
+def libc_of(file):
+    """'musl', 'glibc', 'static', or '' where it cannot be told, as of scripts."""
+    with open(file, "rb") as opened:
+        data = opened.read(1 << 20)
+    linker = interpreter_of(data)
+    if linker is None:
+        return "static"
+    return "" if not linker else "musl" if "musl" in linker else "glibc"
+
+
+def needs_musl(library):
+    with open(library, "rb") as opened:
+        return re.search(rb"libc\.musl-|ld-musl-", opened.read()) is not None or b"libc.so.6" not in open(library, "rb").read()
+
+
+def refusal(program):
+    """Why `program` cannot run on this library, or None."""
+    file = shutil.which(program)
+    if file is None:
+        return "%s: not found" % program
+    kind, ours = libc_of(file), "musl" if needs_musl(path()) else "glibc"
+    if kind == "static":
+        return "%s is a static program: no library can be preloaded" % file
+    if kind and kind != ours:
+        return "%s needs %s, and this library is for %s" % (file, kind, ours)
+    return None
+
+
+def environment(arguments):
+    found = dict(os.environ)
+    others = [word for word in re.split("[ :]", found.get("LD_PRELOAD", "")) if word and word != path()]
+    found["LD_PRELOAD"] = ":".join([path()] + others)
+    if arguments.stats:
+        found.setdefault("HAKMEM_STATS", "text")
+    if arguments.verbose:
+        found["HAKMEM_VERBOSE"] = "1"
+    for setting in arguments.set:
+        name, _, value = setting.partition("=")
+        found["HAKMEM_" + name.upper()] = value
+    return found
+
+
+def main(argv=None):
+    arguments = words(sys.argv[1:] if argv is None else argv)
+    if arguments.verb == "path":
+        print(path())
+        return 0
+    program = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
+    problem = refusal(program[0]) if program else "no program given"
+    if problem:
+        print("hakmem: " + problem, file=sys.stderr)
+        return 2
+    os.execvpe(program[0], program, environment(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
