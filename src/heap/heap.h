@@ -223,7 +223,7 @@ HK_INLINE heap_t *heap_of_front(heap_front_t *front) { return (heap_t *)((char *
 
 /* The next look at the countdown finds that it ran out, and nothing more was charged. The heap's thread. */
 HK_INLINE void heap_run_out(heap_t *h) {
-    h->countdown_set -= h->front.countdown + 1;
+    h->countdown_set = (int64_t)((uint64_t)h->countdown_set - (uint64_t)h->front.countdown - 1);
     h->front.countdown = -1;
 }
 

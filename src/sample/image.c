@@ -65,6 +65,8 @@ static void copy_tables_locked(image_t *image) {
     image->header.section_count = 0;
     for (unsigned i = 0; i < PROFILE_SECTIONS; i++) {
         const profile_section_t *from = &hk_profile.sections[i];
+        if (from->bytes == 0)
+            continue;
         memcpy(image->tables.memory + image->tables.size, (const void *)(uintptr_t)from->place, from->bytes);
         add_section(image, from->kind, from->stride, image->tables.size, from->bytes);
         image->tables.size += hk_align_up(from->bytes, 8);

@@ -193,13 +193,18 @@ void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *c
     hk_unlock(&hk_sample_lock);
 }
 
-bool sample_has(const void *address) {
-    if (!sample_was_ever_on() || !blocks_may_have(address))
+static bool has_record(const void *address) {
+    if (!blocks_may_have(address))
         return false;
     hk_lock(&hk_sample_lock);
     bool has = block_find(address) != 0;
     hk_unlock(&hk_sample_lock);
     return has;
+}
+
+/* The bit after the record: it is set before the record goes (let_go_locked). */
+bool sample_has_suspect(const void *address) {
+    return sample_was_ever_on() && (has_record(address) || map_is_live(map_granule(address)));
 }
 
 bool sample_close(const void *address, const sample_draw_t *draw) {

@@ -67,8 +67,9 @@ typedef struct sample_block {
 /* `draw` is the thread's, NULL without a heap. Frames of the stack below the return address `caller` are left out. */
 void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *caller);
 
-/* Whether the program has a sampled block at `address`. */
-bool sample_has(const void *address);
+/* Whether the program has a sampled block at `address`, whose live bit was found clear. True also when the bit is set by now: the record
+ * went at that moment. */
+bool sample_has_suspect(const void *address);
 
 /* The block is being freed by the thread of this draw (NULL: it has none): true when it had a record, which it has no longer. */
 bool sample_close(const void *address, const sample_draw_t *draw);

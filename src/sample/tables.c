@@ -120,11 +120,12 @@ static uint32_t *next_of(const chains_t *chains, uint32_t entry) {
     return (uint32_t *)((char *)table_at(chains->kind, entry) + chains->next_offset);
 }
 
-/* Relaxed: who has a block knows of what was written before it was handed out. An array that was left for a larger one stays as it was
- * then, so it says of every entry that was put into it that there may be one. */
+/* Acquire: pairs with the release in chains_remove, so who finds an entry gone finds what was done before it went. Who has a block knows of
+ * what was written before it was handed out. An array that was left for a larger one stays as it was then, so it says of every entry that
+ * was put into it that there may be one. */
 uint32_t chains_first(const chains_t *chains, uint64_t hash) {
     uintptr_t buckets = atomic_load_explicit(&chains->buckets, memory_order_acquire);
-    return buckets == 0 ? 0 : hk_read(*bucket_of(buckets, hash));
+    return buckets == 0 ? 0 : hk_read_acquire(*bucket_of(buckets, hash));
 }
 
 uint32_t chains_next(const chains_t *chains, uint32_t entry) { return *next_of(chains, entry); }
@@ -169,7 +170,8 @@ void chains_remove(chains_t *chains, uint32_t entry) {
     uint32_t *at = bucket_of(buckets, chains->hash(table_at(chains->kind, entry)));
     while (*at != entry)
         at = next_of(chains, *at);
-    hk_write(*at, *next_of(chains, entry));
+    /* Release: pairs with the acquire in chains_first. */
+    hk_write_release(*at, *next_of(chains, entry));
     chains->used--;
 }
 

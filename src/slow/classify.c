@@ -18,7 +18,9 @@ static void *block_start(const void *address, unsigned cls) {
 }
 
 /* Its live bit is clear as it is sampled; or it may be: a stranded process cannot ask. */
-static bool is_sampled(const void *block) { return sample_was_ever_on() && (!fork_attend() || sample_has(block)); }
+static bool is_sampled(const void *block) {
+    return sample_was_ever_on() && (!fork_attend() || sample_has_suspect(block));
+}
 
 bool classify_is_good(const char *verb, void *block, unsigned cls, const void *caller) {
     size_t size = hk_class_info[cls].block_size;

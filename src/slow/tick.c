@@ -82,7 +82,7 @@ static void countdown_set(heap_t *h, int64_t bytes) {
 }
 
 bool heap_count_out(heap_t *h, size_t size) {
-    const uint64_t charged = (uint64_t)(h->countdown_set - h->front.countdown);
+    const uint64_t charged = (uint64_t)h->countdown_set - (uint64_t)h->front.countdown;
     const bool due = sample_is_due(&h->draw, charged, size);
     h->tick_charged += charged;
     int64_t to_tick = bytes_to_tick(h);
