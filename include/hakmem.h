@@ -44,22 +44,22 @@ void *hak_memalign(size_t alignment, size_t size);
 int hak_posix_memalign(void **out, size_t alignment, size_t size);
 size_t hak_malloc_usable_size(const void *ptr);
 
-/* malloc that also tells how much there is: `*actual` becomes the usable size, at least `size`, all of which may be used. hak_free_sized
- * accepts any size from `size` to it. At HAKMEM_SAFE=3 it is `size`. On failure NULL, errno is ENOMEM and `*actual` 0. `actual` may be
- * NULL. */
+/* malloc that also tells how much there is: `*actual` becomes the usable size, at least `size`, all of which may be
+ * used. hak_free_sized accepts any size from `size` to it. At HAKMEM_SAFE=3 it is `size`. On failure NULL, errno is
+ * ENOMEM and `*actual` 0. `actual` may be NULL. */
 void *hak_malloc_at_least(size_t size, size_t *actual);
 
-/* The usable size that a malloc of `size` has at the least; some are larger. 0 when `size` is beyond what addresses allow. Allocates
- * nothing. */
+/* The usable size that a malloc of `size` has at the least; some are larger. 0 when `size` is beyond what addresses
+ * allow. Allocates nothing. */
 size_t hak_good_size(size_t size);
 
-/* Grows or shrinks the block where it is, so that `size` bytes are usable and few are wasted. Returns the usable size then, and
- * hak_free_sized accepts any size from `size` to it; 0 when the block cannot stay where it is: it is then as it was. 0 for NULL. What is no
- * live block is reported as by hak_realloc. errno is not set. */
+/* Grows or shrinks the block where it is, so that `size` bytes are usable and few are wasted. Returns the usable size
+ * then, and hak_free_sized accepts any size from `size` to it; 0 when the block cannot stay where it is: it is then as
+ * it was. 0 for NULL. What is no live block is reported as by hak_realloc. errno is not set. */
 size_t hak_expand(void *ptr, size_t size);
 
-/* Up to `count` blocks of `size` bytes, written to out[0], out[1], ... Returns how many: fewer than `count` when memory is out, and then
- * errno is ENOMEM. Each may be freed alone. */
+/* Up to `count` blocks of `size` bytes, written to out[0], out[1], ... Returns how many: fewer than `count` when memory
+ * is out, and then errno is ENOMEM. Each may be freed alone. */
 size_t hak_malloc_batch(size_t size, size_t count, void **out);
 
 /* Frees `count` blocks of any sizes and heaps; NULLs are skipped. */
@@ -69,14 +69,14 @@ void hak_free_batch(void **blocks, size_t count);
  * Reads nothing that `ptr` points to. */
 bool hak_owns(const void *ptr);
 
-/* --- Heaps of the program's own ------------------------------------------------------------------------------------ */
+/* --- Heaps of the program's own ----------------------------------------------------------------------------------- */
 
-/* A heap whose blocks can go all at once. Every call may come from any thread at any time, and a heap outlives the thread that made it; in
- * the child of a fork all heaps are there. A block of a heap is one like any other: hak_free, free, realloc and the rest take it, from any
- * thread. The only duty is that nobody uses the heap or its blocks during hak_heap_reset and hak_heap_destroy, nor the heap after
- * hak_heap_destroy and hak_heap_release. A later free of a block that went with its heap is reported as a double free, unless another
- * block lies there by then. A heap that is none any more is reported as well, and the call answers as if memory were out.
- * docs/heaps.md has examples. */
+/* A heap whose blocks can go all at once. Every call may come from any thread at any time, and a heap outlives the
+ * thread that made it; in the child of a fork all heaps are there. A block of a heap is one like any other: hak_free,
+ * free, realloc and the rest take it, from any thread. The only duty is that nobody uses the heap or its blocks during
+ * hak_heap_reset and hak_heap_destroy, nor the heap after hak_heap_destroy and hak_heap_release. A later free of a
+ * block that went with its heap is reported as a double free, unless another block lies there by then. A heap that is
+ * none any more is reported as well, and the call answers as if memory were out. docs/heaps.md has examples. */
 typedef struct hak_heap hak_heap_t;
 
 #define HAK_HEAP_NAME_MAX 32
@@ -88,28 +88,29 @@ typedef struct hak_heap_options {
     size_t limit; /* bytes that the heap may take from the system, in steps of 64 KiB and more; 0: no limit */
 } hak_heap_options_t;
 
-/* A heap, empty; NULL for `options` are the defaults. Takes no memory for blocks yet. NULL with errno ENOMEM, EAGAIN (there are too many
- * heaps: two million, fewer where address space is short) or EINVAL (struct_size). */
+/* A heap, empty; NULL for `options` are the defaults. Takes no memory for blocks yet. NULL with errno ENOMEM, EAGAIN
+ * (there are too many heaps: two million, fewer where address space is short) or EINVAL (struct_size). */
 hak_heap_t *hak_heap_new(const hak_heap_options_t *options);
 
-/* As malloc, calloc and aligned_alloc (`alignment` is rounded up to a power of two), from the heap. NULL with errno ENOMEM when there is no
- * memory, or the heap's limit would be passed. */
+/* As malloc, calloc and aligned_alloc (`alignment` is rounded up to a power of two), from the heap. NULL with errno
+ * ENOMEM when there is no memory, or the heap's limit would be passed. */
 void *hak_heap_malloc(hak_heap_t *heap, size_t size);
 void *hak_heap_calloc(hak_heap_t *heap, size_t count, size_t size);
 void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_t size);
 
-/* realloc, and what comes back is a block of the heap; `ptr` may be one of another heap or an ordinary one. (realloc keeps a block in the
- * heap that it is of.) */
+/* realloc, and what comes back is a block of the heap; `ptr` may be one of another heap or an ordinary one. (realloc
+ * keeps a block in the heap that it is of.) */
 void *hak_heap_realloc(hak_heap_t *heap, void *ptr, size_t size);
 
-/* Frees every block, in time proportional to the memory, not to the number of blocks. The heap stays. Returns the usable bytes of the
- * blocks. */
+/* Frees every block, in time proportional to the memory, not to the number of blocks. The heap stays. Returns the
+ * usable bytes of the blocks. */
 size_t hak_heap_reset(hak_heap_t *heap);
 
 /* Frees every block and the heap. NULL is allowed. */
 void hak_heap_destroy(hak_heap_t *heap);
 
-/* Frees the heap alone: its blocks become ordinary ones. Other threads may free blocks of it meanwhile. NULL is allowed. */
+/* Frees the heap alone: its blocks become ordinary ones. Other threads may free blocks of it meanwhile. NULL is
+ * allowed. */
 void hak_heap_release(hak_heap_t *heap);
 
 /* The heap of the live block that begins at `block`; NULL for an ordinary block and for what is no block. */
@@ -129,8 +130,9 @@ typedef struct hak_heap_stats {
 /* Returns 0 or EINVAL. */
 int hak_heap_stats_get(hak_heap_t *heap, hak_heap_stats_t *stats);
 
-/* Calls `visit` for each live block, with its usable size and `context`, until it returns false. It may call anything but hak_heap_reset and
- * hak_heap_destroy; what is allocated or freed meanwhile may be visited or not. Returns 0, ECANCELED after a false, ENOMEM or EINVAL. */
+/* Calls `visit` for each live block, with its usable size and `context`, until it returns false. It may call anything
+ * but hak_heap_reset and hak_heap_destroy; what is allocated or freed meanwhile may be visited or not. Returns 0,
+ * ECANCELED after a false, ENOMEM or EINVAL. */
 int hak_heap_visit(hak_heap_t *heap, bool (*visit)(void *block, size_t size, void *context), void *context);
 
 /* --- Memory ------------------------------------------------------------------------------------------------------- */
@@ -157,9 +159,10 @@ size_t hak_check(void);
  *
  *   const char hak_default_options[] = "PURGE_DELAY=100 LIMIT=1G:2G";
  *
- * names and values as in the environment, which overrides them, between spaces. Read once, before the first allocation; also by set-uid
- * programs, which ignore the environment. What is unknown or malformed is named on stderr. For programs that link hakmem: one that it is
- * preloaded into need not show its own names. In a static library, it must lie in an object that is linked (docs/options.md). */
+ * names and values as in the environment, which overrides them, between spaces. Read once, before the first allocation;
+ * also by set-uid programs, which ignore the environment. What is unknown or malformed is named on stderr. For programs
+ * that link hakmem: one that it is preloaded into need not show its own names. In a static library, it must lie in an
+ * object that is linked (docs/options.md). */
 extern const char hak_default_options[];
 
 /* Options are those of the environment (`HAKMEM_SAFE` is "SAFE" here, in any case). All return 0 or an errno value:
@@ -249,10 +252,10 @@ int hak_stats_get(hak_stats_t *stats);
 
 typedef enum hak_format { HAK_FORMAT_TEXT, HAK_FORMAT_JSON } hak_format_t;
 
-/* One field of hak_stats_t by its name ("live", "mapped", "remote_frees"), or one of hak_heap_stats_t of the heap of a name
- * ("heap/NAME/live"). Takes a walk over the heaps; only for `resident`, `untouched`,
- * `cached`, `fragmented`, `retained`, `metadata` and `huge_page_waste` the kernel is asked about every page, as hak_stats_get does. Returns
- * 0, ENOENT no such field, EINVAL a NULL, ENOMEM, or EAGAIN in the child of a fork that has no statistics. */
+/* One field of hak_stats_t by its name ("live", "mapped", "remote_frees"), or one of hak_heap_stats_t of the heap of a
+ * name ("heap/NAME/live"). Takes a walk over the heaps; only for `resident`, `untouched`, `cached`, `fragmented`,
+ * `retained`, `metadata` and `huge_page_waste` the kernel is asked about every page, as hak_stats_get does. Returns 0,
+ * ENOENT no such field, EINVAL a NULL, ENOMEM, or EAGAIN in the child of a fork that has no statistics. */
 int hak_stat_read(const char *name, uint64_t *value);
 
 /* Prints a snapshot to `fd`. */

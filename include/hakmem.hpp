@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// hakmem.hpp: hakmem in C++17: heaps as objects, polymorphic memory resources and allocators of the standard library's containers.
-// Header only; a program that includes it links hakmem.
+// hakmem.hpp: hakmem in C++17: heaps as objects, polymorphic memory resources and allocators of the standard library's
+// containers. Header only; a program that includes it links hakmem.
 //
 //   hak::heap                 a heap whose blocks go with it: hak_heap_t with an owner
 //   hak::memory_resource      std::pmr::memory_resource on a heap, or on ordinary memory
@@ -9,9 +9,10 @@
 //   hak::heap_allocator<T>    the same on a heap
 //   hak::deleter              for std::unique_ptr to what lies in memory of hakmem
 //
-// Sizes are in bytes, counts in objects. What has no memory throws std::bad_alloc, as the standard asks of it; try_allocate returns nullptr.
-// Every member may be called from any thread at any time, with the exceptions that hakmem.h names: nobody uses a heap or its blocks
-// while it is reset or destroyed. So a container on a heap must not outlive the heap, unless it is never destroyed.
+// Sizes are in bytes, counts in objects. What has no memory throws std::bad_alloc, as the standard asks of it;
+// try_allocate returns nullptr. Every member may be called from any thread at any time, with the exceptions that
+// hakmem.h names: nobody uses a heap or its blocks while it is reset or destroyed. So a container on a heap must not
+// outlive the heap, unless it is never destroyed.
 #ifndef HAKMEM_HPP
 #define HAKMEM_HPP
 
@@ -145,8 +146,8 @@ class heap {
         return stats;
     }
 
-    // Calls visitor(void *block, std::size_t size) for each live block until it returns false; what it throws goes on to the caller. False
-    // when it did not come to the end.
+    // Calls visitor(void *block, std::size_t size) for each live block until it returns false; what it throws goes on
+    // to the caller. False when it did not come to the end.
     template <class Visitor> bool visit(Visitor &&visitor) const {
         struct state_t {
             std::remove_reference_t<Visitor> *visitor;
@@ -172,7 +173,8 @@ class heap {
 };
 
 #if defined(__cpp_lib_memory_resource)
-// On a heap, which must outlive it, or on ordinary memory. Resources of one heap are equal: what one allocates another may free.
+// On a heap, which must outlive it, or on ordinary memory. Resources of one heap are equal: what one allocates another
+// may free.
 class memory_resource final : public std::pmr::memory_resource {
   public:
     memory_resource() noexcept = default;
@@ -260,8 +262,9 @@ template <class T> class heap_allocator {
     hak_heap_t *heap_;
 };
 
-// Destroys one object and frees its block; for void, only frees. The block is that of hak_malloc, malloc, or a heap. Also of an object that is
-// held by a base, when that has a virtual destructor. Arrays of what has a destructor need a container.
+// Destroys one object and frees its block; for void, only frees. The block is that of hak_malloc, malloc, or a heap.
+// Also of an object that is held by a base, when that has a virtual destructor. Arrays of what has a destructor need a
+// container.
 struct deleter {
     template <class T> void operator()(T *object) const noexcept {
         if constexpr (std::is_void_v<T>) {

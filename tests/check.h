@@ -2,9 +2,9 @@
  *
  * check.h: verdicts and checks, for unit tests and test programs alike. Header only, C17 and C++17.
  *
- * A test is a program that exits 0 (passed), 1 (failed, one line on stderr says where and what) or 77 (cannot run here). A unit
- * test links its own room and those below, and runs on the system's malloc. Nothing here allocates: text goes through a buffer on
- * the stack.
+ * A test is a program that exits 0 (passed), 1 (failed, one line on stderr says where and what) or 77 (cannot run
+ * here). A unit test links its own room and those below, and runs on the system's malloc. Nothing here allocates: text
+ * goes through a buffer on the stack.
  */
 #ifndef HK_TEST_CHECK_H
 #define HK_TEST_CHECK_H
@@ -20,7 +20,8 @@
 
 enum { CHECK_PASS = 0, CHECK_FAIL = 1, CHECK_SKIP = 77 };
 
-/* Whether AddressSanitizer or ThreadSanitizer looks on: both count on thread-local storage and on handlers of their own. */
+/* Whether AddressSanitizer or ThreadSanitizer looks on: both count on thread-local storage and on handlers of their
+ * own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { CHECK_INSTRUMENTED = 1 };
 #elif defined(__has_feature)

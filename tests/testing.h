@@ -62,12 +62,12 @@ static void test_on_alarm(int signal_number) {
     _exit(TEST_FAIL);
 }
 
-/* How much longer anything may take on a machine with other work: with eight busy threads beside it, on two processors, a test
- * has a tenth of what it has alone. Bounds that only end what hangs are so many times what is needed. */
+/* How much longer anything may take on a machine with other work: with eight busy threads beside it, on two processors,
+ * a test has a tenth of what it has alone. Bounds that only end what hangs are so many times what is needed. */
 enum { TEST_PATIENCE = 10 };
 
-/* The process fails after `seconds`, on a busy machine TEST_PATIENCE times as many. A forked child must call it anew: alarms are
- * not inherited. */
+/* The process fails after `seconds`, on a busy machine TEST_PATIENCE times as many. A forked child must call it anew:
+ * alarms are not inherited. */
 static inline void test_alarm(unsigned seconds) {
     signal(SIGALRM, test_on_alarm);
     alarm(seconds * TEST_PATIENCE);
@@ -179,20 +179,21 @@ static inline void test_require_huge_pages(void) {
 /* A figure of /proc/self/status in KiB ("VmRSS:", "VmSize:", "VmHWM:"), -1 when it has none. */
 static inline long test_status_kib(const char *name) { return test_figure_of("/proc/self/status", name); }
 
-/* Resident memory now, exact, as all that tests say about memory is: the counters of /proc/self/status and statm lag behind by up
- * to 64 pages for each processor or thread. */
+/* Resident memory now, exact, as all that tests say about memory is: the counters of /proc/self/status and statm lag
+ * behind by up to 64 pages for each processor or thread. */
 static inline long test_rss_kib(void) {
     long kib = test_figure_of("/proc/self/smaps_rollup", "Rss:");
     return kib >= 0 ? kib : test_status_kib("VmRSS:");
 }
 
-/* The part of it that is the process's alone. The rest are pages of files: how many of those are mapped with the one that is
- * touched depends on what others have read. */
+/* The part of it that is the process's alone. The rest are pages of files: how many of those are mapped with the one
+ * that is touched depends on what others have read. */
 static inline long test_anonymous_kib(void) { return test_figure_of("/proc/self/smaps_rollup", "Anonymous:"); }
 
-/* --- Waiting for what comes by itself ------------------------------------------------------------------------------ */
+/* --- Waiting for what comes by itself ----------------------------------------------------------------------------- */
 
-/* How long the thread of that number was ready and had no processor, by the second figure of its schedstat; 0 when it has ended. */
+/* How long the thread of that number was ready and had no processor, by the second figure of its schedstat; 0 when it
+ * has ended. */
 static inline int64_t test_withheld_of(int tasks, const char *number) {
     char path[64], text[96];
     snprintf(path, sizeof path, "%s/schedstat", number);
@@ -226,8 +227,8 @@ static inline int64_t test_withheld_ns(void) {
     return access("/proc/self/schedstat", R_OK) == 0 ? sum : -1;
 }
 
-/* What is promised within a time does not count the time in which the process's threads waited for a processor: that is not
- * hakmem's. It is stretched by TEST_PATIENCE at most, and by that where the kernel does not count.
+/* What is promised within a time does not count the time in which the process's threads waited for a processor: that is
+ * not hakmem's. It is stretched by TEST_PATIENCE at most, and by that where the kernel does not count.
  *
  *   for (test_wait_t wait = test_wait_for(3000); !it_is_so() && test_wait_more(&wait);)
  *       ;

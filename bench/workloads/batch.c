@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// batch ORDER COUNT MIN MAX ROUNDS SEED LIMIT_MS: allocates COUNT blocks of MIN - MAX bytes, then frees them all in ORDER
-// (lifo, fifo or random), ROUNDS times, or until LIMIT_MS have passed. The sizes and the random order are drawn
+// batch ORDER COUNT MIN MAX ROUNDS SEED LIMIT_MS: allocates COUNT blocks of MIN - MAX bytes, then frees them all in
+// ORDER (lifo, fifo or random), ROUNDS times, or until LIMIT_MS have passed. The sizes and the random order are drawn
 // beforehand. One operation is a malloc and its free.
 #include "common.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // large_calloc MODE KIB ROUNDS LIMIT_MS: calloc and free of KIB, ROUNDS times, or until LIMIT_MS have passed. "fresh"
-// writes one byte in every 64 KiB, so whoever clears memory that the kernel has just cleared is seen; "dirty" writes all
-// of it, so that the next calloc must clear what it reuses. Every touched byte is checked to be zero first. One
+// writes one byte in every 64 KiB, so whoever clears memory that the kernel has just cleared is seen; "dirty" writes
+// all of it, so that the next calloc must clear what it reuses. Every touched byte is checked to be zero first. One
 // operation is a calloc and its free.
 #include "common.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// mid_large_mt THREADS ITERS WS SEED LIMIT_MS: every thread has WS slots of its own. Each iteration picks a random slot: a
-// full one is freed, an empty one gets 8 - 34 KiB, of which the first and the last byte are touched. A thread ends after
-// ITERS, or when LIMIT_MS have passed.
+// mid_large_mt THREADS ITERS WS SEED LIMIT_MS: every thread has WS slots of its own. Each iteration picks a random
+// slot: a full one is freed, an empty one gets 8 - 34 KiB, of which the first and the last byte are touched. A thread
+// ends after ITERS, or when LIMIT_MS have passed.
 #include "common.h"
 
 enum { PART = 5000 }; // iterations between two looks at the clock

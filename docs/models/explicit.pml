@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * explicit.pml: what becomes of the blocks of a heap that the program made, beside its end (src/heap/explicit.c, src/slow/free.c).
+ * explicit.pml: what becomes of the blocks of a heap that the program made, beside its end (src/heap/explicit.c,
+ * src/slow/free.c).
  *
- * A slab of heap MADE has two blocks, both with the program. One thread frees block 0 and ends. Then, or meanwhile, the heap ends:
+ * A slab of heap MADE has two blocks, both with the program. One thread frees block 0 and ends. Then, or meanwhile, the
+ * heap ends:
  *
- *   destroy   when block 0 is free, as nobody may use blocks of the heap during it: lock, close the slab, unlock. The slot serves again: a
- *             slab of the next heap with that id, or of a thread, which hands out block 0. Block 1 went with the heap; somebody
- *             frees it all the same, at any time from then on.
+ *   destroy   when block 0 is free, as nobody may use blocks of the heap during it: lock, close the slab, unlock. The
+ *             slot serves again: a slab of the next heap with that id, or of a thread, which hands out block 0. Block 1
+ *             went with the heap; somebody frees it all the same, at any time from then on.
  *   release   at any time: lock, the slab becomes the shared heap's. Who takes over may hand out what is free.
  *
  * All the while the helper takes free blocks out of slabs, gives their pages back, and returns them.
  *
- *   free      entry = table; clear the live bit; lock(owner of entry); if the entry is still that: set the free bit; unlock; else again
- *             as an ordinary block: those may be kept in a magazine or gathered, until the thread ends
+ *   free      entry = table; clear the live bit; lock(owner of entry); if the entry is still that: set the free bit;
+ *             unlock; else again as an ordinary block: those may be kept in a magazine or gathered, until the thread
+ *             ends
  *
  * Every shared step is one atomic statement; between any two, any other process may run.
  *
  * Verified (tests/spin/verify.py, all interleavings):
- *   EXPLICIT-1  a block that was freed is in its slab's free bits once, or went with its slab: no free bit is set for a block that is with the
- *               program, whatever slab came to the slot
+ *   EXPLICIT-1  a block that was freed is in its slab's free bits once, or went with its slab: no free bit is set for a
+ *               block that is with the program, whatever slab came to the slot
  *   EXPLICIT-2  only who holds the lock of the slab's owner writes free bits
  *   EXPLICIT-3  the late free of block 1 is found
  *
- * Seeded mistakes, each of which must be found: -DBUG_KEEP (the freed block waits in a magazine), -DBUG_GATHER (its word waits in a table,
- * posted when the thread ends), -DBUG_LOOK_ONCE (no second look at the entry under the lock), -DBUG_PURGE (the helper takes blocks of the
- * heap in hand).
+ * Seeded mistakes, each of which must be found: -DBUG_KEEP (the freed block waits in a magazine), -DBUG_GATHER (its
+ * word waits in a table, posted when the thread ends), -DBUG_LOOK_ONCE (no second look at the entry under the lock),
+ * -DBUG_PURGE (the helper takes blocks of the heap in hand).
  */
 
 #define NONE   0 /* owners: the slot is nobody's, */
@@ -66,7 +69,10 @@ inline give_later(b, heap) {
        :: heap == NONE -> found = true; break
        :: else -> LOCK(heap);
           if
-          :: owner == heap -> atomic { if :: free_bit[b] -> found = true :: else -> SET_FREE(b, heap) fi }; UNLOCK(heap); break
+          :: owner == heap ->
+             atomic { if :: free_bit[b] -> found = true :: else -> SET_FREE(b, heap) fi };
+             UNLOCK(heap);
+             break
           :: else -> UNLOCK(heap)
           fi
        fi

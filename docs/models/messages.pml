@@ -2,33 +2,39 @@
  *
  * messages.pml: how remote frees come home (src/heap/remote.c, src/heap/messages.c).
  *
- * A sender notes a word in its table. When it leaves the table it goes into the sender's message for the heap that owns the slab, and the
- * message is pushed on that heap's inbox. What no message takes goes to the slab under the lock of its owner, which may be another one
- * once the lock is there; and where the lock is taken, into a message of its own. A heap takes its inbox by one exchange under its lock,
- * brings the words of its slabs home, and passes a message with others on. The memory of a message serves again at once.
+ * A sender notes a word in its table. When it leaves the table it goes into the sender's message for the heap that owns
+ * the slab, and the message is pushed on that heap's inbox. What no message takes goes to the slab under the lock of
+ * its owner, which may be another one once the lock is there; and where the lock is taken, into a message of its own. A
+ * heap takes its inbox by one exchange under its lock, brings the words of its slabs home, and passes a message with
+ * others on. The memory of a message serves again at once.
  *
  *   add    the bits leave the table, then come into the message
- *   send   the message leaves the outbox; first = inbox; next = first; compare-and-swap(inbox, first, message), again until it succeeds
+ *   send   the message leaves the outbox; first = inbox; next = first; compare-and-swap(inbox, first, message), again
+ *          until it succeeds
  *   give   to = owner; lock(to); if to is still the owner: into the free bits, else unlock and look again
- *   open   list = exchange(inbox, none); each word, its bits leaving the message first: if this heap owns the slab, into its free bits;
- *          then each message, its link read first, becomes free or is pushed on the inbox of the owner of a word that is left
+ *   open   list = exchange(inbox, none); each word, its bits leaving the message first: if this heap owns the slab,
+ *          into its free bits; then each message, its link read first, becomes free or is pushed on the inbox of the
+ *          owner of a word that is left
  *
- * Every shared step is one atomic statement; between any two, any other process may run. Two senders, of two words and of one, messages of
- * two words, memory for two of them, two slabs, two heaps. Heap 1 adopts a slab of heap 0; heap 0 dies and leaves it the other; all the while
- * words are on their way. Or heap 1's thread forks: it takes all locks, and in the child nobody else exists; it sends what the tables
- * and messages of the others hold, and takes over the slabs.
+ * Every shared step is one atomic statement; between any two, any other process may run. Two senders, of two words and
+ * of one, messages of two words, memory for two of them, two slabs, two heaps. Heap 1 adopts a slab of heap 0; heap 0
+ * dies and leaves it the other; all the while words are on their way. Or heap 1's thread forks: it takes all locks, and
+ * in the child nobody else exists; it sends what the tables and messages of the others hold, and takes over the slabs.
  *
  * Verified (tests/spin/verify.py, all interleavings):
- *   MESSAGE-1  every word comes home exactly once, given that every inbox is opened in the end; in the child of a fork at most once
+ *   MESSAGE-1  every word comes home exactly once, given that every inbox is opened in the end; in the child of a fork
+ *              at most once
  *   MESSAGE-2  a message is written only by who has it, and its link does not change while it is in an inbox
  *   MESSAGE-3  only who holds the lock of the slab's owner writes free bits
- *   MESSAGE-4  no message is lost: in the end the memory of all of them is free; in the child of a fork, of all that were in an inbox
+ *   MESSAGE-4  no message is lost: in the end the memory of all of them is free; in the child of a fork, of all that
+ *              were in an inbox
  *
- * Seeded mistakes, each of which must be found: -DBUG_PLAIN_PUSH (the inbox is written without comparing), -DBUG_LINK_LATE (the
- * link is read when the message is on its way again, or free), -DBUG_NO_FORWARD (a heap takes in words of slabs that it no longer owns),
- * -DBUG_PLAIN_TAKE (the inbox is read and then cleared), -DBUG_WORD_STAYS (the bits stay in a message that is passed on),
- * -DBUG_LOOK_ONCE (no second look at the owner under the lock), -DBUG_TABLE_LATE (the bits leave the table when they are in the
- * message), -DBUG_OUTBOX_LATE (a message leaves the outbox when it is in the inbox).
+ * Seeded mistakes, each of which must be found: -DBUG_PLAIN_PUSH (the inbox is written without comparing),
+ * -DBUG_LINK_LATE (the link is read when the message is on its way again, or free), -DBUG_NO_FORWARD (a heap takes in
+ * words of slabs that it no longer owns), -DBUG_PLAIN_TAKE (the inbox is read and then cleared), -DBUG_WORD_STAYS (the
+ * bits stay in a message that is passed on), -DBUG_LOOK_ONCE (no second look at the owner under the lock),
+ * -DBUG_TABLE_LATE (the bits leave the table when they are in the message), -DBUG_OUTBOX_LATE (a message leaves the
+ * outbox when it is in the inbox).
  */
 
 #define SLABS    2
@@ -122,7 +128,8 @@ inline give(s, bits) {
     target = 0
 }
 
-/* What sender i's table has of slab s leaves it. A message is there, or is begun, or takes no word: any of it, at any time. */
+/* What sender i's table has of slab s leaves it. A message is there, or is begun, or takes no word: any of it, at any
+ * time. */
 inline post(i, s) {
     atomic {
         bits = table[i * SLABS + s];
@@ -149,7 +156,8 @@ inline post(i, s) {
     atomic { bits = 0; target = 0 }
 }
 
-/* Takes in the words of the message that are of heap `from`'s slabs, one after the other; `left` is the owner of one that is not. */
+/* Takes in the words of the message that are of heap `from`'s slabs, one after the other; `left` is the owner of one
+ * that is not. */
 inline take_in(from, s) {
     atomic {
         bits = words[at * WORDS + s];

@@ -117,7 +117,7 @@ HK_EXPORT int hak_heap_visit(hak_heap_t *heap, bool (*visit)(void *block, size_t
     return heaps_visit(h, visit, context);
 }
 
-/* --- By name ------------------------------------------------------------------------------------------------------------ */
+/* --- By name ------------------------------------------------------------------------------------------------------ */
 
 static const struct field {
     const char *name;

@@ -39,7 +39,7 @@ HK_EXPORT void hak_profile_reset(void) {
 
 HK_EXPORT int hak_profile_write(int fd) { return heap_system_ready() ? image_write(fd) : ENOMEM; }
 
-/* --- Options ---------------------------------------------------------------------------------------------------------------- */
+/* --- Options ------------------------------------------------------------------------------------------------------ */
 
 void hk_profile_at_start(void) {
     const int64_t wanted = hk_option(HK_OPT_PROFILE);

@@ -40,7 +40,7 @@ hak_class_stats_t stats_class_sum(const hak_stats_t *stats) {
     return sum;
 }
 
-/* --- One figure --------------------------------------------------------------------------------------------------------- */
+/* --- One figure --------------------------------------------------------------------------------------------------- */
 
 static const char HEAP_PATH[] = "heap/";
 
@@ -120,7 +120,8 @@ static void write_snapshot(hk_out_t *out, hak_format_t format) {
         stats_release(stats);
 }
 
-/* In one write(2), so that in a file those of several processes do not mix; piece by piece where there is no memory for that. */
+/* In one write(2), so that in a file those of several processes do not mix; piece by piece where there is no memory for
+ * that. */
 HK_EXPORT void hak_stats_print(int fd, hak_format_t format) {
     hk_out_t out;
     char *text = sys_map(STATS_TEXT_MAX);

@@ -21,7 +21,8 @@ hak_class_stats_t stats_class_sum(const hak_stats_t *stats);
 
 void stats_write(hk_out_t *out, const hak_stats_t *stats, hak_format_t format);
 
-/* Notes what the program is called: the C library's name for it lies in memory that is the program's. Once, before there are threads. */
+/* Notes what the program is called: the C library's name for it lies in memory that is the program's. Once, before
+ * there are threads. */
 void hk_stats_note_program(void);
 
 /* Prints what HAKMEM_STATS asks for. To be called once, as late in the process as may be. */

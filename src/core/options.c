@@ -168,8 +168,8 @@ static bool parse_limit(const char *text, int64_t *value) {
     return *text == '\0' && *value >= 0;
 }
 
-/* A file's name is kept in a page of its own: what the program writes into its environment does not change it. NULL when it is empty or
- * too long. */
+/* A file's name is kept in a page of its own: what the program writes into its environment does not change it. NULL
+ * when it is empty or too long. */
 static const char *keep_name(const char *text) {
     size_t size = strlen(text) + 1;
     char *name = size > 1 && size <= sys_page_size() ? sys_map(sys_page_size()) : NULL;
@@ -362,7 +362,8 @@ static void environment_read(const char *entry) {
 
 /* --- What the program was compiled with ------------------------------------------------------------------------- */
 
-/* Of hakmem.h, if the program or a library has one. A reference, as a weak definition of ours would be found first in a static program. */
+/* Of hakmem.h, if the program or a library has one. A reference, as a weak definition of ours would be found first in a
+ * static program. */
 extern HK_EXPORT const char hak_default_options[] __attribute__((weak));
 
 /* `text` is "NAME=value" of one word. */

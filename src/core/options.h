@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * options.h: run-time policy. One list (options.def), values that the program
- * was compiled with (hak_default_options of hakmem.h), from the environment (`HAKMEM_*`), which overrides them, or from the program.
+ * options.h: run-time policy. One list (options.def), values that the program was compiled with (hak_default_options of
+ * hakmem.h), from the environment (`HAKMEM_*`), which overrides them, or from the program.
  *
  * Values are written by hk_options_init (once, before the first allocation, single-threaded) and by hk_option_set; they
  * are read anywhere off the fast path. Each is one relaxed atomic word: no order is implied between options.
@@ -35,8 +35,8 @@ HK_INLINE int64_t hk_option(hk_option_t option) {
     return atomic_load_explicit(&hk_option_values[option], memory_order_relaxed);
 }
 
-/* Reads what is compiled in, then `environment` (a NULL-terminated array of "NAME=value", or NULL for none). Unknown or malformed HAKMEM_* entries
- * are named on stderr with what would be valid, and ignored. */
+/* Reads what is compiled in, then `environment` (a NULL-terminated array of "NAME=value", or NULL for none). Unknown or
+ * malformed HAKMEM_* entries are named on stderr with what would be valid, and ignored. */
 void hk_options_init(char *const *environment);
 
 /* As hak_option_set and hak_option_get of hakmem.h. */
@@ -44,8 +44,8 @@ int hk_option_set(const char *name, const char *value);
 int hk_option_get(const char *name, char *value, size_t value_size);
 void hk_options_print(hk_out_t *out);
 
-/* What to write and where, in one option value: a choice, and the address of a file's name, which stays as it is from then on; NULL
- * is stderr. */
+/* What to write and where, in one option value: a choice, and the address of a file's name, which stays as it is from
+ * then on; NULL is stderr. */
 enum { HK_OUTPUT_CHOICE_BITS = 2 };
 
 HK_INLINE unsigned hk_output_choice(int64_t value) { return (unsigned)value & ((1u << HK_OUTPUT_CHOICE_BITS) - 1); }
@@ -65,8 +65,8 @@ HK_INLINE const char *hk_profile_file(int64_t value) {
     return (const char *)((uintptr_t)value >> HK_PROFILE_LOG2_BITS);
 }
 
-/* Two limits in one option value, in units of 64 KiB, rounded up; -1 when one does not fit. 0 is no limit. HK_LIMIT_OFF has
- * none either, and says that those of the control group do not count. */
+/* Two limits in one option value, in units of 64 KiB, rounded up; -1 when one does not fit. 0 is no limit. HK_LIMIT_OFF
+ * has none either, and says that those of the control group do not count. */
 enum { HK_LIMIT_UNIT_SHIFT = 16, HK_LIMIT_BITS = 31 };
 #define HK_LIMIT_OFF (INT64_C(1) << 2 * HK_LIMIT_BITS)
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * request.h: what somebody outside wants of this process (`hakmem trim PID`): words that the tool writes into our memory, and that
- * our threads look at where they are slow anyway.
+ * request.h: what somebody outside wants of this process (`hakmem trim PID`): words that the tool writes into our
+ * memory, and that our threads look at where they are slow anyway.
  *
- * Who writes them has the right to change any memory of the process (ptrace(2)), so they open no door. Values are checked all the same,
- * as those of hak_option_set. A process that never goes a slow path (an idle one) follows no request, and pays nothing.
+ * Who writes them has the right to change any memory of the process (ptrace(2)), so they open no door. Values are
+ * checked all the same, as those of hak_option_set. A process that never goes a slow path (an idle one) follows no
+ * request, and pays nothing.
  *
  *   asker, outside                                   a thread of this process
  *     order ............ written first
@@ -61,7 +62,8 @@ HK_INLINE bool hk_request_waits(void) {
     return hk_unlikely(atomic_load_explicit(&hk_request.nonce, memory_order_relaxed) != 0);
 }
 
-/* Carries an order out; returns 0 or an errno. Comes from a room above. Without libc and thread-local storage when it is the helper's. */
+/* Carries an order out; returns 0 or an errno. Comes from a room above. Without libc and thread-local storage when it
+ * is the helper's. */
 typedef int hk_request_follow_t(const hk_order_t *order, hk_request_by_t by, uint64_t *result);
 void hk_request_by(hk_request_follow_t *follow);
 

@@ -2,9 +2,10 @@
  *
  * front.h: malloc and free on one screen each.
  *
- * Everything the fast path reads: hk_front (thread-local), the heap's first line, the magazine of one class and the place in its
- * array, and for free the slot table's entry; and a word of live bits, which it changes. The block itself is touched by neither.
- * No call, no loop, no frame (but for calloc, which calls memset); every other case is one tail call away.
+ * Everything the fast path reads: hk_front (thread-local), the heap's first line, the magazine of one class and the
+ * place in its array, and for free the slot table's entry; and a word of live bits, which it changes. The block itself
+ * is touched by neither. No call, no loop, no frame (but for calloc, which calls memset); every other case is one tail
+ * call away.
  */
 #ifndef HK_FRONT_H
 #define HK_FRONT_H
@@ -20,8 +21,9 @@
 /* Above it pays to ask whether a block reads as zeros already: heap_calloc_slow. */
 enum { FRONT_CALLOC_MAX = HK_TINY_MAX };
 
-/* The front as if the magazine `offset` bytes behind the first were the first. Its address is an instruction of its own: processors pass
- * a store on to the next load without delay only where both have an address without index (docs/adr/0002). */
+/* The front as if the magazine `offset` bytes behind the first were the first. Its address is an instruction of its
+ * own: processors pass a store on to the next load without delay only where both have an address without index
+ * (docs/adr/0002). */
 HK_INLINE heap_front_t *front_moved(heap_front_t *front, size_t offset) {
     front = (heap_front_t *)((char *)front + offset);
     HK_OPAQUE(front);
@@ -37,8 +39,9 @@ HK_INLINE heap_front_t *front_at_tiny(heap_front_t *front, size_t size_minus_1) 
     return front_moved(front, 2 * (size_minus_1 & ~(size_t)(HK_ALIGNMENT - 1)));
 }
 
-/* Takes the top block of a magazine, or leaves for the slow path: what lies on top of an empty one has its live bit set, and a countdown that
- * ran out is below 0. Either way the request has been charged. `at` is the front moved to the magazine. */
+/* Takes the top block of a magazine, or leaves for the slow path: what lies on top of an empty one has its live bit
+ * set, and a countdown that ran out is below 0. Either way the request has been charged. `at` is the front moved to the
+ * magazine. */
 HK_INLINE void *front_pop(heap_front_t *front, heap_front_t *at, size_t size, bool mid, void *(*slow)(size_t)) {
     hk_add_in_place(front->countdown, -(int64_t)size);
     if (hk_unlikely(hk_read_in_place(front->countdown) < 0))
@@ -50,7 +53,8 @@ HK_INLINE void *front_pop(heap_front_t *front, heap_front_t *at, size_t size, bo
     granule_t next = *at->magazines->below;
     HK_OPAQUE(at); /* not what was read, less one: that takes an instruction more */
     hk_add_in_place(at->magazines->below, -1);
-    /* Release: the child of a fork, which empties the magazine (magazine.c), may lose a block and never has one twice. */
+    /* Release: the child of a fork, which empties the magazine (magazine.c), may lose a block and never has one
+     * twice. */
     hk_write_release(at->magazines->top, next);
     map_mark_live(&live);
     void *block = map_granule_address(granule);
@@ -116,8 +120,8 @@ HK_INLINE void front_free_aligned_sized(void *block, size_t align, size_t size, 
     heap_free_sized(block, align, size, verb, __builtin_return_address(0));
 }
 
-/* `align` is a power of two. A tiny size rounded up to a multiple of it has a class of just that size, in slabs aligned by
- * slots: each of its blocks will do. */
+/* `align` is a power of two. A tiny size rounded up to a multiple of it has a class of just that size, in slabs aligned
+ * by slots: each of its blocks will do. */
 HK_INLINE void *front_aligned(size_t align, size_t size) {
     heap_front_t *front = hk_front;
     size_t rounded = (size + align - 1) & ~(align - 1);

@@ -24,8 +24,8 @@ HK_INLINE bool heap_is_oversubscribed(void) { return heap_press() != HEAP_ROOM; 
 uint32_t heap_threads_at_ease(void);
 uint32_t budget_threads_for(uint64_t cpus);
 
-/* Bytes that the magazines of a heap may be able to hold, which owns `owned` bytes of slots, of `in_use` in all heaps of
- * so many threads: every block in one keeps a slab from emptying. The more threads, the smaller is the part. */
+/* Bytes that the magazines of a heap may be able to hold, which owns `owned` bytes of slots, of `in_use` in all heaps
+ * of so many threads: every block in one keeps a slab from emptying. The more threads, the smaller is the part. */
 size_t budget_bytes(size_t owned, size_t in_use, size_t threads, heap_press_t press);
 
 /* Whether the heap's magazines may be able to hold so much more. */

@@ -27,7 +27,7 @@ _Static_assert(offsetof(heap_own_t, id) == offsetof(heap_front_t, id), "as heap_
 static uint32_t unused_ids;
 static uint32_t warm_count; /* of them, those whose records have pages */
 
-/* --- Birth and death ---------------------------------------------------------------------------------------------------- */
+/* --- Birth and death ---------------------------------------------------------------------------------------------- */
 
 bool explicit_is_one(const void *handle) {
     uintptr_t offset = (uintptr_t)handle - (uintptr_t)heap_by_id(HK_OWNER_EXPLICIT);
@@ -48,7 +48,8 @@ static heap_t *make_fresh_locked(int *error) {
         return NULL;
     heap_t *h = heap_by_id(id);
     heap_prepare(h, id, HK_RANK_HEAP);
-    /* Release: pairs with the acquires in explicit_is_one and heap_explicit_limit; who sees the limit sees a prepared heap. */
+    /* Release: pairs with the acquires in explicit_is_one and heap_explicit_limit; who sees the limit sees a prepared
+     * heap. */
     atomic_store_explicit(&hk_explicit_id_limit, id + 1, memory_order_release);
     return h;
 }
@@ -139,7 +140,7 @@ void explicit_end_locked(heap_t *h) {
     unused_ids = h->own.id;
 }
 
-/* --- Blocks of slabs ---------------------------------------------------------------------------------------------------- */
+/* --- Blocks of slabs ---------------------------------------------------------------------------------------------- */
 
 static slab_t *open_locked(heap_t *h, unsigned cls) {
     unsigned slots = hk_class_info[cls].slab_slots;
@@ -162,8 +163,8 @@ static slab_t *open_locked(heap_t *h, unsigned cls) {
 
 static bool was_used(const heap_t *h, unsigned cls) { return (h->own.classes[cls / 64] >> (cls % 64) & 1) != 0; }
 
-/* The first few blocks of a class come from a slab of a slightly larger one: a small heap then has few slabs. Not where sizes are
- * checked exactly. */
+/* The first few blocks of a class come from a slab of a slightly larger one: a small heap then has few slabs. Not where
+ * sizes are checked exactly. */
 static slab_t *borrow_locked(heap_t *h, unsigned cls, size_t align) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     if (stats->slab_count > 0 || stats->borrowed >= BORROW_MAX || hardened_is_on())
@@ -217,7 +218,7 @@ bool explicit_give(const void *block, unsigned cls, bool *double_free) {
     return false;
 }
 
-/* --- Everything at once ------------------------------------------------------------------------------------------------- */
+/* --- Everything at once ------------------------------------------------------------------------------------------- */
 
 static size_t drop_list_locked(heap_t *h, slot_t *head) {
     size_t bytes = 0;
@@ -268,7 +269,7 @@ void explicit_hand_over_locked(heap_t *h) {
     heap_unlock(h);
 }
 
-/* --- What there is ------------------------------------------------------------------------------------------------------ */
+/* --- What there is ------------------------------------------------------------------------------------------------ */
 
 static void add_list(uint64_t live[HK_CLASS_COUNT], slot_t at) {
     for (; at != 0; at = slab_at(at)->next)

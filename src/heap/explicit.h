@@ -2,17 +2,21 @@
  *
  * explicit.h: heaps that the program makes (hak_heap_new): slabs, runs and huge blocks that can go all at once.
  *
- * An explicit heap is a heap_t that no thread owns, with an id from HK_OWNER_EXPLICIT on. It has no magazines: every block comes from a
- * slab under the heap's lock, so that any thread may call anything at any time. In place of the front it has a heap_own_t.
+ * An explicit heap is a heap_t that no thread owns, with an id from HK_OWNER_EXPLICIT on. It has no magazines: every
+ * block comes from a slab under the heap's lock, so that any thread may call anything at any time. In place of the
+ * front it has a heap_own_t.
  *
  *   UNUSED --explicit_make--> EXPLICIT --explicit_end_locked--> UNUSED
  *
- * EXPLICIT-1  a block of an explicit heap that is free lies in its slab's free bits and nowhere else: never in a magazine, a remote table, a message, a quarantine, or the hands of who purges. A word that waited there would be
- *             given to whatever came to the slots after the heap's end. Model: docs/models/explicit.pml.
- * EXPLICIT-2  live bits of its slabs are changed by atomic operations alone, set under the heap's lock and cleared by the free that counts:
- *             a clear one is proof.
- * EXPLICIT-3  its slabs hold blocks of no other heap: it adopts none, and none is taken from it but by explicit_hand_over_locked.
- * EXPLICIT-4  a large block that is live has the tag map_tag(id) | HK_CLASS_COUNT and its live bit, and is on the list `runs`.
+ * EXPLICIT-1  a block of an explicit heap that is free lies in its slab's free bits and nowhere else: never in a
+ *             magazine, a remote table, a message, a quarantine, or the hands of who purges. A word that waited there
+ *             would be given to whatever came to the slots after the heap's end. Model: docs/models/explicit.pml.
+ * EXPLICIT-2  live bits of its slabs are changed by atomic operations alone, set under the heap's lock and cleared by
+ *             the free that counts: a clear one is proof.
+ * EXPLICIT-3  its slabs hold blocks of no other heap: it adopts none, and none is taken from it but by
+ *             explicit_hand_over_locked.
+ * EXPLICIT-4  a large block that is live has the tag map_tag(id) | HK_CLASS_COUNT and its live bit, and is on the list
+ *             `runs`.
  *
  * Ids and names are guarded by hk_heap_list_lock, everything else by the heap's lock.
  */
@@ -22,7 +26,8 @@
 #include "heap/heap.h"
 #include "heap/runs.h"
 
-/* A new heap; `name` may be NULL. `limit` is of bytes of slots and mappings, 0 none. NULL with *error ENOMEM or EAGAIN (too many). */
+/* A new heap; `name` may be NULL. `limit` is of bytes of slots and mappings, 0 none. NULL with *error ENOMEM or EAGAIN
+ * (too many). */
 heap_t *explicit_make(const char *name, size_t limit, int *error);
 
 /* The heap of the name that was made first, or NULL. */
@@ -31,23 +36,24 @@ heap_t *explicit_named(const char *name, size_t length);
 /* Whether `handle` is an explicit heap that has not ended. Reads only records. */
 bool explicit_is_one(const void *handle);
 
-/* A block of the class or of a slightly larger one, whose size is a multiple of `align`; its live bit is set. NULL when there is no memory
- * or the heap is at its limit. `beside`, unless it is NULL, is a live block that the caller has, and NULL is the answer too when it is no
- * block of this heap any more: the heap was released. */
+/* A block of the class or of a slightly larger one, whose size is a multiple of `align`; its live bit is set. NULL when
+ * there is no memory or the heap is at its limit. `beside`, unless it is NULL, is a live block that the caller has, and
+ * NULL is the answer too when it is no block of this heap any more: the heap was released. */
 void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, block_past_t *past);
 
-/* Gives back a block of a slab, whose live bit the caller has cleared. False when the slab is, by now, no explicit heap's. *double_free when
- * it is free already. */
+/* Gives back a block of a slab, whose live bit the caller has cleared. False when the slab is, by now, no explicit
+ * heap's. *double_free when it is free already. */
 bool explicit_give(const void *block, unsigned cls, bool *double_free);
 
 /* Gives back everything. Returns the usable bytes of the blocks that were live. */
 size_t explicit_drop_all(heap_t *h);
 
-/* Everything that is live becomes the shared heap's. Caller holds the lock under which counts move (upkeep/record.h). */
+/* Everything that is live becomes the shared heap's. Caller holds the lock under which counts move
+ * (upkeep/record.h). */
 void explicit_hand_over_locked(heap_t *h);
 
-/* The heap is empty and ends: its counts go to the shared heap, its id to the next. Caller holds the heap-list lock, and then that under
- * which counts move. */
+/* The heap is empty and ends: its counts go to the shared heap, its id to the next. Caller holds the heap-list lock,
+ * and then that under which counts move. */
 void explicit_end_locked(heap_t *h);
 
 /* Takes the lock. */

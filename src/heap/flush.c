@@ -69,8 +69,8 @@ HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c
     return i;
 }
 
-/* What is in a magazine lies in the window. As the lock is held, what the map says of the heap's own slabs stays true. Blocks
- * of other heaps' slabs are left over, as the first of `blocks`; returns how many. */
+/* What is in a magazine lies in the window. As the lock is held, what the map says of the heap's own slabs stays true.
+ * Blocks of other heaps' slabs are left over, as the first of `blocks`; returns how many. */
 static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, flush_report_t *report) {
     const size_class_t c = hk_classes[cls];
     const uint32_t own = h->front.tag | cls;

@@ -3,8 +3,8 @@
  * heap.h: one thread's heap.
  *
  * In front, touched by its thread alone and without synchronisation: a magazine per class, an array of free blocks, by
- * their granules. Behind it, under the heap's lock: the slabs that the heap owns. The pool heap (id 1) has no thread and no
- * magazines; it owns the slabs of threads that are gone until somebody adopts them.
+ * their granules. Behind it, under the heap's lock: the slabs that the heap owns. The pool heap (id 1) has no thread
+ * and no magazines; it owns the slabs of threads that are gone until somebody adopts them.
  *
  *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the pool heap)
  *                 LIVE --thread exit, small--> PARKED --heap_start--> LIVE
@@ -18,9 +18,11 @@
  *   lists, class_stats, ...   who holds `lock`; counts move to the pool heap under hk_record_lock too
  *   inbox                     any thread pushes; who holds `lock` takes
  *
- * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in a message, in free_bits.
+ * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in a message, in
+ *         free_bits.
  * HEAP-2  an OPEN slab that the heap owns is in exactly one list: partial[class][bin] by its free_count, or full; it is
- *         moved by the free that reaches its settle_at. Empty ones come first in the last bin, and `spares` has the class's bit.
+ *         moved by the free that reaches its settle_at. Empty ones come first in the last bin, and `spares` has the
+ *         class's bit.
  * HEAP-3  a thread that holds one heap's lock takes no other heap's but the pool heap's.
  */
 #ifndef HK_HEAP_H
@@ -53,8 +55,9 @@ enum {
 
 enum { HEAP_UNUSED = 0, HEAP_LIVE, HEAP_ORPHAN, HEAP_PARKED, HEAP_RETIRING, HEAP_EXPLICIT };
 
-/* A magazine. The block on top is here and not in the array, so that the malloc after a free finds it with one load; where there is
- * none, it is 0, as is the array's first place, below the first block. Written by its thread, read relaxed. */
+/* A magazine. The block on top is here and not in the array, so that the malloc after a free finds it with one load;
+ * where there is none, it is 0, as is the array's first place, below the first block. Written by its thread, read
+ * relaxed. */
 typedef struct HK_ALIGNED(32) magazine {
     granule_t top;    /* what malloc takes */
     granule_t *below; /* where the next one lies: count - 1 from the array's start; NULL without an array */
@@ -167,15 +170,16 @@ typedef struct heap {
         heap_front_t front;
         heap_own_t own;
     };
-    /* From the first whole page of magazines on all is 0 while the heap is nobody's, and given back: upkeep/record.h. */
+    /* From the first whole page of magazines on all is 0 while the heap is nobody's, and given back:
+     * upkeep/record.h. */
     heap_class_stats_t class_stats[HK_MAGAZINE_COUNT];
     remote_entry_t remote_table[HEAP_REMOTE_ENTRIES];
 } heap_t;
 
 _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
 
-/* The front of a thread without a heap: every malloc and free on it takes the slow path. Shared by all threads without a heap; its
- * countdown is written and never used. */
+/* The front of a thread without a heap: every malloc and free on it takes the slow path. Shared by all threads without
+ * a heap; its countdown is written and never used. */
 extern heap_front_t hk_no_heap;
 
 extern _Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -188,8 +192,8 @@ HK_INLINE size_t heap_place(uint32_t id) {
 
 HK_INLINE heap_t *heap_by_id(uint32_t id) { return (heap_t *)(hk_window.areas[REGION_AREA_HEAPS] + heap_place(id)); }
 
-/* Blocks in a magazine. The heap's thread; another one holds the lock, under which arrays change. Acquire: pairs with the release in
- * magazine_push, so that who counts first and reads the pushes then never misses one. */
+/* Blocks in a magazine. The heap's thread; another one holds the lock, under which arrays change. Acquire: pairs with
+ * the release in magazine_push, so that who counts first and reads the pushes then never misses one. */
 HK_INLINE uint64_t heap_magazine_count(const heap_t *h, unsigned cls) {
     const granule_t *below = hk_read_acquire(h->front.magazines[cls].below);
     return below == NULL ? 0 : (uint64_t)(below - h->class_stats[cls].array + 1);
@@ -200,16 +204,17 @@ HK_INLINE unsigned heap_magazine_capacity(const heap_t *h, unsigned cls) {
     return last == NULL ? 0 : (unsigned)(last - h->class_stats[cls].array + 1);
 }
 
-/* Blocks of the class allocated by this heap: what came in by refills and frees and is neither there, `count` blocks that were counted
- * before this call, nor flushed. Exact for the heap's thread; another one holds the lock, and may count frees of this moment as
- * allocations too. */
+/* Blocks of the class allocated by this heap: what came in by refills and frees and is neither there, `count` blocks
+ * that were counted before this call, nor flushed. Exact for the heap's thread; another one holds the lock, and may
+ * count frees of this moment as allocations too. */
 HK_INLINE uint64_t heap_pops(const heap_t *h, unsigned cls, uint64_t count) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
     return hk_read(h->front.magazines[cls].pushes) + stats->refilled - stats->flushed - count;
 }
 
-/* Puts a block on top; the magazine has room. The child of a fork may lose a block, and never has one twice: what counts is `below`. What
- * was read is written, not added to in place: the next malloc of the class waits for these stores. */
+/* Puts a block on top; the magazine has room. The child of a fork may lose a block, and never has one twice: what
+ * counts is `below`. What was read is written, not added to in place: the next malloc of the class waits for these
+ * stores. */
 HK_INLINE void magazine_push(magazine_t *magazine, granule_t granule) {
     granule_t *below = magazine->below;
     hk_write(below[1], hk_read_in_place(magazine->top));
@@ -262,7 +267,7 @@ HK_INLINE size_t heap_freed_bytes(const heap_t *h) {
     return atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
 }
 
-/* --- All heaps --------------------------------------------------------------------------------------------------------- */
+/* --- All heaps ---------------------------------------------------------------------------------------------------- */
 
 /* Birth and death of heaps; for fork. */
 extern hk_lock_t hk_heap_list_lock;

@@ -85,8 +85,8 @@ void heap_remove_locked(heap_t *h, slab_t *slab) {
     atomic_fetch_sub_explicit(&h->slot_count, hk_class_info[slab->cls].slab_slots, memory_order_relaxed);
 }
 
-/* An empty slab is kept when it is the only one of its class with room: closing it would be undone at the next refill. Not when
- * oversubscribed, where a slab of each class in every thread adds up. */
+/* An empty slab is kept when it is the only one of its class with room: closing it would be undone at the next refill.
+ * Not when oversubscribed, where a slab of each class in every thread adds up. */
 static bool may_be_spare_locked(const heap_t *h, const slab_t *slab) {
     if (heap_is_oversubscribed())
         return false;

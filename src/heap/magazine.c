@@ -37,9 +37,9 @@ static void set_count(heap_t *h, unsigned cls, unsigned count) {
     hk_write_release(magazine->below, array + count - 1);
 }
 
-/* Gives the magazine another array, with the same blocks. In this order, so that a fork between two steps leaves the child a magazine
- * that it can flush: none of the blocks, or all. Releases: for a child whose fork took no lock; the last also pairs with the acquire
- * in is_in_magazine. */
+/* Gives the magazine another array, with the same blocks. In this order, so that a fork between two steps leaves the
+ * child a magazine that it can flush: none of the blocks, or all. Releases: for a child whose fork took no lock; the
+ * last also pairs with the acquire in is_in_magazine. */
 static void set_array_locked(heap_t *h, unsigned cls, granule_t *array, unsigned capacity) {
     magazine_t *magazine = &h->front.magazines[cls];
     uint64_t count = heap_magazine_count(h, cls);
@@ -81,8 +81,8 @@ static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
     return true;
 }
 
-/* The first capacity of a class needs no room in the budget, but when heavily oversubscribed for blocks above the tiny ones: a thread that used some of
- * each size and sleeps would keep them all. */
+/* The first capacity of a class needs no room in the budget, but when heavily oversubscribed for blocks above the tiny
+ * ones: a thread that used some of each size and sleeps would keep them all. */
 static bool may_begin(const heap_t *h, unsigned cls) {
     const size_class_info_t *info = &hk_class_info[cls];
     return cls < HK_TINY_CLASSES || heap_press() != HEAP_HEAVILY ||
@@ -117,7 +117,7 @@ static void *pop(heap_t *h, unsigned cls) {
     return map_granule_address(granule);
 }
 
-/* --- Large classes ------------------------------------------------------------------------------------------------------ */
+/* --- Large classes ------------------------------------------------------------------------------------------------ */
 
 void *magazine_take_large(heap_t *h, unsigned cls) { return heap_magazine_count(h, cls) > 0 ? pop(h, cls) : NULL; }
 
@@ -137,7 +137,7 @@ bool magazine_wants_large(heap_t *h, unsigned cls) {
     return set_capacity(h, cls, capacity);
 }
 
-/* --- Alloc and free ----------------------------------------------------------------------------------------------------- */
+/* --- Alloc and free ----------------------------------------------------------------------------------------------- */
 
 static unsigned refill(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
@@ -202,8 +202,8 @@ static void empty_and_shrink(heap_t *h, unsigned cls) {
         (void)set_capacity(h, cls, LONG_RUN_BLOCKS);
 }
 
-/* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and on
- * without an allocation in between may go to sleep next; what its magazines hold nobody else could give back. */
+/* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and
+ * on without an allocation in between may go to sleep next; what its magazines hold nobody else could give back. */
 static void make_room(heap_t *h, unsigned cls) {
     if (h->front.countdown != h->run_countdown)
         h->run_bytes = h->run_total = 0;
@@ -232,7 +232,7 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
         magazine_push(magazine, map_granule(block));
 }
 
-/* --- When the thread is over, and now and then --------------------------------------------------------------------------- */
+/* --- When the thread is over, and now and then -------------------------------------------------------------------- */
 
 void magazine_drop_all(heap_t *h) { for_each_magazine(h, drop); }
 
@@ -252,7 +252,8 @@ static void retire(heap_t *h, unsigned cls) {
 
 void magazine_retire_all(heap_t *h) { for_each_magazine(h, retire); }
 
-/* Between two arrays: none, and its blocks are lost. Between two steps of malloc or free: a block on top that does not count is lost. */
+/* Between two arrays: none, and its blocks are lost. Between two steps of malloc or free: a block on top that does not
+ * count is lost. */
 static void mend(heap_t *h, unsigned cls) {
     magazine_t *magazine = &h->front.magazines[cls];
     if (magazine->below == NULL || magazine->last == NULL) {
@@ -293,8 +294,9 @@ static void tick_class_locked(heap_t *h, unsigned cls) {
     stats->still_ticks = !still || stats->still_ticks == UINT8_MAX ? 0 : (uint8_t)(stats->still_ticks + 1);
 }
 
-/* A class that is only freed may be in the second half of a swing: it gives back half of its capacity. One that is not used
- * at all gives back everything: a few blocks that were freed at random keep as many slabs from emptying as many do. */
+/* A class that is only freed may be in the second half of a swing: it gives back half of its capacity. One that is not
+ * used at all gives back everything: a few blocks that were freed at random keep as many slabs from emptying as many
+ * do. */
 static void shrink_if_idle(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     unsigned half = heap_magazine_capacity(h, cls) / 2;

@@ -16,25 +16,27 @@
 /* A block of the class: from the magazine, filled if need be. NULL when memory is out. */
 void *magazine_alloc(heap_t *h, unsigned cls);
 
-/* Large classes: the run on top of the magazine, or NULL; and whether the magazine took a run (its thread uses the class
- * again and again), which is then tagged. */
+/* Large classes: the run on top of the magazine, or NULL; and whether the magazine took a run (its thread uses the
+ * class again and again), which is then tagged. */
 void *magazine_take_large(heap_t *h, unsigned cls);
 bool magazine_wants_large(heap_t *h, unsigned cls);
 
 /* Puts a block into its magazine, making room if need be. */
 void magazine_free(heap_t *h, unsigned cls, void *block);
 
-/* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the lock. */
+/* Empties all magazines and returns their arrays. The heap's thread, or anybody once the thread is gone. Takes the
+ * lock. */
 void magazine_drop_all(heap_t *h);
 
 /* Empties the magazines of runs alone, and returns their arrays. */
 void magazine_drop_large(heap_t *h);
 
-/* Empties all magazines of a thread that is over. Small arrays stay for the thread that uses the heap next: threads that
- * come and go are mostly alike. The heap's thread, or anybody once the thread is gone. Takes the lock. */
+/* Empties all magazines of a thread that is over. Small arrays stay for the thread that uses the heap next: threads
+ * that come and go are mostly alike. The heap's thread, or anybody once the thread is gone. Takes the lock. */
 void magazine_retire_all(heap_t *h);
 
-/* In the child of a fork, before the heap of a thread that does not exist there is emptied: it may have been between two steps. */
+/* In the child of a fork, before the heap of a thread that does not exist there is emptied: it may have been between
+ * two steps. */
 void magazine_mend(heap_t *h);
 
 /* Lets capacities follow the load since the last tick. */

@@ -2,17 +2,19 @@
  *
  * messages.c: frees of another heap's blocks on their way to it.
  *
- * A thread puts the words of remote frees that leave its table (remote.c) into a message for the heap that owns the slab. A full
- * one is pushed on that heap's inbox by one compare-and-swap, and whoever holds the heap's lock takes all that have come by one
- * exchange (after snmalloc's message passing; Liétar et al., ISMM 2019). What crosses from core to core is then lines full of
- * words, read one after the other, instead of two lines of each slab. A message is the sender's before the push and the opener's
- * after the exchange; but reports read it wherever it is. Model: docs/models/messages.pml.
+ * A thread puts the words of remote frees that leave its table (remote.c) into a message for the heap that owns the
+ * slab. A full one is pushed on that heap's inbox by one compare-and-swap, and whoever holds the heap's lock takes all
+ * that have come by one exchange (after snmalloc's message passing; Liétar et al., ISMM 2019). What crosses from core
+ * to core is then lines full of words, read one after the other, instead of two lines of each slab. A message is the
+ * sender's before the push and the opener's after the exchange; but reports read it wherever it is. Model:
+ * docs/models/messages.pml.
  *
  *   outbox:  NULL --begin--> being filled --full and one more comes, or everything is posted--> NULL, and in the inbox
  *   inbox:   pushed --exchange--> opened: each word goes to its slab's free bits --> memory of the message free
  *
- * A slab may have changed its owner meanwhile. What is left of a message when it has been gone through goes on to the owner of the
- * last word that is left, so nobody waits for a second heap's lock, and nothing is lost when memory is out.
+ * A slab may have changed its owner meanwhile. What is left of a message when it has been gone through goes on to the
+ * owner of the last word that is left, so nobody waits for a second heap's lock, and nothing is lost when memory is
+ * out.
  */
 #include "heap/messages.h"
 
@@ -30,7 +32,7 @@ enum {
 
 _Static_assert(sizeof(message_t) == 1024, "a power of two, as meta_alloc rounds to");
 
-/* --- Sending ------------------------------------------------------------------------------------------------------------- */
+/* --- Sending ------------------------------------------------------------------------------------------------------ */
 
 uint32_t heap_remote_owner(const remote_entry_t *word) {
     slot_t slot = slab_slot(heap_remote_slab(word));
@@ -110,8 +112,8 @@ bool message_add(heap_t *h, const remote_entry_t *word) {
         return false;
     unsigned count = message->count;
     message->words[count] = *word;
-    /* Release: for the child of a fork, for which the word has left the table before (remote.c); and pairs with the acquire in holds: who
-     * finds the count finds these words, not those of the memory's last use. */
+    /* Release: for the child of a fork, for which the word has left the table before (remote.c); and pairs with the
+     * acquire in holds: who finds the count finds these words, not those of the memory's last use. */
     hk_write_release(message->count, count + 1);
     return true;
 }
@@ -122,7 +124,7 @@ void messages_send(heap_t *h) {
             send(h, at);
 }
 
-/* --- Opening ------------------------------------------------------------------------------------------------------------- */
+/* --- Opening ------------------------------------------------------------------------------------------------------ */
 
 uint64_t heap_remote_give_locked(heap_t *h, const remote_entry_t *word) {
     slab_t *slab = heap_remote_slab(word);
@@ -202,7 +204,7 @@ void heap_drain_locked(heap_t *h) {
     hk_count_by(remote_drains, count);
 }
 
-/* --- For reports --------------------------------------------------------------------------------------------------------- */
+/* --- For reports -------------------------------------------------------------------------------------------------- */
 
 /* A message that was opened meanwhile is other metadata by now: what is found in it is bounded before it is used. */
 static HK_SNAPSHOT bool is_metadata(const message_t *message) {

@@ -8,8 +8,8 @@
 #include "base/bits.h"
 #include "heap/heap.h"
 
-/* Puts the word into the heap's message for its slab's owner, and sends a full one before. False when the slab is gone or there is no
- * memory for a message. The heap's thread, or anybody once the thread is gone. */
+/* Puts the word into the heap's message for its slab's owner, and sends a full one before. False when the slab is gone
+ * or there is no memory for a message. The heap's thread, or anybody once the thread is gone. */
 bool message_add(heap_t *h, const remote_entry_t *word);
 
 /* Sends what there is. The heap's thread, or anybody once the thread is gone. */
@@ -18,8 +18,8 @@ void messages_send(heap_t *h);
 /* Sends the word in a message of its own. False when there is no memory for it. Any thread. */
 bool message_send_alone(uint32_t to, const remote_entry_t *word);
 
-/* Whether the block that `word` has the bit of lies in a message that the heap fills; in one that waits in its inbox or is being
- * opened. For reports; they take no lock. */
+/* Whether the block that `word` has the bit of lies in a message that the heap fills; in one that waits in its inbox or
+ * is being opened. For reports; they take no lock. */
 bool messages_hold_out(const heap_t *h, const remote_entry_t *word);
 bool messages_hold_in(const heap_t *h, const remote_entry_t *word);
 

@@ -18,9 +18,10 @@ enum {
     FREE_BYTE = 0xdf,
 };
 
-/* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. A fork may come between any
- * two steps, and the child must not find a place that holds nothing or a block that is elsewhere: so places are written before they
- * count, and stop counting at the far end before the near one moves on. It may lose blocks. */
+/* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. A fork may
+ * come between any two steps, and the child must not find a place that holds nothing or a block that is elsewhere: so
+ * places are written before they count, and stop counting at the far end before the near one moves on. It may lose
+ * blocks. */
 struct quarantine {
     uint32_t first, count;
     size_t bytes;
@@ -37,10 +38,10 @@ void hardened_init(int level) {
 
 uint64_t quarantine_word(const void *address) { return secret ^ (uintptr_t)address; }
 
-/* --- What a free block looks like ------------------------------------------------------------------------------------------ */
+/* --- What a free block looks like --------------------------------------------------------------------------------- */
 
-/* The first words of a free block: of what slab and class it was freed, and a secret. A head that an earlier slab in the same
- * place left behind is not taken for one. */
+/* The first words of a free block: of what slab and class it was freed, and a secret. A head that an earlier slab in
+ * the same place left behind is not taken for one. */
 typedef struct free_head {
     uint64_t words[2];
 } free_head_t;
@@ -116,7 +117,7 @@ void quarantine_look(const void *block, unsigned cls, const void *caller) {
         report_if_written(block, cls, caller);
 }
 
-/* --- The queue ---------------------------------------------------------------------------------------------------------- */
+/* --- The queue ---------------------------------------------------------------------------------------------------- */
 
 static size_t weight(const void *block, unsigned cls) {
     return cls == CLASS_OF_RUNS ? large_size(block) / QUEUE_RUN_SHARE : hk_class_info[cls].block_size;

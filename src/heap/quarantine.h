@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * quarantine.h: at HAKMEM_SAFE=2 and 3 a freed block waits before it serves again, and must be untouched when it leaves.
+ * quarantine.h: at HAKMEM_SAFE=2 and 3 a freed block waits before it serves again, and must be untouched when it
+ * leaves.
  *
- * Blocks of slabs are filled with a pattern. Large blocks wait without pages and must read as zeros. Each heap has a queue of its own,
- * which its thread alone touches, or anybody once the thread is gone.
+ * Blocks of slabs are filled with a pattern. Large blocks wait without pages and must read as zeros. Each heap has a
+ * queue of its own, which its thread alone touches, or anybody once the thread is gone.
  */
 #ifndef HK_HEAP_QUARANTINE_H
 #define HK_HEAP_QUARANTINE_H

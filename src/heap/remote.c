@@ -2,9 +2,9 @@
  *
  * remote.c: frees of blocks that another heap owns.
  *
- * The freeing thread gathers them as bits of (slab, word) in a small table of its own; an entry goes into a message for the
- * slab's owner (messages.c) when another word needs its place, and all are sent when enough has gathered, on every tick and at
- * thread exit. What no message takes goes into its slab under the owner's lock.
+ * The freeing thread gathers them as bits of (slab, word) in a small table of its own; an entry goes into a message for
+ * the slab's owner (messages.c) when another word needs its place, and all are sent when enough has gathered, on every
+ * tick and at thread exit. What no message takes goes into its slab under the owner's lock.
  */
 #include "heap/remote.h"
 

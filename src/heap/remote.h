@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * remote.h: frees of blocks that another heap owns, gathered in a table of the freeing thread's heap. How they go on says remote.c.
+ * remote.h: frees of blocks that another heap owns, gathered in a table of the freeing thread's heap. How they go on
+ * says remote.c.
  *
  * All but the drain is for the heap's thread, or for anybody once the thread is gone.
  */
@@ -25,7 +26,8 @@ HK_INLINE remote_entry_t *heap_remote_entry(heap_t *h, uint64_t key) {
     return &h->remote_table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
 }
 
-/* Notes the block as heap_remote_note does, but only where the entry is its word's already. False also when it was noted. */
+/* Notes the block as heap_remote_note does, but only where the entry is its word's already. False also when it was
+ * noted. */
 HK_INLINE bool heap_remote_note_in_place(heap_t *h, const void *base, unsigned cls, unsigned index) {
     uint64_t key = heap_remote_key(base, index), bit = UINT64_C(1) << (index % 64);
     remote_entry_t *entry = heap_remote_entry(h, key);

@@ -4,7 +4,7 @@
 #include "large/huge.h"
 #include "limit/limit.h"
 
-/* --- What is taken ------------------------------------------------------------------------------------------------------ */
+/* --- What is taken ------------------------------------------------------------------------------------------------ */
 
 static size_t taken_locked(const heap_t *h) {
     size_t slots = atomic_load_explicit(&h->slot_count, memory_order_relaxed);
@@ -33,7 +33,7 @@ bool runs_may_take_locked(const heap_t *h, const void *beside) {
     return (map_slot(beside) < map_count() ? map_lookup(beside) >> 8 : huge_owner(beside)) == h->own.id;
 }
 
-/* --- Runs --------------------------------------------------------------------------------------------------------------- */
+/* --- Runs --------------------------------------------------------------------------------------------------------- */
 
 static void link_locked(heap_t *h, void *block) {
     slot_t slot = (slot_t)map_slot(block);
@@ -118,7 +118,7 @@ void *runs_resize(void *block, size_t size, bool may_move) {
     return may_move ? large_resize(cache, block, size) : large_resize_here(cache, block, size) ? block : NULL;
 }
 
-/* --- Huge blocks -------------------------------------------------------------------------------------------------------- */
+/* --- Huge blocks -------------------------------------------------------------------------------------------------- */
 
 void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
     void *block = NULL;
@@ -135,7 +135,7 @@ void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
     return block;
 }
 
-/* --- All of them -------------------------------------------------------------------------------------------------------- */
+/* --- All of them -------------------------------------------------------------------------------------------------- */
 
 size_t runs_drop_locked(heap_t *h) {
     size_t bytes = 0;

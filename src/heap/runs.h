@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * runs.h: blocks of explicit heaps that have no slab: runs, on a list of the heap, and huge blocks, which the registry knows by their
- * owner. And what the heap has taken from the system, for its limit.
+ * runs.h: blocks of explicit heaps that have no slab: runs, on a list of the heap, and huge blocks, which the registry
+ * knows by their owner. And what the heap has taken from the system, for its limit.
  *
  * Runs come from the shared heap's run cache and go back there.
  */
@@ -15,7 +15,8 @@ typedef struct heap_totals {
     size_t taken_bytes, peak_bytes, limit_bytes;
 } heap_totals_t;
 
-/* A large block. `*zeroed` as large_alloc's. NULL when memory is out or the heap is at its limit. `beside` as in explicit_take. */
+/* A large block. `*zeroed` as large_alloc's. NULL when memory is out or the heap is at its limit. `beside` as in
+ * explicit_take. */
 void *runs_take(heap_t *h, size_t size, size_t align, const void *beside, bool *zeroed);
 
 /* A block above 1 GiB, or one that the window cannot hold. It reads as zeros. */
@@ -24,7 +25,8 @@ void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside);
 /* Gives back the run at `block`. False when it is, by now, no explicit heap's. *double_free when it is free already. */
 bool runs_give(void *block, bool *double_free);
 
-/* Another size for a live run of an explicit heap's: where it is, or by moving its pages too. NULL when that is not possible. */
+/* Another size for a live run of an explicit heap's: where it is, or by moving its pages too. NULL when that is not
+ * possible. */
 void *runs_resize(void *block, size_t size, bool may_move);
 
 /* False when `beside` is a block that the heap has not any more. */

@@ -9,8 +9,9 @@ static HK_SNAPSHOT bool is_in_magazine(const heap_t *h, const void *block, unsig
     granule_t wanted = map_granule(block);
     if (hk_read(h->front.magazines[cls].top) == wanted)
         return true;
-    /* Acquire: pairs with the releases in magazine_push, magazine.c and flush.c, so that what counts is in the array that is read, and no block that lay
-     * there before is found. Arrays of magazines are never unmapped: a stale one is read in vain, not in error. */
+    /* Acquire: pairs with the releases in magazine_push, magazine.c and flush.c, so that what counts is in the array
+     * that is read, and no block that lay there before is found. Arrays of magazines are never unmapped: a stale one is
+     * read in vain, not in error. */
     granule_t *below = hk_read_acquire(h->front.magazines[cls].below), *array = hk_read(h->class_stats[cls].array);
     size_t count = below == NULL || array == NULL ? 0 : (size_t)(below - array + 1);
     for (size_t i = 1; i < count && count <= hk_class_info[cls].magazine_max; i++)
@@ -44,8 +45,8 @@ static HK_SNAPSHOT bool is_on_its_way(const void *block, unsigned cls) {
     return false;
 }
 
-/* Looks at our own records only, and takes no lock. In the order in which a block goes from one place to the next, as it may do so
- * meanwhile. */
+/* Looks at our own records only, and takes no lock. In the order in which a block goes from one place to the next, as
+ * it may do so meanwhile. */
 static HK_SNAPSHOT bool seems_free(const void *block, unsigned cls) {
     if (is_free_in_slab(block, cls))
         return true;
@@ -55,9 +56,10 @@ static HK_SNAPSHOT bool seems_free(const void *block, unsigned cls) {
     return cls < HK_CLASS_COUNT && (is_on_its_way(block, cls) || is_free_in_slab(block, cls));
 }
 
-/* Looks twice: a place that is filled anew while it is looked at may show what lay there before, or the word of one message with the
- * bits of the next. */
+/* Looks twice: a place that is filled anew while it is looked at may show what lay there before, or the word of one
+ * message with the bits of the next. */
 bool heap_finds_free(const void *block, unsigned cls) { return seems_free(block, cls) && seems_free(block, cls); }
 
-/* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is proof. */
+/* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is
+ * proof. */
 bool heap_block_is_free(const void *block, unsigned cls) { return hardened_is_on() || heap_finds_free(block, cls); }

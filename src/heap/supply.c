@@ -73,9 +73,10 @@ static bool passes_on_locked(const heap_t *h, unsigned cls) {
     return hk_read(stats->freed_remote) * PASSED_SHARE > heap_pops(h, cls, heap_magazine_count(h, cls));
 }
 
-/* Partial slabs of a thread that is awake, the fullest first, as the emptiest may soon be empty, and never the last of a list: as
- * many as it takes to make up for a new slab. Returns the first. Without them, where blocks change threads, each heap keeps slabs for its largest swing: magazines take
- * from one heap and give to another by hundreds, at random, and what one lacks another has too much of (docs/adr/0019). */
+/* Partial slabs of a thread that is awake, the fullest first, as the emptiest may soon be empty, and never the last of
+ * a list: as many as it takes to make up for a new slab. Returns the first. Without them, where blocks change threads,
+ * each heap keeps slabs for its largest swing: magazines take from one heap and give to another by hundreds, at random,
+ * and what one lacks another has too much of (docs/adr/0019). */
 static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
     unsigned adopted = 0, blocks = 0;
     slab_t *first = NULL;
@@ -93,11 +94,12 @@ static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
     return first;
 }
 
-/* A partial slab of the class from a thread that sleeps while others free its blocks, or from one that is awake and passes its
- * blocks on. Looks at a few heaps a time; their locks are only tried, so that two heaps never wait for each other (HEAP-3). */
+/* A partial slab of the class from a thread that sleeps while others free its blocks, or from one that is awake and
+ * passes its blocks on. Looks at a few heaps a time; their locks are only tried, so that two heaps never wait for each
+ * other (HEAP-3). */
 static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
-    /* Where whoever looked last stopped, so that all heaps have their turn however many threads look a few times each. Any thread,
-     * relaxed: a hint. */
+    /* Where whoever looked last stopped, so that all heaps have their turn however many threads look a few times each.
+     * Any thread, relaxed: a hint. */
     static _Atomic uint32_t cursor;
     uint32_t limit = heap_limit(), id = atomic_load_explicit(&cursor, memory_order_relaxed), now = 0;
     size_t most = hk_min(SCAN_HEAPS, limit - HK_OWNER_FIRST);
@@ -167,8 +169,8 @@ static slab_t *drained_slab_locked(heap_t *h, unsigned cls) {
     return heap_pick_locked(h, cls);
 }
 
-/* The staircase: own slab, own slab of which others freed, slab of a dead thread, slab of another thread, new slab. What
- * others freed is fetched late: every slab's line comes from another core, so it should bring many blocks. */
+/* The staircase: own slab, own slab of which others freed, slab of a dead thread, slab of another thread, new slab.
+ * What others freed is fetched late: every slab's line comes from another core, so it should bring many blocks. */
 static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
     slab_t *slab = heap_pick_locked(h, cls);
     if (slab == NULL)

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * supply.h: where blocks come from when the magazine has none: slabs of the heap, of the pool, of other heaps, new ones.
+ * supply.h: where blocks come from when the magazine has none: slabs of the heap, of the pool, of other heaps, new
+ * ones.
  */
 #ifndef HK_HEAP_SUPPLY_H
 #define HK_HEAP_SUPPLY_H
 
 #include "heap/heap.h"
 
-/* Fills end[-1], end[-2], ... with up to `want` blocks; fewer when that saves opening a slab; 0 when memory is out. Caller holds the
- * heap's lock. */
+/* Fills end[-1], end[-2], ... with up to `want` blocks; fewer when that saves opening a slab; 0 when memory is out.
+ * Caller holds the heap's lock. */
 unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want);
 
 /* One block for the program, past the magazine; counted as one that went through it. Takes the lock. */
 void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past);
 
-/* One block for the program, past the magazine, from a slab that the heap has already. Opens and adopts none. Takes the lock. */
+/* One block for the program, past the magazine, from a slab that the heap has already. Opens and adopts none. Takes the
+ * lock. */
 void *heap_take_one_there(heap_t *h, unsigned cls);
 
-/* The heap's thread frees a block of a slab of class `cls` that no thread owns: it takes the slab, so that this free and those that
- * follow are its own. False when somebody else was faster. Takes the locks. */
+/* The heap's thread frees a block of a slab of class `cls` that no thread owns: it takes the slab, so that this free
+ * and those that follow are its own. False when somebody else was faster. Takes the locks. */
 bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls);
 
 /* Moves every slab to the pool heap, closing the empty ones. Caller holds the heap's lock, and no other. */

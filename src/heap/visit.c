@@ -48,7 +48,8 @@ static void collect(heap_t *h, places_t *places) {
     heap_unlock(h);
 }
 
-/* Blocks of the slab that are in use, as bits; returns its class, or HK_CLASS_COUNT when the heap has no slab there any more. */
+/* Blocks of the slab that are in use, as bits; returns its class, or HK_CLASS_COUNT when the heap has no slab there any
+ * more. */
 static unsigned used_of(heap_t *h, const void *base, uint64_t used[SLAB_WORDS]) {
     heap_lock(h);
     uint32_t entry = map_lookup(base);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * wake.h: memory became free. Who frees says so here; once there is something worth giving back, who looks after memory is called.
+ * wake.h: memory became free. Who frees says so here; once there is something worth giving back, who looks after memory
+ * is called.
  *
- * The call goes up, to a room that this one does not know (helper/helper.h): by a callback, which the start of the allocator sets.
+ * The call goes up, to a room that this one does not know (helper/helper.h): by a callback, which the start of the
+ * allocator sets.
  */
 #ifndef HK_HEAP_WAKE_H
 #define HK_HEAP_WAKE_H

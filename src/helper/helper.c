@@ -36,7 +36,8 @@ static _Atomic uint64_t helper_refused_ms; /* when the system last refused a hel
 static const void
     *_Atomic forking_thread; /* that holds helper_lock for a fork; compared by that thread with itself alone */
 
-/* Whoever holds helper_lock holds back what signals others send: a handler that forks must not come upon its own thread here. */
+/* Whoever holds helper_lock holds back what signals others send: a handler that forks must not come upon its own thread
+ * here. */
 static bool helper_enter(bool wait) {
     uint64_t before = 0;
     bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before), entered = hk_try_lock(&helper_lock);
@@ -61,7 +62,7 @@ static void helper_leave(void) {
         sys_signals_release(before);
 }
 
-/* --- The helper thread ------------------------------------------------------------------------------------------------ */
+/* --- The helper thread -------------------------------------------------------------------------------------------- */
 
 static uint32_t round_ms(void) {
     uint64_t quarter = upkeep_delay_ms() / 4;
@@ -87,9 +88,9 @@ static bool helper_serve(void) {
     return true;
 }
 
-/* Runs without libc: see sys/helper_thread.c. Whoever frees memory before helper_running is 0 relies on this thread, and whoever
- * does later starts a new one once it is gone. So it looks once more: sequentially consistent, as the store comes before the
- * look. (Memory is counted under locks, whose operations order the other side.) */
+/* Runs without libc: see sys/helper_thread.c. Whoever frees memory before helper_running is 0 relies on this thread,
+ * and whoever does later starts a new one once it is gone. So it looks once more: sequentially consistent, as the store
+ * comes before the look. (Memory is counted under locks, whose operations order the other side.) */
 static void helper_run(void *unused) {
     (void)unused;
     sys_helper_own_files();
@@ -122,8 +123,9 @@ static HK_COLD bool helper_start(void) {
     uint64_t refused = atomic_load_explicit(&helper_refused_ms, memory_order_relaxed);
     if (hk_unlikely(refused != 0) && sys_now_ms() - refused < HELPER_RETRY_MS)
         return false;
-    /* A child of vfork. A thread that it started would be one of its own, gone with its exec or its end, whatever lock it holds. Nor
-     * does it go through the memory itself, where it may be killed. What it frees the parent gives back. */
+    /* A child of vfork. A thread that it started would be one of its own, gone with its exec or its end, whatever lock
+     * it holds. Nor does it go through the memory itself, where it may be killed. What it frees the parent gives
+     * back. */
     if (!home_is_here())
         return true;
     if (!helper_enter(false))
@@ -157,7 +159,8 @@ static void purge_inline(void) {
     (void)upkeep_round();
 }
 
-/* Address space that the program itself may need for its next mapping, a thread's stack above all: no helper would be in time. */
+/* Address space that the program itself may need for its next mapping, a thread's stack above all: no helper would be
+ * in time. */
 static void give_back_now(void) {
     if (superslab_waiting_bytes() < HEAP_WORTH_BYTES || sys_purge_refused() || hk_locks_are_open())
         return;
@@ -179,7 +182,7 @@ void helper_wake(void) {
         purge_inline();
 }
 
-/* --- When the process must be alone ---------------------------------------------------------------------------------- */
+/* --- When the process must be alone ------------------------------------------------------------------------------- */
 
 /* The helper leaves. None starts while the caller holds the lock. */
 static void helper_dismiss_locked(void) {
@@ -212,8 +215,8 @@ bool helper_before_fork(void) {
     return !sys_helper_is_here(&helper) && !pressure_is_here();
 }
 
-/* What was freed goes now, as no helper comes back for it: cheaper than its pages would be in the tables of two processes, and at
- * the first write after the fork. */
+/* What was freed goes now, as no helper comes back for it: cheaper than its pages would be in the tables of two
+ * processes, and at the first write after the fork. */
 void helper_alone_before_fork(void) {
     if (!comes_back)
         return;
@@ -248,8 +251,8 @@ void helper_after_fork(bool in_child, bool alone) {
     bool wanted = comes_back;
     atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
     helper_leave();
-    /* A process that is alone stays so: CPython looks at its number of threads after the fork, and a child may have to be
-     * single-threaded for a while (unshare(2)). */
+    /* A process that is alone stays so: CPython looks at its number of threads after the fork, and a child may have to
+     * be single-threaded for a while (unshare(2)). */
     if (in_child || alone)
         return;
     if (wanted)
@@ -258,7 +261,7 @@ void helper_after_fork(bool in_child, bool alone) {
         heap_memory_freed(NULL);
 }
 
-/* --- The start -------------------------------------------------------------------------------------------------------- */
+/* --- The start ---------------------------------------------------------------------------------------------------- */
 
 /* A process of one thread, threads of ours that are not at work left out. */
 static bool waits_for_itself(void) {

@@ -2,8 +2,9 @@
  *
  * helper.h: the thread that gives memory back, and when there must be none.
  *
- * The helper exists only while there is memory to give back: whoever frees memory starts it when enough is dirty, and it
- * leaves after some rounds without work (upkeep/round.h). It starts and stops under a lock of its own, which a fork holds too.
+ * The helper exists only while there is memory to give back: whoever frees memory starts it when enough is dirty, and
+ * it leaves after some rounds without work (upkeep/round.h). It starts and stops under a lock of its own, which a fork
+ * holds too.
  */
 #ifndef HK_HELPER_H
 #define HK_HELPER_H
@@ -13,17 +14,20 @@
 /* At the start of the allocator. */
 void helper_init(void);
 
-/* There is something worth giving back: starts the helper, or does its work where there can be none. No lock is held. */
+/* There is something worth giving back: starts the helper, or does its work where there can be none. No lock is
+ * held. */
 void helper_wake(void);
 
 /* Starts the watcher of memory pressure if it is wanted and not there. No lock is held. */
 void helper_watch(void);
 
-/* Between the two the process has no thread that the program did not start. Called without locks; cheap when there is none. */
+/* Between the two the process has no thread that the program did not start. Called without locks; cheap when there is
+ * none. */
 void hk_threads_pause(void);
 void hk_threads_resume(void);
 
-/* The helper leaves, and none starts until after the fork; signals are held back so long. True when no thread of ours is left. */
+/* The helper leaves, and none starts until after the fork; signals are held back so long. True when no thread of ours
+ * is left. */
 bool helper_before_fork(void);
 
 /* Gives freed memory back where a helper would have. No lock is held. */

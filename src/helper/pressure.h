@@ -3,9 +3,9 @@
  * pressure.h: gives memory back when the system says that it is short.
  *
  * The protocol is systemd's: MEMORY_PRESSURE_WATCH names a pressure file (PSI), a pipe or a stream socket,
- * MEMORY_PRESSURE_WRITE is what to write to it first, in base64. /dev/null, which is none of these, says that nothing is to
- * be watched. A thread like the helper sleeps on that file; it exists only in processes that have the first variable and
- * whose heap has been larger than 32 MiB.
+ * MEMORY_PRESSURE_WRITE is what to write to it first, in base64. /dev/null, which is none of these, says that nothing
+ * is to be watched. A thread like the helper sleeps on that file; it exists only in processes that have the first
+ * variable and whose heap has been larger than 32 MiB.
  *
  * Source: https://systemd.io/MEMORY_PRESSURE
  */
@@ -17,12 +17,13 @@
 /* The process is not small, and the file was not yet opened, or is to be opened again. */
 bool pressure_is_wanted(void);
 
-/* Start the watcher if it is wanted and not there; make it leave, until it is started again. Under the lock of the helper's
- * start and stop (helper/helper.c), with no other. */
+/* Start the watcher if it is wanted and not there; make it leave, until it is started again. Under the lock of the
+ * helper's start and stop (helper/helper.c), with no other. */
 void pressure_start(void);
 void pressure_dismiss(void);
 
-/* Whether the watcher is there. The first under the lock of the helper's start and stop; the second needs no lock, and says yes for some microseconds more. */
+/* Whether the watcher is there. The first under the lock of the helper's start and stop; the second needs no lock, and
+ * says yes for some microseconds more. */
 bool pressure_is_here(void);
 bool pressure_is_alive(void);
 

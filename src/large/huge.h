@@ -43,8 +43,8 @@ void *huge_resize(void *block, size_t size);
 /* Changes the size where the block is; false when that is not possible. */
 bool huge_resize_here(void *block, size_t size);
 
-/* The explicit heap that a huge block is of: says it, asks for it (HK_OWNER_NONE also when there is no such block), adds up its blocks,
- * and lists up to `most`; returns how many. */
+/* The explicit heap that a huge block is of: says it, asks for it (HK_OWNER_NONE also when there is no such block),
+ * adds up its blocks, and lists up to `most`; returns how many. */
 typedef struct huge_sum {
     size_t count, bytes;
 } huge_sum_t;

@@ -117,9 +117,9 @@ static bool look_once(limits_t *limits, size_t more) {
     return true;
 }
 
-/* Limits may be set while another thread looks, which then writes a check_at of the old ones over that of the new: so whoever
- * has written looks whether they still are in force. Sequentially consistent fences: of two threads that write check_at, the
- * later one finds what the earlier one has set before. */
+/* Limits may be set while another thread looks, which then writes a check_at of the old ones over that of the new: so
+ * whoever has written looks whether they still are in force. Sequentially consistent fences: of two threads that write
+ * check_at, the later one finds what the earlier one has set before. */
 bool limit_look(size_t more) {
     read_cgroup_once();
     limits_t limits, now;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * limit.h: limits on the memory of the process: HAKMEM_LIMIT, hak_limit_set, and memory.high and memory.max of its cgroup.
+ * limit.h: limits on the memory of the process: HAKMEM_LIMIT, hak_limit_set, and memory.high and memory.max of its
+ * cgroup.
  *
  *   FAR --use reaches 9/10 of soft--> NEAR --use falls to 8/10--> FAR
  *   NEAR: memory is given back at once, magazines are small, no run is cached
  *   a request that takes use beyond hard is refused; the caller trims and asks once more
  *
- * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel asked
- * for what is resident of anonymous memory; from there on every 128th part of the limit. The cgroup is read at the first such
- * look, at 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do. It is read again before a limit
- * comes near and before anything is refused. Of memory.max a 32nd part is left for what the kernel takes besides: page tables, a
- * huge page between two looks.
+ * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel
+ * asked for what is resident of anonymous memory; from there on every 128th part of the limit. The cgroup is read at
+ * the first such look, at 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do. It is read
+ * again before a limit comes near and before anything is refused. Of memory.max a 32nd part is left for what the kernel
+ * takes besides: page tables, a huge page between two looks.
  *
  * Any thread, with or without a heap's lock.
  */

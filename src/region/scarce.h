@@ -9,10 +9,10 @@
  * While TIGHT nothing is claimed ahead, and what is free is unmapped.
  *
  * A refusal is ENOMEM, whatever limit it comes from: RLIMIT_AS, RLIMIT_DATA, what may be locked (mlockall(2)), the
- * number of mappings, strict overcommit. A process AT THE LIMIT is also NEAR it. Under a small
- * limit from the start it is NEAR from an eighth of the limit on, and AT THE LIMIT from half of it on. Size classes share
- * slabs from the first block on then, elsewhere only near a limit: once a small limit is full of slabs with a block or
- * two each, it is too late.
+ * number of mappings, strict overcommit. A process AT THE LIMIT is also NEAR it. Under a small limit from the start it
+ * is NEAR from an eighth of the limit on, and AT THE LIMIT from half of it on. Size classes share slabs from the first
+ * block on then, elsewhere only near a limit: once a small limit is full of slabs with a block or two each, it is too
+ * late.
  *
  * Written under the region lock, read by any thread.
  */

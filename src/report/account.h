@@ -2,8 +2,8 @@
  *
  * account.h: what the resident pages of the heap are used for.
  *
- * The kernel is asked which pages are resident (mincore), and the slot table and the bitmaps say what lies on them. The sum
- * is therefore what the process shows, whatever was given back, never touched or came along with a huge page. For
+ * The kernel is asked which pages are resident (mincore), and the slot table and the bitmaps say what lies on them. The
+ * sum is therefore what the process shows, whatever was given back, never touched or came along with a huge page. For
  * statistics on demand: it costs about 10 us a superslab.
  */
 #ifndef HK_REPORT_ACCOUNT_H

@@ -17,7 +17,7 @@ typedef struct place {
     uint64_t blocks, oldest_us, youngest_us;
 } place_t;
 
-/* --- Lists ------------------------------------------------------------------------------------------------------------------ */
+/* --- Lists -------------------------------------------------------------------------------------------------------- */
 
 static void copy_samples_locked(reach_t *reach) {
     for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++) {
@@ -38,7 +38,7 @@ static void add_place(place_t *places, const profile_sample_t *block) {
     place->blocks++;
 }
 
-/* --- Print ------------------------------------------------------------------------------------------------------------------ */
+/* --- Print -------------------------------------------------------------------------------------------------------- */
 
 static void print_stack(uint32_t stack) {
     char text[HK_PLACE_TEXT_MAX];
@@ -83,7 +83,7 @@ static void print_places(place_t *places, uint32_t count) {
         hk_message("leaks at more places; hakmem leaks FILE shows all that HAKMEM_PROFILE=1,out=FILE writes");
 }
 
-/* --- All -------------------------------------------------------------------------------------------------------------------- */
+/* --- All ---------------------------------------------------------------------------------------------------------- */
 
 static size_t report_lost(const reach_t *reach) {
     const uint32_t site_count = table_count(PROFILE_SITES);

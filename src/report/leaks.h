@@ -2,19 +2,19 @@
  *
  * leaks.h: at exit, sampled blocks that nobody can free any more: no pointer to them is left.
  *
- * A mark from all that the program can read and write: data of the program and of libraries, stacks, thread-local storage, other mappings,
- * and blocks that are not sampled. What looks like the address of a sampled block, or of any byte in it, keeps it, and what it holds is looked
- * at too (as in H.-J. Boehm and M. Weiser, "Garbage collection in an uncooperative environment", 1988). A number that happens to look like an
- * address may hide a leak; a block that is still pointed to is never reported, unless the pointer is disguised or in memory shared with
- * other processes.
+ * A mark from all that the program can read and write: data of the program and of libraries, stacks, thread-local
+ * storage, other mappings, and blocks that are not sampled. What looks like the address of a sampled block, or of any
+ * byte in it, keeps it, and what it holds is looked at too (as in H.-J. Boehm and M. Weiser, "Garbage collection in an
+ * uncooperative environment", 1988). A number that happens to look like an address may hide a leak; a block that is
+ * still pointed to is never reported, unless the pointer is disguised or in memory shared with other processes.
  */
 #ifndef HK_REPORT_LEAKS_H
 #define HK_REPORT_LEAKS_H
 
 #include "base/base.h"
 
-/* Prints them by stacks, most bytes first, and nothing when there are none. Returns how many there are. `frame` is the lowest address of the
- * calling thread's stack that counts. */
+/* Prints them by stacks, most bytes first, and nothing when there are none. Returns how many there are. `frame` is the
+ * lowest address of the calling thread's stack that counts. */
 size_t hk_leaks_report(const void *frame);
 
 #endif

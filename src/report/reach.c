@@ -25,7 +25,7 @@ bool reach_begin(reach_t *reach, size_t count) {
 
 void reach_end(reach_t *reach) { (void)sys_unmap(reach->blocks, reach->mapped); }
 
-/* --- Sorting ------------------------------------------------------------------------------------------------------------- */
+/* --- Sorting ------------------------------------------------------------------------------------------------------ */
 
 static void sift(reach_block_t *blocks, size_t at, size_t count) {
     const reach_block_t moved = blocks[at];
@@ -51,7 +51,7 @@ static void sort(reach_block_t *blocks, size_t count) {
     }
 }
 
-/* --- Words ---------------------------------------------------------------------------------------------------------------- */
+/* --- Words -------------------------------------------------------------------------------------------------------- */
 
 /* The block that the address is in; NULL when it is in none. */
 static reach_block_t *find(reach_t *reach, uintptr_t address) {
@@ -94,7 +94,7 @@ static void see_waiting(reach_t *reach) {
     }
 }
 
-/* --- Blocks that are not sampled ------------------------------------------------------------------------------------------- */
+/* --- Blocks that are not sampled ---------------------------------------------------------------------------------- */
 
 static void see_slot(reach_t *reach, slot_t slot) {
     const uint32_t entry = map_entry(slot);
@@ -117,7 +117,7 @@ static void see_huge(void *reach, const void *start, size_t size) {
         see_range(reach, (uintptr_t)start, (uintptr_t)start + size);
 }
 
-/* --- What the program has mapped -------------------------------------------------------------------------------------------- */
+/* --- What the program has mapped ---------------------------------------------------------------------------------- */
 
 static bool is_in(uintptr_t address, uintptr_t start, size_t size) { return address - start < size; }
 

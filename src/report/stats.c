@@ -99,8 +99,8 @@ static void fill_classes(hak_stats_t *stats) {
     }
 }
 
-/* Blocks that are not free in their slab, or in the pool, are live or in a magazine; what of them is resident is known for
- * both together, and shared out by their bytes. Returns what the live ones have resident. */
+/* Blocks that are not free in their slab, or in the pool, are live or in a magazine; what of them is resident is known
+ * for both together, and shared out by their bytes. Returns what the live ones have resident. */
 static uint64_t split_used(hak_stats_t *stats, uint64_t live, uint64_t cached, uint64_t used) {
     used = hk_min(used, live + cached);
     uint64_t cached_part = live + cached == 0 ? 0 : (uint64_t)((double)used * (double)cached / (double)(live + cached));

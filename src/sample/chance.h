@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * chance.h: which bytes are sampled, and what a sampled block stands for. Pure functions, in integers: a malloc must not touch the
- * program's floating-point flags.
+ * chance.h: which bytes are sampled, and what a sampled block stands for. Pure functions, in integers: a malloc must
+ * not touch the program's floating-point flags.
  *
- * Bytes are sampled one by one, each with the same small chance: a Poisson process with a sample in R = 2^log2 bytes on average. A block of S
- * bytes is sampled when any of its bytes is, with the probability p = 1 - exp(-S / R), and then stands for 1 / p blocks. With log2 0 every
- * block is sampled, and p is 1.
+ * Bytes are sampled one by one, each with the same small chance: a Poisson process with a sample in R = 2^log2 bytes on
+ * average. A block of S bytes is sampled when any of its bytes is, with the probability p = 1 - exp(-S / R), and then
+ * stands for 1 / p blocks. With log2 0 every block is sampled, and p is 1.
  */
 #ifndef HK_SAMPLE_CHANCE_H
 #define HK_SAMPLE_CHANCE_H
@@ -17,8 +17,8 @@ enum {
     CHANCE_ONE_SHIFT = 62, /* a probability of 1 is 1 << 62 */
 };
 
-/* The next of a sequence; `*state` is not 0 (xorshift64*: S. Vigna, "An experimental exploration of Marsaglia's xorshift generators,
- * scrambled", 2016). */
+/* The next of a sequence; `*state` is not 0 (xorshift64*: S. Vigna, "An experimental exploration of Marsaglia's
+ * xorshift generators, scrambled", 2016). */
 uint64_t chance_random(uint64_t *state);
 
 /* Bytes from the last sample, or from anywhere, to the byte that is sampled next. */

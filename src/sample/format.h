@@ -2,14 +2,16 @@
  *
  * format.h: a heap profile, as it lies in memory and in a file: docs/profile-format.md, for who reads it.
  *
- * The tables are the ones that the sampler works with. Nothing in them is an address of theirs: places are indices, so a copy of the
- * bytes is as good as the original. In memory the header is `hk_profile` (tables.h) and sections say where a table's pieces lie; in a
- * file they say where in the file.
+ * The tables are the ones that the sampler works with. Nothing in them is an address of theirs: places are indices, so
+ * a copy of the bytes is as good as the original. In memory the header is `hk_profile` (tables.h) and sections say
+ * where a table's pieces lie; in a file they say where in the file.
  *
- * FORMAT-1  A table only grows, in pieces that stay where they are. An entry is complete before its section's `bytes` include it.
+ * FORMAT-1  A table only grows, in pieces that stay where they are. An entry is complete before its section's `bytes`
+ *           include it.
  * FORMAT-2  Entry 0 of stacks, sites and samples is none.
  * FORMAT-3  Little endian; every field at a multiple of its size; no padding. What is `reserved` is 0.
- * FORMAT-4  Layouts of format 1 do not change. New section kinds and flags may come, and readers leave out those that they do not know.
+ * FORMAT-4  Layouts of format 1 do not change. New section kinds and flags may come, and readers leave out those that
+ *           they do not know.
  */
 #ifndef HK_SAMPLE_FORMAT_H
 #define HK_SAMPLE_FORMAT_H
@@ -112,8 +114,8 @@ enum {
     PROFILE_SAMPLE_HAS_BIT = 1, /* its live bit is clear while it is with the program; set: it was freed unnoticed */
 };
 
-/* All allocations with one stack. Sums are estimates of what the program did: each sample counts by the reciprocal of its
- * probability. */
+/* All allocations with one stack. Sums are estimates of what the program did: each sample counts by the reciprocal of
+ * its probability. */
 typedef struct profile_site {
     uint32_t stack;
     uint32_t next;                        /* for the sampler */

@@ -20,7 +20,7 @@ enum {
     WAIT_MS = 10000, /* for who reads a pipe */
 };
 
-/* --- Memory of an image -------------------------------------------------------------------------------------------------- */
+/* --- Memory of an image ------------------------------------------------------------------------------------------- */
 
 typedef struct piece {
     char *memory;
@@ -50,7 +50,7 @@ static void add_section(image_t *image, uint32_t kind, uint32_t stride, uint64_t
         image->sections[image->header.section_count++] = (profile_section_t){kind, stride, place, bytes};
 }
 
-/* --- Tables ---------------------------------------------------------------------------------------------------------------- */
+/* --- Tables ------------------------------------------------------------------------------------------------------- */
 
 static size_t tables_size_locked(void) {
     size_t sum = 0;
@@ -96,7 +96,7 @@ static int copy_tables(image_t *image) {
     return ENOMEM;
 }
 
-/* --- Texts ------------------------------------------------------------------------------------------------------------------ */
+/* --- Texts -------------------------------------------------------------------------------------------------------- */
 
 static void write_options(image_t *image) {
     static const char *const names[] = {
@@ -136,7 +136,7 @@ static void copy_maps(image_t *image) {
     }
 }
 
-/* --- The file --------------------------------------------------------------------------------------------------------------- */
+/* --- The file ----------------------------------------------------------------------------------------------------- */
 
 static int write_pieces(const image_t *image, int fd) {
     const size_t sections = image->header.section_count * sizeof(profile_section_t);

@@ -38,7 +38,7 @@ bool sample_is_active(void) { return atomic_load_explicit(&is_active, memory_ord
 
 static uint64_t now_us(void) { return sys_now_us() - started_us; }
 
-/* --- Draws ------------------------------------------------------------------------------------------------------------------ */
+/* --- Draws -------------------------------------------------------------------------------------------------------- */
 
 static void draw_next(sample_draw_t *draw) {
     draw->interval_log2 = (uint8_t)atomic_load_explicit(&interval_log2, memory_order_relaxed);
@@ -80,9 +80,10 @@ bool sample_is_due_unowned(uint64_t size) {
     return due;
 }
 
-/* --- Records ---------------------------------------------------------------------------------------------------------------- */
+/* --- Records ------------------------------------------------------------------------------------------------------ */
 
-/* The program has it no longer, or the record has to go. Its live bit stays as it is. `end` is NULL when nothing is known of the end. */
+/* The program has it no longer, or the record has to go. Its live bit stays as it is. `end` is NULL when nothing is
+ * known of the end. */
 static void forget_locked(uint32_t at, const site_end_t *end) {
     const profile_sample_t *block = block_at(at);
     site_count_free(block->site, block_weight(block), end);
@@ -259,7 +260,7 @@ void sample_sweep_locked(void) {
     }
 }
 
-/* --- The profile -------------------------------------------------------------------------------------------------------------- */
+/* --- The profile -------------------------------------------------------------------------------------------------- */
 
 static void renew_generation(void) {
     uint32_t next = sample_generation() + 1;

@@ -2,21 +2,25 @@
  *
  * sampler.h: heap profiles: which allocations are sampled, and what becomes of them.
  *
- * Each thread counts the bytes that it allocates down to its next sample; the distances are random (chance.h). A heap counts on its
- * countdown (slow/tick.h), threads without a heap on one that they share. An allocation is charged once, a free never.
+ * Each thread counts the bytes that it allocates down to its next sample; the distances are random (chance.h). A heap
+ * counts on its countdown (slow/tick.h), threads without a heap on one that they share. An allocation is charged once,
+ * a free never.
  *
  *   state of the profile:   NEVER --start--> ACTIVE --stop--> PASSIVE --start--> ACTIVE
  *
  * In NEVER nothing here has memory. In PASSIVE nothing is sampled, and frees of what was are still noted.
  *
- * A sampled block that could have a live bit (map/map.h) is with the program while its live bit is clear, and so its free takes the path of
- * suspects, which asks here first. That of a large or huge block without one always asks. So no free of another block pays.
+ * A sampled block that could have a live bit (map/map.h) is with the program while its live bit is clear, and so its
+ * free takes the path of suspects, which asks here first. That of a large or huge block without one always asks. So no
+ * free of another block pays.
  *
- * SAMPLE-1  A block with a record has its live bit clear, but for this: a store of another heap's thread that is nanoseconds late may
- *           have set it again. Then the free is missed, and the record goes when the address is sampled again, or with the next image.
- * SAMPLE-2  What a record counts is a function of its own size and interval, so that what it adds is what it takes away.
- * SAMPLE-3  Tables hold at most 8 MiB, or 1/256 of what is live. When they are full the interval doubles, and each record
- *           stays with the probability that it would have been made with the longer one.
+ * SAMPLE-1  A block with a record has its live bit clear, but for this: a store of another heap's thread that is
+ *           nanoseconds late may have set it again. Then the free is missed, and the record goes when the address is
+ *           sampled again, or with the next image.
+ * SAMPLE-2  What a record counts is a function of its own size and interval, so that what it adds is what it takes
+ *           away.
+ * SAMPLE-3  Tables hold at most 8 MiB, or 1/256 of what is live. When they are full the interval doubles, and each
+ *           record stays with the probability that it would have been made with the longer one.
  */
 #ifndef HK_SAMPLE_SAMPLER_H
 #define HK_SAMPLE_SAMPLER_H
@@ -35,7 +39,8 @@ typedef struct sample_draw {
     uint8_t due_log2; /* that of the sample that is due */
 } sample_draw_t;
 
-/* Changes when all draws are to be made anew: start, stop, reset, and in the child of a fork. 0: there was never a profile. */
+/* Changes when all draws are to be made anew: start, stop, reset, and in the child of a fork. 0: there was never a
+ * profile. */
 extern _Atomic uint32_t hk_sample_generation;
 
 HK_INLINE uint32_t sample_generation(void) { return atomic_load_explicit(&hk_sample_generation, memory_order_relaxed); }
@@ -43,8 +48,8 @@ HK_INLINE uint32_t sample_generation(void) { return atomic_load_explicit(&hk_sam
 /* Whether a block may have a record. Relaxed: who has a block knows of what was written before it was handed out. */
 HK_INLINE bool sample_was_ever_on(void) { return hk_unlikely(sample_generation() != 0); }
 
-/* The thread has allocated `elapsed` bytes since the last call, `size` of them now (0: it does not allocate). True when that is to be
- * sampled. */
+/* The thread has allocated `elapsed` bytes since the last call, `size` of them now (0: it does not allocate). True when
+ * that is to be sampled. */
 bool sample_is_due(sample_draw_t *draw, uint64_t elapsed, uint64_t size);
 
 /* Bytes that the thread may allocate before it must ask again: INT64_MAX when nothing is sampled. */
@@ -67,24 +72,26 @@ typedef struct sample_block {
 /* `draw` is the thread's, NULL without a heap. Frames of the stack below the return address `caller` are left out. */
 void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *caller);
 
-/* Whether the program has a sampled block at `address`, whose live bit was found clear. True also when the bit is set by now: the record
- * went at that moment. */
+/* Whether the program has a sampled block at `address`, whose live bit was found clear. True also when the bit is set
+ * by now: the record went at that moment. */
 bool sample_has_suspect(const void *address);
 
-/* The block is being freed by the thread of this draw (NULL: it has none): true when it had a record, which it has no longer. */
+/* The block is being freed by the thread of this draw (NULL: it has none): true when it had a record, which it has no
+ * longer. */
 bool sample_close(const void *address, const sample_draw_t *draw);
 
-/* sample_close of a block whose live bit was found clear. True also when the bit is set by now, and then clears it: the record went at
- * that moment. */
+/* sample_close of a block whose live bit was found clear. True also when the bit is set by now, and then clears it: the
+ * record went at that moment. */
 bool sample_close_suspect(const void *address, const sample_draw_t *draw);
 
-/* The block at `address` stays there and has another size now: for the sums, a free and an allocation. True when it had a record. A smaller
- * block may lose it (SAMPLE-3). */
+/* The block at `address` stays there and has another size now: for the sums, a free and an allocation. True when it had
+ * a record. A smaller block may lose it (SAMPLE-3). */
 bool sample_resize(const void *address, size_t size, size_t usable);
 
-/* --- The profile -------------------------------------------------------------------------------------------------------------- */
+/* --- The profile -------------------------------------------------------------------------------------------------- */
 
-/* An interval in bytes, rounded up to a power of two. Returns 0 or ENOMEM. A thread learns of it when its countdown runs out. */
+/* An interval in bytes, rounded up to a power of two. Returns 0 or ENOMEM. A thread learns of it when its countdown
+ * runs out. */
 int sample_start(uint64_t interval);
 void sample_stop(void);
 

@@ -10,7 +10,7 @@ enum {
     TEMPORARY_US = 1000,
 };
 
-/* --- Stacks --------------------------------------------------------------------------------------------------------------- */
+/* --- Stacks ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t a, uint64_t b) {
     uint64_t x = (a ^ b * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -56,7 +56,7 @@ static uint32_t stack_of(const uintptr_t *pcs, unsigned count, unsigned mark, ui
     return stack != 0 && fits ? stack : NO_ROOM;
 }
 
-/* --- Sites ---------------------------------------------------------------------------------------------------------------- */
+/* --- Sites -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of_site(const void *entry) { return mix(((const profile_site_t *)entry)->stack, 0); }
 
@@ -99,7 +99,7 @@ void sites_clear(void) {
     chains_clear(&sites);
 }
 
-/* --- Sums ----------------------------------------------------------------------------------------------------------------- */
+/* --- Sums --------------------------------------------------------------------------------------------------------- */
 
 /* What was live at the peak is written when it changes for the first time since. */
 static profile_site_t *site_to_change(uint32_t index) {

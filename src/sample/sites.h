@@ -2,8 +2,8 @@
  *
  * sites.h: stacks and what was allocated with each of them.
  *
- * Stacks are a tree: a node is a frame and its caller, and equal ones are one node. Sites are the nodes that have allocated, with sums.
- * Under hk_sample_lock.
+ * Stacks are a tree: a node is a frame and its caller, and equal ones are one node. Sites are the nodes that have
+ * allocated, with sums. Under hk_sample_lock.
  */
 #ifndef HK_SAMPLE_SITES_H
 #define HK_SAMPLE_SITES_H
@@ -15,8 +15,8 @@
 bool sites_begin(void);
 void sites_clear(void);
 
-/* The site of a stack, the innermost frame first. `mark` is PROFILE_STACK_* when it is not whole, or 0. `most` stacks and sites may there
- * be; what does not fit is the site without a stack. */
+/* The site of a stack, the innermost frame first. `mark` is PROFILE_STACK_* when it is not whole, or 0. `most` stacks
+ * and sites may there be; what does not fit is the site without a stack. */
 uint32_t site_of(const uintptr_t *pcs, unsigned count, unsigned mark, uint32_t most_stacks, uint32_t most_sites);
 
 /* NULL in its place: nothing is known of how the block ended. */

@@ -15,8 +15,8 @@ typedef struct sample_stack {
     uintptr_t frames[SAMPLE_FRAMES_MAX];
 } sample_stack_t;
 
-/* That of the calling thread. Frames of ours are left out: those below the return address `caller`, and where we are a library all up to the
- * first that is not in it. */
+/* That of the calling thread. Frames of ours are left out: those below the return address `caller`, and where we are a
+ * library all up to the first that is not in it. */
 void sample_stack_capture(sample_stack_t *stack, const void *caller);
 
 #endif

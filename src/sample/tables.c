@@ -18,7 +18,7 @@ hk_lock_t hk_sample_lock = HK_LOCK_INIT(HK_RANK_SAMPLE);
 
 static uint32_t counts[KINDS];
 
-/* --- Tables -------------------------------------------------------------------------------------------------------------- */
+/* --- Tables ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t stride_of(profile_kind_t kind) {
     static const uint16_t bytes[KINDS] = {[PROFILE_STACKS] = sizeof(profile_stack_t),
@@ -108,7 +108,7 @@ void tables_clear(void) {
     }
 }
 
-/* --- Chains ------------------------------------------------------------------------------------------------------------- */
+/* --- Chains ------------------------------------------------------------------------------------------------------- */
 
 enum { LOG2_MASK = 63 };
 
@@ -120,9 +120,9 @@ static uint32_t *next_of(const chains_t *chains, uint32_t entry) {
     return (uint32_t *)((char *)table_at(chains->kind, entry) + chains->next_offset);
 }
 
-/* Acquire: pairs with the release in chains_remove, so who finds an entry gone finds what was done before it went. Who has a block knows of
- * what was written before it was handed out. An array that was left for a larger one stays as it was then, so it says of every entry that
- * was put into it that there may be one. */
+/* Acquire: pairs with the release in chains_remove, so who finds an entry gone finds what was done before it went. Who
+ * has a block knows of what was written before it was handed out. An array that was left for a larger one stays as it
+ * was then, so it says of every entry that was put into it that there may be one. */
 uint32_t chains_first(const chains_t *chains, uint64_t hash) {
     uintptr_t buckets = atomic_load_explicit(&chains->buckets, memory_order_acquire);
     return buckets == 0 ? 0 : hk_read_acquire(*bucket_of(buckets, hash));

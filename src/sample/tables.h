@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * tables.h: what the profile of this process has: stacks, sites, sampled blocks, points of time and threads, in the layout of format.h.
+ * tables.h: what the profile of this process has: stacks, sites, sampled blocks, points of time and threads, in the
+ * layout of format.h.
  *
- * A table is an array in up to 16 pieces, each mapped when it is needed and as large as all before it. So entries never move. Chains
- * find entries by what is in them: one a bucket, linked by the entries' own field `next`.
+ * A table is an array in up to 16 pieces, each mapped when it is needed and as large as all before it. So entries never
+ * move. Chains find entries by what is in them: one a bucket, linked by the entries' own field `next`.
  *
  * All is written under hk_sample_lock, and read from outside without it (FORMAT-1).
  */
@@ -35,7 +36,7 @@ void table_cut(profile_kind_t kind, uint32_t count);
 /* Empties all tables; the memory goes back. */
 void tables_clear(void);
 
-/* --- Chains ------------------------------------------------------------------------------------------------------------ */
+/* --- Chains ------------------------------------------------------------------------------------------------------- */
 
 typedef struct chains {
     _Atomic uintptr_t buckets; /* address | log2 of their number; 0: none */
@@ -46,8 +47,8 @@ typedef struct chains {
     unsigned spare_log2; /* buckets for each entry, at least */
 } chains_t;
 
-/* Index of the first entry in the chain of this hash, 0 when there is none. Also without the lock: not 0 if an entry of the hash was
- * put in before, by what the caller knows of that. */
+/* Index of the first entry in the chain of this hash, 0 when there is none. Also without the lock: not 0 if an entry of
+ * the hash was put in before, by what the caller knows of that. */
 uint32_t chains_first(const chains_t *chains, uint64_t hash);
 uint32_t chains_next(const chains_t *chains, uint32_t entry);
 

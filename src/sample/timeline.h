@@ -16,7 +16,8 @@ void timeline_note(uint64_t now_us);
 uint32_t sample_thread_id(void);
 void sample_thread_name(char name[PROFILE_NAME_BYTES]);
 
-/* Writes it to place `place` of the table of threads, or, when that is 0, to a new one, which is returned. 0: there is no room. */
+/* Writes it to place `place` of the table of threads, or, when that is 0, to a new one, which is returned. 0: there is
+ * no room. */
 uint32_t thread_note(uint32_t place, uint32_t thread, uint32_t heap, const char name[PROFILE_NAME_BYTES]);
 
 #endif

@@ -173,10 +173,11 @@ CXX_OPERATOR void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignm
     return new_nothrow_aligned(&form_new_array_aligned, new_array_aligned_replaced(), size, alignment);
 }
 
-/* --- new that tells the size ----------------------------------------------------------------------------------------- */
+/* --- new that tells the size -------------------------------------------------------------------------------------- */
 
-/* Forms that TCMalloc has and compilers may call: as operator new, with the usable size beside the block. A block of the program's own
- * operator has the size that was asked for. The hint of how often a block is used says nothing to us. */
+/* Forms that TCMalloc has and compilers may call: as operator new, with the usable size beside the block. A block of
+ * the program's own operator has the size that was asked for. The hint of how often a block is used says nothing to
+ * us. */
 typedef struct sized_block {
     void *p;
     size_t n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * libc.c: the names of the C library's allocator. Names only: each body is one call of front/. And those of three system
- * calls that a process must be alone for, or after which it may make few others: here, because a static program that takes malloc
- * from the archive must take them too.
+ * libc.c: the names of the C library's allocator. Names only: each body is one call of front/. And those of three
+ * system calls that a process must be alone for, or after which it may make few others: here, because a static program
+ * that takes malloc from the archive must take them too.
  */
 #include "api/start.h"
 #include "front/front.h"
@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-/* A program takes from the archive only files that it names something of: with malloc it gets what happens at load and at exit. */
+/* A program takes from the archive only files that it names something of: with malloc it gets what happens at load and
+ * at exit. */
 static __attribute__((used)) void (*const also_needed)(void) = hk_library_loaded;
 
 static __attribute__((constructor)) void names_loaded(void) { stay_loaded(); }
@@ -62,7 +63,7 @@ extern __typeof__(pvalloc) __libc_pvalloc HK_ALIAS(pvalloc);
 extern __typeof__(cfree) __libc_cfree HK_ALIAS(cfree);
 extern __typeof__(posix_memalign) __posix_memalign HK_ALIAS(posix_memalign);
 
-/* --- Namespaces and filters --------------------------------------------------------------------------------------------- */
+/* --- Namespaces and filters --------------------------------------------------------------------------------------- */
 
 /* The kernel's answer as libc gives it. */
 static HK_COLD int answer(long got) {
@@ -72,9 +73,10 @@ static HK_COLD int answer(long got) {
     return -1;
 }
 
-/* What wants a process of one thread, by the program's count; a type of 0 may be any. And what leaves our threads behind in a mount
- * namespace, a root or a working directory, which they share with the thread that started them. Threads that only change their network or
- * file table, as servers do again and again, send nobody away. Source: unshare(2), setns(2). */
+/* What wants a process of one thread, by the program's count; a type of 0 may be any. And what leaves our threads
+ * behind in a mount namespace, a root or a working directory, which they share with the thread that started them.
+ * Threads that only change their network or file table, as servers do again and again, send nobody away. Source:
+ * unshare(2), setns(2). */
 enum {
     UNSHARE_ALONE = CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM | CLONE_NEWNS | CLONE_FS,
     SETNS_ALONE = CLONE_NEWUSER | CLONE_NEWNS | 0x80 /* CLONE_NEWTIME */
@@ -98,8 +100,8 @@ HK_EXPORT HK_COLD int setns(int fd, int type) {
     return answer(got);
 }
 
-/* Who gives up new privileges is about to install a filter by another call. A thread of ours that is being born puts back what
- * PR_SET_DUMPABLE was before (sys/helper_birth.h): none is while it is set. */
+/* Who gives up new privileges is about to install a filter by another call. A thread of ours that is being born puts
+ * back what PR_SET_DUMPABLE was before (sys/helper_birth.h): none is while it is set. */
 HK_EXPORT HK_COLD int prctl(int option, ...) {
     unsigned long arguments[4];
     va_list list;

@@ -16,8 +16,8 @@ enum {
     CLOSED_MAX = 32,        /* slabs of a class, closed last, whose places are known */
 };
 
-/* Where slabs of blocks of pages were closed last, by class above the tiny ones. Hints, so no order between them matters: the
- * slots may serve something else by now. */
+/* Where slabs of blocks of pages were closed last, by class above the tiny ones. Hints, so no order between them
+ * matters: the slots may serve something else by now. */
 typedef struct closed_places {
     _Atomic unsigned count;
     _Atomic slot_t first[CLOSED_MAX];
@@ -55,8 +55,8 @@ static void fill_bits(slab_t *slab) {
     }
 }
 
-/* The first block behind an offset that is the slot's own, whatever class comes there: a slot that is used again touches the
- * pages that it touched before. Larger blocks begin with that offset's page, so as not to straddle two. */
+/* The first block behind an offset that is the slot's own, whatever class comes there: a slot that is used again
+ * touches the pages that it touched before. Larger blocks begin with that offset's page, so as not to straddle two. */
 static uint16_t first_block_of(slot_t slot, const size_class_info_t *info) {
     uint32_t offset = (slot * UINT32_C(0x9e3779b1) >> 8) % (uint32_t)HK_SLOT_SIZE;
     offset &= ~(info->block_size <= COLOR_BLOCK_MAX ? HK_CACHE_LINE - 1u : COLOR_PAGE - 1u);
@@ -88,8 +88,8 @@ static slots_use_t use_of(const size_class_info_t *info) {
     return info->block_size <= DENSE_BLOCK_MAX ? SLOTS_DENSE : SLOTS_SPARSE;
 }
 
-/* Slots for a slab. A program may use the first page of each block only; where blocks begin as they did before, it is the same
- * pages. */
+/* Slots for a slab. A program may use the first page of each block only; where blocks begin as they did before, it is
+ * the same pages. */
 static slots_t take_slots(unsigned cls, const size_class_info_t *info) {
     slot_t same = use_of(info) == SLOTS_SPARSE ? take_closed(cls) : 0;
     return same != 0 ? (slots_t){same, false} : slots_alloc(info->slab_slots, info->slab_slots, use_of(info));

@@ -2,20 +2,20 @@
  *
  * slab.h: equal blocks in a naturally aligned run of slots; their state lies in a bitmap outside of them.
  *
- * A slab belongs to one heap at a time. Its record is found from an address by arithmetic: the record of its first slot. It is guarded
- * by the owning heap's lock; who reads it without takes a snapshot.
+ * A slab belongs to one heap at a time. Its record is found from an address by arithmetic: the record of its first
+ * slot. It is guarded by the owning heap's lock; who reads it without takes a snapshot.
  *
  *     free_bits    bit = 1: the block is free and in the slab (not handed out, not in a magazine, not on its way home)
  *
  *   CLOSED --slab_open--> OPEN: partial <--> full --all blocks free--> slab_close --> CLOSED
  *
  * SLAB-1  free_count is the number of bits set in free_bits; none is set at or above block_count.
- * SLAB-2  of a slab of at most 64 blocks, those not in `handed_out` were never handed out since it was opened; if `zeroed`
- *         they read as zeros.
+ * SLAB-2  of a slab of at most 64 blocks, those not in `handed_out` were never handed out since it was opened; if
+ *         `zeroed` they read as zeros.
  * SLAB-3  no word of free_bits before word_hint has a bit set, counted cyclically from the first block's word.
  *
- * Blocks are handed out in address order, but not from the first: a slab begins at a block of its own and goes round, so
- * that the first blocks of all slabs, which are aligned alike, do not meet in the same sets of the caches.
+ * Blocks are handed out in address order, but not from the first: a slab begins at a block of its own and goes round,
+ * so that the first blocks of all slabs, which are aligned alike, do not meet in the same sets of the caches.
  * SLAB-4  every slot of an OPEN slab has the entry `owner << 8 | class` in the slot table.
  */
 #ifndef HK_SLAB_H
@@ -85,8 +85,8 @@ void slab_drop(slab_t *slab);
 /* Makes `owner` the slab's owner. Caller holds the locks of both heaps. */
 void slab_set_owner(slab_t *slab, uint32_t owner);
 
-/* Takes up to `want` free blocks in (cyclic) address order and stores their granules downwards from `end` (end[-1] is the first),
- * so that a magazine pops them in address order. Returns how many. */
+/* Takes up to `want` free blocks in (cyclic) address order and stores their granules downwards from `end` (end[-1] is
+ * the first), so that a magazine pops them in address order. Returns how many. */
 unsigned slab_take(slab_t *slab, granule_t *end, unsigned want);
 
 /* What is known of a block that a slab hands out. */
@@ -110,8 +110,8 @@ HK_INLINE void slab_count_given(slab_t *slab, unsigned blocks) {
 }
 
 /* Runs of free blocks, for who gives their pages back. `slab_next_run` finds the first run at or above block `from`: it
- * returns its first block (block_count when there is none) and puts one past its last into `*end`. `slab_take_run` takes
- * it out of free_bits; its blocks come back by slab_give, word by word: `slab_run_bits`. */
+ * returns its first block (block_count when there is none) and puts one past its last into `*end`. `slab_take_run`
+ * takes it out of free_bits; its blocks come back by slab_give, word by word: `slab_run_bits`. */
 unsigned slab_next_run(const slab_t *slab, unsigned from, unsigned *end);
 void slab_take_run(slab_t *slab, unsigned first, unsigned end);
 uint64_t slab_run_bits(unsigned word, unsigned first, unsigned end);

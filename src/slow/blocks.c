@@ -30,7 +30,7 @@ void *heap_keep_whole(void *block, int saved_errno) {
     return block;
 }
 
-/* --- Large and huge blocks ------------------------------------------------------------------------------------------------ */
+/* --- Large and huge blocks ---------------------------------------------------------------------------------------- */
 
 void heap_untag(heap_t *h, void *block, uint32_t entry) {
     if (entry == HK_MAP_RUN_HEAD)
@@ -79,7 +79,7 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
     return hk_likely(block != NULL) ? block : big_last_try(h, size, align, zeroed);
 }
 
-/* --- Blocks of slabs ------------------------------------------------------------------------------------------------------- */
+/* --- Blocks of slabs ---------------------------------------------------------------------------------------------- */
 
 /* For threads that have no heap (any more): a block of the pool heap, under its lock. */
 static void *pool_alloc(unsigned cls) {

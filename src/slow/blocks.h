@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * blocks.h: blocks of every kind for a heap that may be NULL (the pool's serve then), with every way out when memory is out.
+ * blocks.h: blocks of every kind for a heap that may be NULL (the pool's serve then), with every way out when memory is
+ * out.
  *
  * None of the functions sets errno.
  */
@@ -10,7 +11,8 @@
 #include "base/base.h"
 #include "heap/heap.h"
 
-/* User address space that a process gets unasked, x86-64 and aarch64: more is refused at once, and nothing is trimmed for it. */
+/* User address space that a process gets unasked, x86-64 and aarch64: more is refused at once, and nothing is trimmed
+ * for it. */
 #define HEAP_SIZE_POSSIBLE ((size_t)1 << 48)
 
 /* A block of the class, at a multiple of `align`, which divides the class's size. */
@@ -19,20 +21,23 @@ void *heap_class_alloc(heap_t *h, unsigned cls, size_t align);
 /* Large and huge blocks. `*zeroed` tells whether the block reads as zeros; NULL when nobody wants zeros. */
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 
-/* A block straight from a slab; memory that can be given back is, before NULL is the answer. `h` may be the pool heap. */
+/* A block straight from a slab; memory that can be given back is, before NULL is the answer. `h` may be the pool
+ * heap. */
 void *heap_take_one_or_reclaim(heap_t *h, unsigned cls, block_past_t *past);
 
-/* The last way out when there is no room for a slab: one large block in place of a slab for several, then a block of the class or of a
- * larger one, whatever heap has it. */
+/* The last way out when there is no room for a slab: one large block in place of a slab for several, then a block of
+ * the class or of a larger one, whatever heap has it. */
 HK_COLD void *heap_take_anywhere(heap_t *h, unsigned cls, size_t align);
 
 /* The run leaves the magazines' way, for good; `entry` is its head's. */
 void heap_untag(heap_t *h, void *block, uint32_t entry);
 
-/* Memory is out, so a block that had to shrink stays as it is: sizes are no longer proof of anything. Restores errno. */
+/* Memory is out, so a block that had to shrink stays as it is: sizes are no longer proof of anything. Restores
+ * errno. */
 HK_COLD void *heap_keep_whole(void *block, int saved_errno);
 
-/* Whether a block is larger than the program asked for, as memory was out once when it was allocated or had to shrink. */
+/* Whether a block is larger than the program asked for, as memory was out once when it was allocated or had to
+ * shrink. */
 bool heap_has_kept_whole(void);
 
 #endif

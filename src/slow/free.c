@@ -47,8 +47,8 @@ void heap_free_suspect(void *block, uint32_t cls) {
         free_own(h, cls, block);
 }
 
-/* What another heap's thread may keep instead of giving it back: its own next block, if it has allocated of the class since the last
- * tick. Smaller ones would let two threads write to one line. */
+/* What another heap's thread may keep instead of giving it back: its own next block, if it has allocated of the class
+ * since the last tick. Smaller ones would let two threads write to one line. */
 HK_INLINE bool may_keep(const heap_t *h, uint32_t cls) {
     return cls >= KEEP_CLASS_MIN && h->front.magazines[cls].below != NULL &&
            heap_pops(h, cls, heap_magazine_count(h, cls)) != h->class_stats[cls].seen_pops;
@@ -124,7 +124,8 @@ static bool adopts(heap_t *h, void *block, uint32_t cls) {
            heap_adopt_freed_slab(h, slab_of(block, cls), cls);
 }
 
-/* A block of a heap that the program made, whose live bit this free has found set or not. False when the heap was released meanwhile. */
+/* A block of a heap that the program made, whose live bit this free has found set or not. False when the heap was
+ * released meanwhile. */
 static bool free_explicit(void *block, unsigned cls, bool was_live, const void *caller) {
     size_t size = hk_class_info[cls].block_size;
     bool double_free = !was_live;
@@ -276,8 +277,9 @@ static HK_NOINLINE void pass_foreign_and_tick(void *block, uint32_t cls, granule
     pass_foreign(h, block, cls, granule, caller);
 }
 
-/* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says that it
- * is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no owner. */
+/* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says
+ * that it is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no
+ * owner. */
 void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule) {
     uint32_t tag = front->tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
     if (hk_unlikely(tag == HK_MAP_NO_TAG || map_is_run(entry) ||

@@ -11,8 +11,9 @@
 /* free of an own block whose magazine is full. */
 HK_NOINLINE void heap_free_full(void *block, uint32_t cls);
 
-/* free of what is not the thread's own: another heap's block, a large block, a foreign pointer, NULL. `mismatch` is the slot's entry
- * ^ the tag of hk_front; outside the window UINT32_MAX, or as if the entry were 0. `front` is hk_front, `granule` the block's. */
+/* free of what is not the thread's own: another heap's block, a large block, a foreign pointer, NULL. `mismatch` is the
+ * slot's entry ^ the tag of hk_front; outside the window UINT32_MAX, or as if the entry were 0. `front` is hk_front,
+ * `granule` the block's. */
 HK_NOINLINE void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule);
 
 /* free of an address in an own slab whose live bit is clear. */

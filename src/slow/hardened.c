@@ -81,7 +81,7 @@ static bool seal_is_whole(const void *block, size_t block_size, const void *call
     return true;
 }
 
-/* --- Explicit heaps -------------------------------------------------------------------------------------------------------- */
+/* --- Explicit heaps ----------------------------------------------------------------------------------------------- */
 
 size_t hardened_room(size_t size) { return sealed_size(size); }
 
@@ -98,7 +98,7 @@ bool hardened_end(void *block, unsigned cls, const void *caller) {
     return true;
 }
 
-/* --- Large and huge blocks ---------------------------------------------------------------------------------------------------- */
+/* --- Large and huge blocks ---------------------------------------------------------------------------------------- */
 
 /* 0 when it is neither. */
 static size_t big_size(const void *block) {
@@ -146,7 +146,7 @@ static void *resize_huge(void *block, size_t size, const void *caller) {
     return moved;
 }
 
-/* --- Alloc, free, realloc -------------------------------------------------------------------------------------------------- */
+/* --- Alloc, free, realloc ----------------------------------------------------------------------------------------- */
 
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     if (h == NULL)

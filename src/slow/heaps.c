@@ -136,7 +136,7 @@ int heaps_visit(heap_t *h, bool visit(void *block, size_t size, void *context), 
     return visit_blocks(h, visit_hardened, &visitor);
 }
 
-/* --- The end ------------------------------------------------------------------------------------------------------------ */
+/* --- The end ------------------------------------------------------------------------------------------------------ */
 
 static void end(heap_t *h) {
     hk_lock(&hk_heap_list_lock);

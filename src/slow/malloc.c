@@ -25,8 +25,8 @@ void *heap_fail(void) {
     return NULL;
 }
 
-/* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses many
- * sizes a few times each then needs neither a slab nor a page for every size. */
+/* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses
+ * many sizes a few times each then needs neither a slab nor a page for every size. */
 static void *borrow(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     if (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX)

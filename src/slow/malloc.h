@@ -9,8 +9,8 @@
 
 #include "base/base.h"
 
-/* malloc of any size, when the fast path has no block or the countdown ran out: it has charged what fits into a magazine (slow/tick.h).
- * The others are of requests that it has not charged. */
+/* malloc of any size, when the fast path has no block or the countdown ran out: it has charged what fits into a
+ * magazine (slow/tick.h). The others are of requests that it has not charged. */
 HK_NOINLINE void *heap_malloc_slow(size_t size);
 
 /* malloc of what has not been charged. `caller` is the program's return address. */
@@ -22,8 +22,9 @@ HK_NOINLINE void *heap_calloc_slow(size_t size);
 /* `align` is a power of two. */
 HK_NOINLINE void *heap_aligned(size_t align, size_t size);
 
-/* For the fast path, which has charged it: a block aligned as far as `size`, not 0, is: to the largest power of two that divides it. When the countdown ran out: whoever
- * needs to know what was asked for, as hardened heaps do, comes to heap_aligned. */
+/* For the fast path, which has charged it: a block aligned as far as `size`, not 0, is: to the largest power of two
+ * that divides it. When the countdown ran out: whoever needs to know what was asked for, as hardened heaps do, comes to
+ * heap_aligned. */
 HK_NOINLINE void *heap_aligned_slow(size_t size);
 
 /* NULL, and ENOMEM in errno. */

@@ -81,7 +81,7 @@ static void *resize_in_place(void *block, size_t size, const found_t *found, con
     return same;
 }
 
-/* --- Blocks of heaps that the program makes ----------------------------------------------------------------------------- */
+/* --- Blocks of heaps that the program makes ----------------------------------------------------------------------- */
 
 static void *explicit_in_place(void *block, size_t size, const found_t *found) {
     if (found_is_hardened(found))
@@ -126,7 +126,7 @@ void *heap_realloc_to(heap_t *to, void *block, size_t size, const void *caller) 
     return NULL;
 }
 
-/* --- Any block ---------------------------------------------------------------------------------------------------------- */
+/* --- Any block ---------------------------------------------------------------------------------------------------- */
 
 void *heap_realloc(void *block, size_t size, const void *caller) {
     if (block == NULL)

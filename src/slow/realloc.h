@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * realloc.h: what has to know a block's size: realloc, malloc_usable_size, frees that name a size. `caller` is the program's return
- * address, for reports.
+ * realloc.h: what has to know a block's size: realloc, malloc_usable_size, frees that name a size. `caller` is the
+ * program's return address, for reports.
  */
 #ifndef HK_SLOW_REALLOC_H
 #define HK_SLOW_REALLOC_H
@@ -10,8 +10,8 @@
 #include "heap/heap.h"
 #include "slab/size_class.h"
 
-/* Whether a slab's block stays where it is when its size changes: when its class is that of the new size, or that leaves at most a
- * quarter (tiny) or half (mid) of it unused. Copying would cost more than the memory is worth. */
+/* Whether a slab's block stays where it is when its size changes: when its class is that of the new size, or that
+ * leaves at most a quarter (tiny) or half (mid) of it unused. Copying would cost more than the memory is worth. */
 HK_INLINE bool heap_block_stays(unsigned cls, size_t size) {
     size_t now = hk_class_info[cls].block_size, least = cls < HK_TINY_CLASSES ? now - now / 4 : now / 2;
     return size <= now && (size >= least || class_of(size) == cls);

@@ -51,7 +51,8 @@ void heap_tick(heap_t *h) {
         verify_now_and_then();
 }
 
-/* What counts of the bytes charged since the last tick. Hardened heaps have no magazines, and take the slow path anyway. */
+/* What counts of the bytes charged since the last tick. Hardened heaps have no magazines, and take the slow path
+ * anyway. */
 static uint64_t counted_bytes(const heap_t *h) {
     uint64_t sum = 0;
     if (hardened_is_on())
@@ -96,7 +97,8 @@ bool heap_count_out(heap_t *h, size_t size) {
     return due;
 }
 
-/* Relaxed, and against the owner's own stores: one of both may get lost, and then the thread looks when its countdown runs out. */
+/* Relaxed, and against the owner's own stores: one of both may get lost, and then the thread looks when its countdown
+ * runs out. */
 void heap_hurry_all(void) {
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
         hk_write(heap_by_id(id)->front.countdown, -1);

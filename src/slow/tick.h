@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * tick.h: the countdown of a heap, and what is due when it runs out: a tick, which is everything periodic of a heap, or a sample (sample/).
+ * tick.h: the countdown of a heap, and what is due when it runs out: a tick, which is everything periodic of a heap, or
+ * a sample (sample/).
  *
- * malloc takes the size of each request off the countdown and leaves for the slow path when it is below 0. It is set to what comes first:
+ * malloc takes the size of each request off the countdown and leaves for the slow path when it is below 0. It is set to
+ * what comes first:
  *
  *   a sample    after as many bytes as were drawn
- *   a tick      when blocks of HEAP_TICK_BYTES were allocated or flushed, where no block counts more than HEAP_TICK_MID_BYTES. How much
- *               that is the counts of the magazines tell; so a thread that uses large blocks looks there now and then, and no more.
+ *   a tick      when blocks of HEAP_TICK_BYTES were allocated or flushed, where no block counts more than
+ *               HEAP_TICK_MID_BYTES. How much that is the counts of the magazines tell; so a thread that uses large
+ *               blocks looks there now and then, and no more.
  *
- * TICK-1  Each request is charged once: by front/ up to HK_BIN_MAX, else where its slow path begins. A free charges nothing.
+ * TICK-1  Each request is charged once: by front/ up to HK_BIN_MAX, else where its slow path begins. A free charges
+ *         nothing.
  *
  * Where it looks, it looks for requests from outside as well (core/request.h).
  */
@@ -25,7 +29,8 @@ void heap_tick(heap_t *h);
  * the process stops at the first. */
 void heap_verify_by(size_t (*who)(void));
 
-/* The countdown ran out, in a request of `size` bytes that has been charged (0: in none). True when its block is to be sampled. */
+/* The countdown ran out, in a request of `size` bytes that has been charged (0: in none). True when its block is to be
+ * sampled. */
 HK_NOINLINE bool heap_count_out(heap_t *h, size_t size);
 
 /* Somebody outside wants something: on slow paths, with no lock held. */

@@ -6,8 +6,8 @@
 #include "sys/confined.h"
 #include "sys/sys.h"
 
-/* What would need other system calls later is done now: the start, if nobody has allocated yet, and the hooks that the first
- * thread would register. */
+/* What would need other system calls later is done now: the start, if nobody has allocated yet, and the hooks that the
+ * first thread would register. */
 void hk_confine(void) {
     if (sys_is_confined())
         return;
@@ -16,7 +16,8 @@ void hk_confine(void) {
     hk_threads_pause();
     sys_confine();
     hk_threads_resume();
-    /* The thread that forks is in a passage until after the fork: a fork handler of the program would wait for its own. */
+    /* The thread that forks is in a passage until after the fork: a fork handler of the program would wait for its
+     * own. */
     if (!helper_is_forking())
         sys_wait_for_passages();
 }

@@ -15,8 +15,8 @@ enum {
 #define CHUNK_BYTES ((size_t)1 << CHUNK_SHIFT)
 #define CHUNKS_MAX  ((size_t)1 << 20) /* 64 GiB */
 
-/* What the table says of a chunk: blocks of 2^n bytes (n up to BLOCK_SHIFT_MAX), or the first of a run of so many chunks, which may be free.
- * 0: nothing, or the inside of a run. */
+/* What the table says of a chunk: blocks of 2^n bytes (n up to BLOCK_SHIFT_MAX), or the first of a run of so many
+ * chunks, which may be free. 0: nothing, or the inside of a run. */
 #define RUN_UNIT UINT32_C(0x100)
 #define RUN_FREE UINT32_C(1)
 
@@ -40,7 +40,8 @@ static uint64_t secret;
 
 static _Atomic size_t chunks_taken; /* from the start of the stretch; also without the lock */
 
-/* One word for each chunk, in the first chunks. Also without the lock: an entry is of who took the chunk, until it is freed. */
+/* One word for each chunk, in the first chunks. Also without the lock: an entry is of who took the chunk, until it is
+ * freed. */
 static _Atomic uint32_t *entry_of(size_t chunk) { return (_Atomic uint32_t *)base + chunk; }
 
 static uint32_t entry(size_t chunk) { return atomic_load_explicit(entry_of(chunk), memory_order_relaxed); }
@@ -74,7 +75,7 @@ void emergency_open(void) {
     }
 }
 
-/* --- Runs of chunks ------------------------------------------------------------------------------------------------------- */
+/* --- Runs of chunks ----------------------------------------------------------------------------------------------- */
 
 /* Of chunks that nobody has used. 0: there are none. */
 static size_t fresh_run(size_t count, size_t align_chunks) {
@@ -128,7 +129,7 @@ static void *alloc_run(size_t size, size_t align, bool locked) {
     return chunk_address(first);
 }
 
-/* --- Blocks ----------------------------------------------------------------------------------------------------------------- */
+/* --- Blocks ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t seal_of(const block_t *block) { return secret ^ (uintptr_t)block; }
 

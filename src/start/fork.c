@@ -23,7 +23,7 @@ static bool forks_alone; /* under the lock of the helper's start and stop */
 /* A stranded thread's heap, to which it returns. */
 static _Thread_local heap_front_t *left_front __attribute__((tls_model("initial-exec")));
 
-/* --- All locks -------------------------------------------------------------------------------------------------------- */
+/* --- All locks ---------------------------------------------------------------------------------------------------- */
 
 static void for_each_heap(void (*act)(heap_t *)) {
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
@@ -85,7 +85,7 @@ static void release_all(void) {
     hk_unlock(&hk_heap_list_lock);
 }
 
-/* --- The mark --------------------------------------------------------------------------------------------------------- */
+/* --- The mark ----------------------------------------------------------------------------------------------------- */
 
 static bool owed; /* what comes after an unseen fork, to a child that was stranded; under the mark ATTENDED */
 
@@ -94,8 +94,8 @@ static void strand(void) {
     sys_process_mark_set(SYS_MARK_STRANDED);
 }
 
-/* What threads of ours were at: heaps that they were retiring, slots on their way to the kernel. Threads of the program that do not exist here
- * may be more than libc knows of: their heaps stay as they are. */
+/* What threads of ours were at: heaps that they were retiring, slots on their way to the kernel. Threads of the program
+ * that do not exist here may be more than libc knows of: their heaps stay as they are. */
 static void finish_unseen(void) {
     heap_orphan_others(HEAP_ORPHANS_RETIRING);
     superslab_after_fork();
@@ -170,13 +170,14 @@ HK_COLD bool fork_attend_slow(void) {
     return false;
 }
 
-/* --- The handlers ------------------------------------------------------------------------------------------------------- */
+/* --- The handlers ------------------------------------------------------------------------------------------------- */
 
-/* No thread of the program can hold a lock but this one. libc does not know that threads have ended, or does not tell. */
+/* No thread of the program can hold a lock but this one. libc does not know that threads have ended, or does not
+ * tell. */
 static bool is_alone(void) { return libc_is_single_threaded() || (sys_thread_count() == 1 && home_is_here()); }
 
-/* Nobody else can hold a lock in a process of one thread. One that is held is so by a malloc or free that the signal handler which
- * forks has interrupted: it goes on where it was, in the parent and in the child. */
+/* Nobody else can hold a lock in a process of one thread. One that is held is so by a malloc or free that the signal
+ * handler which forks has interrupted: it goes on where it was, in the parent and in the child. */
 void fork_prepare(void) {
     bool whole = fork_attend();
     forks_alone = (helper_before_fork() && is_alone()) || !whole;
@@ -203,9 +204,9 @@ void fork_in_child(void) {
         superslab_after_fork();
     }
     bool whole = all_are_free();
+    /* Of threads whose end nobody told; what is being retired is so by an interrupted frame. */
     if (forks_alone && whole)
-        heap_orphan_others(
-            HEAP_ORPHANS_LIVE); /* of threads whose end nobody told; what is being retired is so by an interrupted frame */
+        heap_orphan_others(HEAP_ORPHANS_LIVE);
     hk_request_forget();
     helper_after_fork(true, forks_alone);
     if (whole)

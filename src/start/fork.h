@@ -2,37 +2,43 @@
  *
  * fork.h: what holds at a fork.
  *
- * A child has one thread: the one that made it. Whatever another thread was at stays half done there, and a lock that it
- * held stays taken. The ways to make a child, and what is done about it:
+ * A child has one thread: the one that made it. Whatever another thread was at stays half done there, and a lock that
+ * it held stays taken. The ways to make a child, and what is done about it:
  *
- *   fork                        Handlers (pthread_atfork). They are registered at the first allocation, so those of the program run
- *                               first: they may allocate, wait for other threads, and join them. Then our threads leave, and all locks
- *                               are taken in the order of ranks. The child finds whole data. The heaps of other threads are orphans
- *                               there, which refills adopt one by one.
+ *   fork                        Handlers (pthread_atfork). They are registered at the first allocation, so those of the
+ *                               program run first: they may allocate, wait for other threads, and join them. Then our
+ *                               threads leave, and all locks are taken in the order of ranks. The child finds whole
+ *                               data. The heaps of other threads are orphans there, which refills adopt one by one.
  *   fork, alone                 No other thread is left, so no lock is taken. What was freed goes back first.
- *   fork in a signal handler    As fork, alone. If the handler has interrupted malloc or free, that frame holds its locks, in the child
+ *   fork in a signal handler    As fork, alone. If the handler has interrupted malloc or free, that frame holds its
+ *                               locks, in the child
  *   of a program of one thread  too: the child is stranded until the frame goes on there.
- *   _Fork, clone                No handlers. The child finds out at its first slow path, by a word that the kernel wipes in children
- *                               (sys_process_mark). Our threads do not exist there. If one of them held a lock, the child is stranded.
+ *   _Fork, clone                No handlers. The child finds out at its first slow path, by a word that the kernel
+ *                               wipes in children (sys_process_mark). Our threads do not exist there. If one of them
+ *                               held a lock, the child is stranded.
  *   vfork                       The memory is the parent's. The child starts no thread of ours.
  *
  * What holds at each point of a fork with handlers, for the thread that forks:
  *
- *   fork_prepare begins     The program's handlers are over, but for those that were registered before ours. No lock is held.
- *   helper_before_fork      Signals are held back. The lock of the helper's start and stop is held, so no thread of ours is
- *                           there, and none starts.
- *   lock_all                Not alone: every other lock is held too, so whatever they guard is whole. For this thread the
- *                           locks are open (hk_fork_owner): what libc and late handlers allocate until the end waits for none.
+ *   fork_prepare begins     The program's handlers are over, but for those that were registered before ours. No lock is
+ *                           held.
+ *   helper_before_fork      Signals are held back. The lock of the helper's start and stop is held, so no thread of
+ *                           ours is there, and none starts.
+ *   lock_all                Not alone: every other lock is held too, so whatever they guard is whole. For this thread
+ *                           the locks are open (hk_fork_owner): what libc and late handlers allocate until the end
+ *                           waits for none.
  *   the system call         The child's memory is as it was here. Its mark is NEW, wiped by the kernel.
- *   fork_in_parent          The locks are given back in the reverse order; then the helper may start; then signals come in.
- *   fork_in_child           Heaps of threads that are gone become orphans, before anybody can look for one. Then as in the
- *                           parent. The mark becomes KNOWN, or STRANDED when a frame below still holds a lock.
+ *   fork_in_parent          The locks are given back in the reverse order; then the helper may start; then signals come
+ *                           in.
+ *   fork_in_child           Heaps of threads that are gone become orphans, before anybody can look for one. Then as in
+ *                           the parent. The mark becomes KNOWN, or STRANDED when a frame below still holds a lock.
  *
  * A stranded process is cut off from its heap: it allocates from an emergency arena (start/emergency.h), and what it
  * frees of the heap is lost. It never waits for a lock that nobody gives back. Once all locks are free, it returns to
  * its heap.
  *
- * The mark is KNOWN in a process that has been looked at. A thread looks at it at each slow path, before it waits for any lock.
+ * The mark is KNOWN in a process that has been looked at. A thread looks at it at each slow path, before it waits for
+ * any lock.
  *
  *   NEW --first slow path--> ATTENDED --no lock is held--> KNOWN
  *                            ATTENDED --one is----------> STRANDED --all are free--> KNOWN

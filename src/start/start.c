@@ -22,7 +22,7 @@ static _Atomic uint32_t hooks_state; /* HOOKS_*, or the process whose thread is 
 
 bool heap_system_ready(void) { return fork_attend() && init_ensure(); }
 
-/* --- Hooks -------------------------------------------------------------------------------------------------------------- */
+/* --- Hooks -------------------------------------------------------------------------------------------------------- */
 
 static void thread_ends(void *value) {
     heap_t *h = value;
@@ -36,8 +36,8 @@ static void thread_ends(void *value) {
     heap_memory_freed(h);
 }
 
-/* Takes the hooks upon this thread; false when they are done. A process that was forked while another thread was at it, by a
- * fork that knew no handlers of ours yet, finds that thread's mark and not its own: it begins anew. */
+/* Takes the hooks upon this thread; false when they are done. A process that was forked while another thread was at it,
+ * by a fork that knew no handlers of ours yet, finds that thread's mark and not its own: it begins anew. */
 static bool begin_hooks(void) {
     uint32_t mine = sys_process_id() << 1 | 1;
     for (;;) {
@@ -68,7 +68,7 @@ void heap_ensure_hooks(void) {
     atomic_store_explicit(&hooks_state, HOOKS_DONE, memory_order_release);
 }
 
-/* --- The heap ------------------------------------------------------------------------------------------------------------ */
+/* --- The heap ----------------------------------------------------------------------------------------------------- */
 
 static HK_COLD heap_t *heap_start(void) {
     if (thread_over || in_hooks || !heap_system_ready())

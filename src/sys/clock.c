@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * clock.c: the clock, read past libc: a library that stands before libc's clock_gettime to lie about the time (libfaketime) uses
- * thread-local storage, which the helper thread has not, and memory goes back by the kernel's time. The function that the kernel puts
- * into every process (vdso(7)) answers without a system call, and the dynamic linker knows it by name.
+ * clock.c: the clock, read past libc: a library that stands before libc's clock_gettime to lie about the time
+ * (libfaketime) uses thread-local storage, which the helper thread has not, and memory goes back by the kernel's time.
+ * The function that the kernel puts into every process (vdso(7)) answers without a system call, and the dynamic linker
+ * knows it by name.
  */
 #include "sys/libc_doors.h"
 #include "sys/raw_call.h"
@@ -22,8 +23,8 @@ static int clock_by_call(clockid_t clock, struct timespec *now) {
 /* Relaxed: both functions give one answer. */
 static clock_read_t *_Atomic clock_read = clock_by_call;
 
-/* glibc's and musl's name for the image; the name of the function in it on x86-64 and on aarch64. In a static program nobody
- * stands before libc. */
+/* glibc's and musl's name for the image; the name of the function in it on x86-64 and on aarch64. In a static program
+ * nobody stands before libc. */
 __attribute__((constructor)) static void find_clock(void) {
     static const char *const images[] = {"linux-vdso.so.1", "linux-gate.so.1"};
     static const char *const names[] = {"__vdso_clock_gettime", "__kernel_clock_gettime"};

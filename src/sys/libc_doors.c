@@ -43,15 +43,15 @@ int libc_thread_register(void *value) {
     return pthread_setspecific(thread_key, value);
 }
 
-/* --- Fork ----------------------------------------------------------------------------------------------------------------- */
+/* --- Fork --------------------------------------------------------------------------------------------------------- */
 
 static void (*fork_prepare_hook)(void);
 static void (*fork_parent_hook)(void);
 static void (*fork_child_hook)(void);
 
-/* glibc's fork takes the lock of its list of streams after our handlers have run. But who holds that lock may wait for a stream whose
- * user is in malloc: so it comes before our own, as it does before those of glibc's malloc. It is recursive. A program of
- * one thread needs it not, and glibc then leaves it alone too. */
+/* glibc's fork takes the lock of its list of streams after our handlers have run. But who holds that lock may wait for
+ * a stream whose user is in malloc: so it comes before our own, as it does before those of glibc's malloc. It is
+ * recursive. A program of one thread needs it not, and glibc then leaves it alone too. */
 #if defined(__GLIBC__)
 __attribute__((weak)) void _IO_list_lock(void);
 __attribute__((weak)) void _IO_list_unlock(void);
@@ -106,7 +106,7 @@ int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*chi
     return pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-/* --- The start ------------------------------------------------------------------------------------------------------------ */
+/* --- The start ---------------------------------------------------------------------------------------------------- */
 
 #if defined(__GLIBC__)
 static char *const *start_arguments, *const *start_environment;
@@ -146,10 +146,10 @@ void libc_flush_output(void) {
         (void)fflush(NULL);
 }
 
-/* --- Loaded libraries ------------------------------------------------------------------------------------------------------- */
+/* --- Loaded libraries --------------------------------------------------------------------------------------------- */
 
-/* Weak: a static program has no dynamic linker, and needs none for our sake. dlopen is looked up instead of named, because the
- * link editor warns of a static program that names it. RTLD_NOLOAD: what is not there is not loaded. */
+/* Weak: a static program has no dynamic linker, and needs none for our sake. dlopen is looked up instead of named,
+ * because the link editor warns of a static program that names it. RTLD_NOLOAD: what is not there is not loaded. */
 extern __typeof__(dlsym) dlsym __attribute__((weak));
 extern __typeof__(dlclose) dlclose __attribute__((weak));
 typedef void *(*dlopen_fn)(const char *, int);
@@ -163,7 +163,8 @@ static void *open_loaded(const char *file, int mode) {
 
 void *libc_loaded_library(const char *file) { return open_loaded(file, 0); }
 
-/* glibc's struct dl_find_object and its function, which headers before 2.35 do not have. Source: "Finding loaded objects" in the glibc manual. */
+/* glibc's struct dl_find_object and its function, which headers before 2.35 do not have. Source: "Finding loaded
+ * objects" in the glibc manual. */
 typedef struct found_object {
     unsigned long long flags;
     void *start, *end;

@@ -18,13 +18,13 @@ enum { LIBC_DEEPBIND = RTLD_DEEPBIND };
 enum { LIBC_DEEPBIND = 0 };
 #endif
 
-/* A library that the process has loaded, for dlsym, with a reference that dlclose drops; NULL when it has not, and in a static
- * program. */
+/* A library that the process has loaded, for dlsym, with a reference that dlclose drops; NULL when it has not, and in a
+ * static program. */
 void *libc_loaded_library(const char *file);
 
-/* The program, library or page of the kernel's that has code at `pc`, and the header of its unwind tables (.eh_frame_hdr, 0: none).
- * Takes no lock and may be asked in a signal handler. LIBC_UNKNOWN where the C library does not tell (glibc before 2.35, musl, most
- * static programs). */
+/* The program, library or page of the kernel's that has code at `pc`, and the header of its unwind tables
+ * (.eh_frame_hdr, 0: none). Takes no lock and may be asked in a signal handler. LIBC_UNKNOWN where the C library does
+ * not tell (glibc before 2.35, musl, most static programs). */
 typedef enum libc_found { LIBC_NONE, LIBC_FOUND, LIBC_UNKNOWN } libc_found_t;
 libc_found_t libc_find_code(uintptr_t pc, uintptr_t *start, uintptr_t *end, uintptr_t *tables);
 
@@ -43,11 +43,12 @@ void libc_allocator_find(libc_allocator_t *out);
 int libc_thread_hooks_init(void (*on_exit)(void *));
 int libc_thread_register(void *value);
 
-/* True when libc knows of no thread but the caller; false when it does not tell. The helper is none that it knows of. */
+/* True when libc knows of no thread but the caller; false when it does not tell. The helper is none that it knows
+ * of. */
 bool libc_is_single_threaded(void);
 
-/* The environment that the program was started with; NULL when libc tells it to nobody. It is there before libc's own list of it: the
- * library is initialised before libc. */
+/* The environment that the program was started with; NULL when libc tells it to nobody. It is there before libc's own
+ * list of it: the library is initialised before libc. */
 char *const *libc_start_environment(void);
 
 /* The last part of what the program was called by; NULL before libc knows it. */
@@ -59,7 +60,8 @@ int libc_exit_hook_init(void (*on_exit)(void));
 /* Writes what is in the buffers of stdio. */
 void libc_flush_output(void);
 
-/* The library that this code is linked into stays when it is closed. Nothing in a program, and where libc unloads nothing. */
+/* The library that this code is linked into stays when it is closed. Nothing in a program, and where libc unloads
+ * nothing. */
 void libc_refuse_unload(void);
 
 #endif

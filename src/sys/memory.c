@@ -44,11 +44,12 @@ static long map(void *address, size_t size, int protection, int flags) {
     return sys_call6(SYS_mmap, (long)address, (long)size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 }
 
-/* What mmap(2) answers where MAP_FIXED_NOREPLACE is known: something is there, or memory is out (EAGAIN: of what may be locked). */
+/* What mmap(2) answers where MAP_FIXED_NOREPLACE is known: something is there, or memory is out (EAGAIN: of what may be
+ * locked). */
 static bool is_final(long error) { return error == -EEXIST || error == -ENOMEM || error == -EAGAIN; }
 
-/* Kernels before 4.17 take the address for a hint, as they all do without the flag; filters and kernels in user space may refuse what they
- * do not know, with any error. So what counts is where the mapping lies. */
+/* Kernels before 4.17 take the address for a hint, as they all do without the flag; filters and kernels in user space
+ * may refuse what they do not know, with any error. So what counts is where the mapping lies. */
 static int map_exactly(void *address, size_t size, int protection, int flags) {
     long got = map(address, size, protection, flags | MAP_FIXED_NOREPLACE);
     if (sys_failed(got) && !is_final(got))
@@ -153,9 +154,10 @@ int sys_populate(void *address, size_t size) { return advise(address, size, MADV
 
 bool sys_is_mapped(void *address, size_t size) { return advise(address, size, MADV_NORMAL) == 0; }
 
-/* Two calls that read a word first and then refuse what is asked: a change of the signal mask in no known way, and a move of waiters, of
- * whom there are none, on a condition that the word does not meet or meets in vain. The first takes a third of the time; the second is
- * among the calls that any malloc makes. Source: sigprocmask(2), futex(2) FUTEX_CMP_REQUEUE, EFAULT of both. */
+/* Two calls that read a word first and then refuse what is asked: a change of the signal mask in no known way, and a
+ * move of waiters, of whom there are none, on a condition that the word does not meet or meets in vain. The first takes
+ * a third of the time; the second is among the calls that any malloc makes. Source: sigprocmask(2), futex(2)
+ * FUTEX_CMP_REQUEUE, EFAULT of both. */
 static bool mask_reads(uintptr_t word) { return sys_call4(SYS_rt_sigprocmask, -1, (long)word, 0, 8) != -EFAULT; }
 
 static bool futex_reads(uintptr_t word) {
@@ -168,7 +170,7 @@ bool sys_is_readable(uintptr_t address) {
     return word != 0 && (sys_is_confined() ? futex_reads(word) : mask_reads(word));
 }
 
-/* --- What is resident --------------------------------------------------------------------------------------------------- */
+/* --- What is resident --------------------------------------------------------------------------------------------- */
 
 /* Source: proc_pid_pagemap(5). */
 static int resident_by_pagemap(uintptr_t address, size_t size, unsigned char *pages) {

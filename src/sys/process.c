@@ -84,7 +84,7 @@ unsigned sys_thread_count(void) {
     return folder.stx_nlink > 2 ? folder.stx_nlink - 2 : 0;
 }
 
-/* --- The mark of the process ------------------------------------------------------------------------------------------ */
+/* --- The mark of the process -------------------------------------------------------------------------------------- */
 
 static _Atomic uint32_t inherited_mark = SYS_MARK_KNOWN;
 _Atomic uint32_t *_Atomic hk_process_mark = &inherited_mark;
@@ -245,13 +245,14 @@ static long write_all(int fd, const char *at, size_t size, uint64_t end_ms) {
     return got;
 }
 
-/* The signal that such a failure of write(2) raises in the calling thread: nobody reads the pipe, or the file may grow no further. */
+/* The signal that such a failure of write(2) raises in the calling thread: nobody reads the pipe, or the file may grow
+ * no further. */
 static uint64_t signal_of(long error) {
     return error == -EPIPE ? SIGNAL_BIT(SIGPIPE) : error == -EFBIG ? SIGNAL_BIT(SIGXFSZ) : 0;
 }
 
-/* Holds the calling thread's SIGPIPE and SIGXFSZ back, takes the one that this write raised, and leaves what was pending before. A confined
- * process may not call any of this. */
+/* Holds the calling thread's SIGPIPE and SIGXFSZ back, takes the one that this write raised, and leaves what was
+ * pending before. A confined process may not call any of this. */
 static long write_quietly(int fd, const void *buffer, size_t size, uint64_t end_ms) {
     const uint64_t held = SIGNAL_BIT(SIGPIPE) | SIGNAL_BIT(SIGXFSZ);
     uint64_t before = 0, pending = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * registers.h: the four registers that a stack is unwound by, per architecture: where they come from, and what they are called in
- * unwind tables.
+ * registers.h: the four registers that a stack is unwound by, per architecture: where they come from, and what they are
+ * called in unwind tables.
  *
  * Source: the psABI supplements for x86-64 and AArch64, "DWARF register number mapping"; the kernel's struct ucontext.
  */
@@ -21,8 +21,8 @@ typedef struct sys_registers {
 
 enum { SYS_DWARF_SP = 7, SYS_DWARF_FP = 6, SYS_DWARF_RETURN = 16 };
 
-/* A frame record (two words: the caller's frame pointer, the return address) is the highest part of its frame, so it tells the caller's
- * stack pointer as well. */
+/* A frame record (two words: the caller's frame pointer, the return address) is the highest part of its frame, so it
+ * tells the caller's stack pointer as well. */
 enum { SYS_RECORD_TELLS_SP = 1 };
 
 /* Of the function that this is expanded in, at this place. */

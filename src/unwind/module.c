@@ -19,7 +19,7 @@ enum {
     LEB_BYTES_MAX = 10,
 };
 
-/* --- Reading ------------------------------------------------------------------------------------------------------------- */
+/* --- Reading ------------------------------------------------------------------------------------------------------ */
 
 /* MODULE-1, MODULE-2. A page that was asked for counts until the next one is. */
 static bool may_read(unwind_module_t *m, uintptr_t at, size_t size) {
@@ -104,7 +104,7 @@ uintptr_t unwind_read_encoded(unwind_bytes_t *from, unsigned encoding, bool form
     return base + value;
 }
 
-/* --- Headers -------------------------------------------------------------------------------------------------------------- */
+/* --- Headers ------------------------------------------------------------------------------------------------------ */
 
 typedef struct headers {
     uintptr_t base, bias;
@@ -112,8 +112,8 @@ typedef struct headers {
     unsigned count;
 } headers_t;
 
-/* Source: elf(5). Linkers put the program headers behind the ELF header; where they are further away (patchelf), nothing is said of
- * them. */
+/* Source: elf(5). Linkers put the program headers behind the ELF header; where they are further away (patchelf),
+ * nothing is said of them. */
 static bool headers_read(uintptr_t base, headers_t *h) {
     if (base == 0 || !sys_is_readable(base))
         return false;
@@ -156,7 +156,7 @@ bool unwind_module_read(uintptr_t base, unwind_module_t *module) {
     return m.end > m.start;
 }
 
-/* --- The program ------------------------------------------------------------------------------------------------------------ */
+/* --- The program -------------------------------------------------------------------------------------------------- */
 
 /* Written by whoever comes first, perhaps by several who write the same values; read once `program_known` is set. */
 static struct { _Atomic uintptr_t start, end, tables, safe_start, safe_end; } program;
@@ -190,9 +190,10 @@ static bool is_in_program(uintptr_t pc, unwind_module_t *m) {
     return true;
 }
 
-/* --- The table of those that the list of mappings names -------------------------------------------------------------------- */
+/* --- The table of those that the list of mappings names ----------------------------------------------------------- */
 
-/* Places are taken by adding to `listed_count`, and hold something once `end` is set. Two threads may enter the same module. */
+/* Places are taken by adding to `listed_count`, and hold something once `end` is set. Two threads may enter the same
+ * module. */
 static struct { _Atomic uintptr_t start, end, tables; } listed[MODULES_MAX];
 static _Atomic uint32_t listed_count;
 static _Atomic uint64_t listed_in_vain_ms; /* 0: not yet */
@@ -240,7 +241,7 @@ bool unwind_module_listed(uintptr_t pc, unwind_module_t *m) {
     return false;
 }
 
-/* --- All of them ------------------------------------------------------------------------------------------------------------- */
+/* --- All of them -------------------------------------------------------------------------------------------------- */
 
 bool unwind_module_find(uintptr_t pc, unwind_module_t *m) {
     if (is_in_program(pc, m))

@@ -4,17 +4,18 @@
  *
  *   of the program itself    by the kernel's AT_PHDR: always there, also in a static or confined program
  *   of what was loaded       by _dl_find_object, where libc has it (sys/libc_doors.h): three nanoseconds
- *   elsewhere                by the kernel's list of mappings, once for each module: an entry of a table that only grows. Its headers
- *                            are read anew before its tables are, as another library may have come to its place.
+ *   elsewhere                by the kernel's list of mappings, once for each module: an entry of a table that only
+ *                            grows. Its headers are read anew before its tables are, as another library may have come
+ *                            to its place.
  *
  * Nothing here allocates, locks or is called back; all may run in a signal handler.
  *
  * MODULE-1  No byte outside [start, end) is read.
- * MODULE-2  A byte is read only in [safe_start, safe_end), which the module's own headers name as one readable segment, or on a page that
- *           the kernel has just read (sys_is_readable). So tables that lie cannot make us fault.
- * MODULE-3  Nothing keeps a module from being unmapped by dlclose while it is read. Therefore tables are read only of modules that have a
- *           frame on the stack that is being unwound: to unload one that the calling thread will return to is a mistake of the program
- *           that it does not survive. unwind.c says how that is known.
+ * MODULE-2  A byte is read only in [safe_start, safe_end), which the module's own headers name as one readable segment,
+ *           or on a page that the kernel has just read (sys_is_readable). So tables that lie cannot make us fault.
+ * MODULE-3  Nothing keeps a module from being unmapped by dlclose while it is read. Therefore tables are read only of
+ *           modules that have a frame on the stack that is being unwound: to unload one that the calling thread will
+ *           return to is a mistake of the program that it does not survive. unwind.c says how that is known.
  */
 #ifndef HK_MODULE_H
 #define HK_MODULE_H
@@ -35,7 +36,7 @@ bool unwind_module_find(uintptr_t pc, unwind_module_t *module);
 /* To be called before its tables are read. False when it is another by now. */
 bool unwind_module_open(unwind_module_t *module);
 
-/* --- Reading ------------------------------------------------------------------------------------------------------------- */
+/* --- Reading ------------------------------------------------------------------------------------------------------ */
 
 /* A place in a module's tables. Once a read was outside of it, `bad` is set and all reads give 0. */
 typedef struct unwind_bytes {
@@ -47,10 +48,11 @@ typedef struct unwind_bytes {
 uint64_t unwind_read(unwind_bytes_t *from, unsigned size); /* unsigned, of 1, 2, 4 or 8 bytes */
 uint64_t unwind_read_uleb(unwind_bytes_t *from);
 int64_t unwind_read_sleb(unwind_bytes_t *from);
-/* A pointer in one of the encodings of .eh_frame (DW_EH_PE_*); a relative one as an address, `form_only` as it stands. */
+/* A pointer in one of the encodings of .eh_frame (DW_EH_PE_*); a relative one as an address, `form_only` as it
+ * stands. */
 uintptr_t unwind_read_encoded(unwind_bytes_t *from, unsigned encoding, bool form_only);
 
-/* --- Without an environment (for its test) -------------------------------------------------------------------------------- */
+/* --- Without an environment (for its test) ------------------------------------------------------------------------ */
 
 /* The module whose ELF header is at `base`. */
 bool unwind_module_read(uintptr_t base, unwind_module_t *module);

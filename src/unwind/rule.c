@@ -32,7 +32,7 @@ typedef struct function {
 
 enum { ENCODING_OMIT = 0xff, ENCODING_TABLE = 0x3b /* four bytes each, relative to the tables */ };
 
-/* --- Expressions ----------------------------------------------------------------------------------------------------------- */
+/* --- Expressions -------------------------------------------------------------------------------------------------- */
 
 enum {
     OP_DEREF = 0x06,
@@ -100,7 +100,7 @@ static place_t place_by_expression(unwind_bytes_t *from) {
     return (place_t){on_fp ? UNWIND_AT_FP : UNWIND_AT_SP, offset};
 }
 
-/* --- The program of a function ----------------------------------------------------------------------------------------------- */
+/* --- The program of a function ------------------------------------------------------------------------------------ */
 
 enum { /* the first two bits of an instruction say it for three of them */
        CFA_ADVANCE = 0x40,
@@ -297,7 +297,7 @@ static void run(function_t *f, unwind_bytes_t program) {
     f->unsupported = f->unsupported || program.bad;
 }
 
-/* --- Finding it --------------------------------------------------------------------------------------------------------------- */
+/* --- Finding it --------------------------------------------------------------------------------------------------- */
 
 /* The part of the tables that begins at `at` with its length. */
 static unwind_bytes_t entry_at(unwind_module_t *m, uintptr_t at) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * rule.h: how to get from the registers at one code address to those of the caller, as 64 bits, and where that is written: the call
- * frame information (CFI) in .eh_frame, which compilers make for exceptions and the psABI asks for in all code.
+ * rule.h: how to get from the registers at one code address to those of the caller, as 64 bits, and where that is
+ * written: the call frame information (CFI) in .eh_frame, which compilers make for exceptions and the psABI asks for in
+ * all code.
  *
  *   CFA      the caller's stack pointer: sp or fp and an offset, or the word at that place
- *   ret, fp  the return address and the caller's frame pointer: still in their register, or in the stack at an offset from the CFA, sp or fp
+ *   ret, fp  the return address and the caller's frame pointer: still in their register, or in the stack at an offset
+ *            from the CFA, sp or fp
  *
  * RULE-1  The reading ends: a table is searched by halves, and at most RULE_BYTES_MAX of a program of CFI are run.
  * RULE-2  What does not fit, or is said in another way, is UNWIND_RULE_UNSUPPORTED. Nothing is guessed.

@@ -15,7 +15,7 @@ enum {
     LOST = 1, /* in place of a frame pointer: no frame is there */
 };
 
-/* --- The cache of rules --------------------------------------------------------------------------------------------------- */
+/* --- The cache of rules ------------------------------------------------------------------------------------------- */
 
 typedef struct entry {
     _Atomic uint64_t rule, check; /* the rule, and the key XOR the rule: UNWIND-3 */
@@ -45,7 +45,7 @@ static uint64_t key_of(const unwind_module_t *m, uintptr_t pc) {
     return (pc ^ module) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* --- A stack on the way ----------------------------------------------------------------------------------------------------- */
+/* --- A stack on the way ------------------------------------------------------------------------------------------- */
 
 typedef struct walk {
     sys_registers_t at;
@@ -192,7 +192,7 @@ static bool step(walk_t *w, unwind_end_t *why) {
     }
 }
 
-/* --- The stack ---------------------------------------------------------------------------------------------------------------- */
+/* --- The stack ---------------------------------------------------------------------------------------------------- */
 
 unsigned unwind_capture(const unwind_start_t *start, uintptr_t *pcs, unsigned capacity, unwind_end_t *why) {
     walk_t w = {.at = start->at, .is_exact = true, .is_certain = true};

@@ -20,7 +20,7 @@ static uint32_t recordless_ids; /* unused, and their records given back */
 static uint32_t parked_count;
 static _Atomic uint32_t orphan_count; /* also read without it */
 
-/* --- Birth and death ------------------------------------------------------------------------------------------------ */
+/* --- Birth and death ---------------------------------------------------------------------------------------------- */
 
 /* Of a heap that has left its list. */
 static void rise_locked(heap_t *h, uint32_t life) {
@@ -68,7 +68,8 @@ static void make_unused(heap_t *h, uint32_t *ids, size_t bytes) {
     hk_unlock(&hk_heap_list_lock);
 }
 
-/* Empties a heap whose thread is over and makes its id usable again. Any thread that has claimed the heap, and the helper. */
+/* Empties a heap whose thread is over and makes its id usable again. Any thread that has claimed the heap, and the
+ * helper. */
 static void heap_retire(heap_t *h) {
     if (hardened_is_on())
         quarantine_drain(h);
@@ -142,12 +143,12 @@ bool heap_claim_gone(heap_t *h, bool (*is_gone)(const heap_t *)) {
     return claimed;
 }
 
-/* --- Rest ------------------------------------------------------------------------------------------------------------ */
+/* --- Rest --------------------------------------------------------------------------------------------------------- */
 
 static size_t slots_of(const heap_t *h) { return atomic_load_explicit(&h->slot_count, memory_order_relaxed); }
 
-/* A small heap whose thread is over rests as it is, with its magazines and slabs, for the next thread: threads that come and
- * go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
+/* A small heap whose thread is over rests as it is, with its magazines and slabs, for the next thread: threads that
+ * come and go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
 static bool may_rest(const heap_t *h) {
     return slots_of(h) <= PARKED_SLOTS_MAX && hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() &&
            !heap_is_oversubscribed() && !sys_purge_refused();

@@ -19,8 +19,8 @@ void life_end(heap_t *h);
 bool heap_claim_gone(heap_t *h, bool (*is_gone)(const heap_t *));
 void heap_retire_gone(heap_t *h);
 
-/* In the child of a fork, by its only thread or under the list lock: heaps whose threads do not exist here wait for adoption: those that
- * were theirs, those that they were retiring, or both. */
+/* In the child of a fork, by its only thread or under the list lock: heaps whose threads do not exist here wait for
+ * adoption: those that were theirs, those that they were retiring, or both. */
 typedef enum heap_orphans { HEAP_ORPHANS_LIVE = 1, HEAP_ORPHANS_RETIRING = 2, HEAP_ORPHANS_ALL = 3 } heap_orphans_t;
 void heap_orphan_others(heap_orphans_t which);
 

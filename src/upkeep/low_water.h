@@ -2,11 +2,13 @@
  *
  * low_water.h: how much of a stock nobody needed for a while.
  *
- * A stock of free memory goes up and down with the load. What may go back to the kernel is what lay there all through the
- * delay: the least level of that time, less a part of how far the level swings. A burst that comes back within the delay
- * finds its memory still there, also when it is a little larger than the last one; once nothing comes and goes, all goes back.
+ * A stock of free memory goes up and down with the load. What may go back to the kernel is what lay there all through
+ * the delay: the least level of that time, less a part of how far the level swings. A burst that comes back within the
+ * delay finds its memory still there, also when it is a little larger than the last one; once nothing comes and goes,
+ * all goes back.
  *
- * The delay is cut into quarters; each holds the least and the highest level seen in it. Pure: levels and time are arguments.
+ * The delay is cut into quarters; each holds the least and the highest level seen in it. Pure: levels and time are
+ * arguments.
  */
 #ifndef HK_LOW_WATER_H
 #define HK_LOW_WATER_H

@@ -55,7 +55,8 @@ static void tidy_heap(heap_t *h, bool force) {
     hk_unlock(&h->lock);
 }
 
-/* Returns the bytes still held in run caches. The pool comes last: heaps without a thread pass on to it what still comes to them. */
+/* Returns the bytes still held in run caches. The pool comes last: heaps without a thread pass on to it what still
+ * comes to them. */
 static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
     size_t cached = 0;
     for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)

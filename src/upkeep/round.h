@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * round.h: one look at everything that may go back to the kernel. By the helper thread, by who frees when there is none, and all at once
- * by who trims. Uses neither libc nor thread-local storage; takes heaps' locks only when nobody holds them, and purges without a lock.
+ * round.h: one look at everything that may go back to the kernel. By the helper thread, by who frees when there is
+ * none, and all at once by who trims. Uses neither libc nor thread-local storage; takes heaps' locks only when nobody
+ * holds them, and purges without a lock.
  */
 #ifndef HK_UPKEEP_ROUND_H
 #define HK_UPKEEP_ROUND_H

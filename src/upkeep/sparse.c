@@ -56,7 +56,7 @@ static bool has_rested(slab_t *slab, rest_clock_t clock) {
     return (unsigned)(clock.now + CLOCK_STEPS - slab->age) % CLOCK_STEPS >= clock.wait;
 }
 
-/* --- Runs of pages ---------------------------------------------------------------------------------------------------- */
+/* --- Runs of pages ------------------------------------------------------------------------------------------------ */
 
 /* The whole pages that the free blocks [first, end) cover; size 0 when there are none. */
 static sys_range_t pages_of_run(const slab_t *slab, unsigned first, unsigned end) {
@@ -126,7 +126,7 @@ static size_t purge_batch(batch_t *batch) {
     return bytes;
 }
 
-/* --- Superslabs ------------------------------------------------------------------------------------------------------- */
+/* --- Superslabs --------------------------------------------------------------------------------------------------- */
 
 /* Slots of the superslab whose slab has rested, as a mask; adds up what they hold free. */
 static uint32_t rested_slabs(batch_t *batch, slot_t first, rest_clock_t clock, size_t *free_bytes, size_t *waiting) {
@@ -162,7 +162,8 @@ static void purge_superslab(batch_t *batch, slot_t first, rest_clock_t clock, sp
     slab_walk_let_go(&batch->walk);
 }
 
-/* Looks at `count` superslabs in use from `*at` on, as far as the tries reach, and says in `*at` which is next; 0 behind the last. */
+/* Looks at `count` superslabs in use from `*at` on, as far as the tries reach, and says in `*at` which is next; 0
+ * behind the last. */
 static void look_at(size_t *at, size_t count, rest_clock_t clock, uint32_t tries, sparse_result_t *result) {
     batch_t batch = {.walk.tries = tries};
     size_t index = region_next_used(*at), done = 0;

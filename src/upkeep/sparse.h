@@ -2,16 +2,18 @@
  *
  * sparse.h: gives back the whole pages inside slabs that are in use.
  *
- * A slab's `age` says since when its free blocks rest: SLAB_AGE_NEW from the last time that a block came or went, then a
- * reading of a clock of few bits, set when a round finds it. Once it has rested for the delay, every run of free blocks
- * that covers whole pages is taken out of free_bits (under the lock of the slab's heap, which is only tried), its pages go
- * back to the kernel without a lock, and the blocks return. From then on the slab is SLAB_AGE_PURGED, until something is
- * freed in it again. Slabs that are in use all the time never rest, so memory that keeps coming back is left alone.
+ * A slab's `age` says since when its free blocks rest: SLAB_AGE_NEW from the last time that a block came or went, then
+ * a reading of a clock of few bits, set when a round finds it. Once it has rested for the delay, every run of free
+ * blocks that covers whole pages is taken out of free_bits (under the lock of the slab's heap, which is only tried),
+ * its pages go back to the kernel without a lock, and the blocks return. From then on the slab is SLAB_AGE_PURGED,
+ * until something is freed in it again. Slabs that are in use all the time never rest, so memory that keeps coming back
+ * is left alone.
  *
  * A superslab of huge pages is left alone too while less than half of it is free: a hole of 4 KiB costs the whole huge
  * page. Otherwise its mapping is advised against huge pages first, so that khugepaged does not fill the holes again.
  *
- * SPARSE-1  a block that is taken out of free_bits here is nowhere else, and comes back to its slab whoever owns it then.
+ * SPARSE-1  a block that is taken out of free_bits here is nowhere else, and comes back to its slab whoever owns it
+ *           then.
  *
  * Time is an argument. Called by the helper thread or by who trims; several callers at once do no harm.
  */
@@ -26,7 +28,8 @@ typedef struct sparse_result {
     size_t looked_at_bytes;
 } sparse_result_t;
 
-/* Looks at some of the superslabs in use, and goes on behind them the next time: at all of them in about eight calls. */
+/* Looks at some of the superslabs in use, and goes on behind them the next time: at all of them in about eight
+ * calls. */
 sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms);
 
 /* sparse_round for slabs that have been idle for 1 / `part` of the delay; `delay_ms` is the whole delay. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * misuse.h: one function per bug of the program that free and its relatives can see. Each reports once, in the format of
- * core/panic.h, and returns only when the program is to go on. At HAKMEM_SAFE=0 nothing is reported.
+ * misuse.h: one function per bug of the program that free and its relatives can see. Each reports once, in the format
+ * of core/panic.h, and returns only when the program is to go on. At HAKMEM_SAFE=0 nothing is reported.
  *
  * `verb` is the function that the program called: "free", "realloc", ...
  */

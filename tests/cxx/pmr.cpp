@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// hakmem.hpp as containers use it: heaps as objects, memory resources, allocators, deleters. Where the standard library has no
-// <memory_resource>, the rest is tested and that is said.
+// hakmem.hpp as containers use it: heaps as objects, memory resources, allocators, deleters. Where the standard library
+// has no <memory_resource>, the rest is tested and that is said.
 
 #include "testing.h"
 

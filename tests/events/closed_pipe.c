@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Descriptor 2 leads into a pipe that nobody reads any more, or into a file that may grow no further: statistics and reports of misuse
- * go nowhere, and no SIGPIPE or SIGXFSZ ends the program or reaches its handler. One that was pending before stays.
+ * Descriptor 2 leads into a pipe that nobody reads any more, or into a file that may grow no further: statistics and
+ * reports of misuse go nowhere, and no SIGPIPE or SIGXFSZ ends the program or reaches its handler. One that was pending
+ * before stays.
  */
 #include "testing.h"
 

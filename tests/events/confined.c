@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program that puts itself under a filter which kills it at any system call but those that a sandboxed program commonly lists
- * may go on allocating and freeing, and what it frees comes back by its later calls. It is watched from outside.
+ * A program that puts itself under a filter which kills it at any system call but those that a sandboxed program
+ * commonly lists may go on allocating and freeing, and what it frees comes back by its later calls. It is watched from
+ * outside.
  *
- *   confined cold|warm|threads      nothing allocated before; a helper at work before; another thread under the same filter
+ *   confined cold|warm|threads      nothing allocated before; a helper at work before; another thread under the same
+ *                                   filter
  */
 #include "testing.h"
 
@@ -19,7 +21,7 @@ enum { SLOTS = 4096, MIXED_STEPS = 20000, LARGEST = 2 << 20, BLOCKS = 100000, TH
 
 static int ask_fd, answer_fd;
 
-/* --- The filter ----------------------------------------------------------------------------------------------------- */
+/* --- The filter --------------------------------------------------------------------------------------------------- */
 
 #define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
@@ -57,7 +59,7 @@ static void confine(bool all_threads) {
         CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
 }
 
-/* --- Inside ------------------------------------------------------------------------------------------------------------ */
+/* --- Inside ------------------------------------------------------------------------------------------------------- */
 
 /* A figure of this process, as seen from outside. */
 static long ask(char what) {
@@ -162,7 +164,8 @@ static void swap_blocks(pthread_t thread) {
         free(blocks[i]);
 }
 
-/* A block of the C library's own malloc, NULL when that cannot be reached: freed by ours it goes back to where it is from. */
+/* A block of the C library's own malloc, NULL when that cannot be reached: freed by ours it goes back to where it is
+ * from. */
 static void *block_of_libc(void) {
     void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), *found = libc != NULL ? dlsym(libc, "malloc") : NULL;
     void *(*allocate)(size_t) = NULL;
@@ -195,7 +198,7 @@ static void inside(const char *kind) {
     CHECK(ask('t') == 1);
 }
 
-/* --- Outside ----------------------------------------------------------------------------------------------------------- */
+/* --- Outside ------------------------------------------------------------------------------------------------------ */
 
 static void answer(pid_t pid, int in, int out) {
     char status[64], rollup[64], what;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One thread asks for more than a limit allows, so that what is in use and the limits are read again and again; another one installs a filter for all threads, which
- * kills at the calls of such a reading: there is none under way by then, and none begins.
+ * One thread asks for more than a limit allows, so that what is in use and the limits are read again and again; another
+ * one installs a filter for all threads, which kills at the calls of such a reading: there is none under way by then,
+ * and none begins.
  */
 #include "testing.h"
 

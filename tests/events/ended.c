@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heaps of threads that are over do not stay: neither when the program has taken all thread-specific keys, nor when the library was opened by
- * a thread that ends.
+ * Heaps of threads that are over do not stay: neither when the program has taken all thread-specific keys, nor when the
+ * library was opened by a thread that ends.
  *
  *   ended keys               all keys are taken before the second thread
  *   ended late LIBRARY       a thread that ends has opened the library

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Statistics at exit: to standard error, unless the program closed it or made a file of its own of descriptor 2, or to a file that
- * HAKMEM_STATS names. Each case is this program run again, with its standard error in a pipe that the case reads to the end.
+ * Statistics at exit: to standard error, unless the program closed it or made a file of its own of descriptor 2, or to
+ * a file that HAKMEM_STATS names. Each case is this program run again, with its standard error in a pipe that the case
+ * reads to the end.
  */
 #include "testing.h"
 
@@ -19,7 +20,7 @@ static const char *program, *scratch;
 static char *text;
 enum { TEXT_MAX = 1 << 20, STATS_MIN = 500, CHILDREN = 8, VALUE_MAX = 200 };
 
-/* --- What the program does, run again ------------------------------------------------------------------------------- */
+/* --- What the program does, run again ----------------------------------------------------------------------------- */
 
 /* As all of GNU coreutils before they end. */
 static void runs_closed(void) { close(STDERR_FILENO); }
@@ -74,7 +75,7 @@ static void runs_confined(void) {
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
 }
 
-/* --- The cases ------------------------------------------------------------------------------------------------------ */
+/* --- The cases ---------------------------------------------------------------------------------------------------- */
 
 /* As before Linux 4.11, and under some filters: the library cannot tell files apart. */
 static void forbid_statx(void) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stands before libc's clocks, as libfaketime does, and uses thread-local storage, which is there for libc's threads only.
+ * Stands before libc's clocks, as libfaketime does, and uses thread-local storage, which is there for libc's threads
+ * only.
  */
 #define _GNU_SOURCE
 #include <sys/syscall.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A service that is started under a filter of system calls which kills at those that lists like systemd's @system-service leave out
- * (mincore), and at those of its groups @privileged and @resources, which services are commonly denied. It is not confined: the helper runs,
- * and memory comes back.
+ * A service that is started under a filter of system calls which kills at those that lists like systemd's
+ * @system-service leave out (mincore), and at those of its groups @privileged and @resources, which services are
+ * commonly denied. It is not confined: the helper runs, and memory comes back.
  */
 #include "testing.h"
 

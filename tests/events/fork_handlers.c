@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pthread_atfork handlers that allocate a lot, registered in the first constructor of the program and in main: each must get its memory, in
- * parent and child.
+ * pthread_atfork handlers that allocate a lot, registered in the first constructor of the program and in main: each
+ * must get its memory, in parent and child.
  */
 #include "testing.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A signal handler forks in a process of one thread, whatever it has interrupted: malloc, free or fork itself. Neither process
- * may hang, nor may a child that allocates there and ends. The process is of one thread after each fork, by the kernel's count, and what it had freed is back with the system.
+ * A signal handler forks in a process of one thread, whatever it has interrupted: malloc, free or fork itself. Neither
+ * process may hang, nor may a child that allocates there and ends. The process is of one thread after each fork, by the
+ * kernel's count, and what it had freed is back with the system.
  */
 #include "testing.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * fork beside stdio: one thread flushes all streams, which holds the lock of their list and waits for each; others are in malloc
- * while they hold a stream (getline); and the main thread forks, which takes malloc's locks and that of the list. Nobody waits for
- * ever, and the children use both.
+ * fork beside stdio: one thread flushes all streams, which holds the lock of their list and waits for each; others are
+ * in malloc while they hold a stream (getline); and the main thread forks, which takes malloc's locks and that of the
+ * list. Nobody waits for ever, and the children use both.
  */
 #include "testing.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Children that are made without libc's fork handlers, by _Fork and by clone, as sandboxes and container tools make them, in a process of
- * one thread whose helper is at work. None may hang. Each allocates, starts a thread, gives memory back when it rests, as a child of fork
- * does, and makes children of its own.
+ * Children that are made without libc's fork handlers, by _Fork and by clone, as sandboxes and container tools make
+ * them, in a process of one thread whose helper is at work. None may hang. Each allocates, starts a thread, gives
+ * memory back when it rests, as a child of fork does, and makes children of its own.
  */
 #include "testing.h"
 
@@ -107,8 +107,8 @@ static void take_and_free(void) {
     }
 }
 
-/* The helper was there when the child was made: in the child it is not. One that is stranded, of which there is one in a thousand or so, keeps
- * what its parent had. */
+/* The helper was there when the child was made: in the child it is not. One that is stranded, of which there is one in
+ * a thousand or so, keeps what its parent had. */
 static void rests(unsigned kind) {
     take_and_free();
     test_sleep_us(30000);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * TEST_WHEN=early|late: pthread_atfork handlers of the program and of a library that wait for other threads, which are in malloc or end:
- * registered before anything else in the process, or late. A prepare handler takes a mutex that another thread holds while it
- * allocates; one asks a thread to allocate and waits for its answer; one ends a worker and joins it. None may hang.
+ * TEST_WHEN=early|late: pthread_atfork handlers of the program and of a library that wait for other threads, which are
+ * in malloc or end: registered before anything else in the process, or late. A prepare handler takes a mutex that
+ * another thread holds while it allocates; one asks a thread to allocate and waits for its answer; one ends a worker
+ * and joins it. None may hang.
  */
 #include "fork_waits.h"
 

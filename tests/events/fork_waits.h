@@ -71,7 +71,8 @@ static inline void fork_waits_release(fork_waits_t *waits) {
     pthread_mutex_unlock(&waits->mutex);
 }
 
-/* Whose handlers are registered by its first constructor, which runs before the program's, without an allocation before. */
+/* Whose handlers are registered by its first constructor, which runs before the program's, without an allocation
+ * before. */
 fork_waits_t *fork_waits_in_library(void);
 
 #endif

@@ -4,7 +4,8 @@
  *
  *   helper files   it has no descriptor in the program's table and none of the program's in its own
  *   helper fork    it comes back after a fork, to what was freed before
- *   helper vfork   a child of vfork starts none, which would be one of the child's, and the parent gives back what it freed
+ *   helper vfork   a child of vfork starts none, which would be one of the child's, and the parent gives back what it
+ *                  freed
  *   helper other   (also with HAKMEM_SAFE=2) it comes when a thread that only frees has freed another thread's blocks
  *
  * In each case the process makes no call after what it freed.
@@ -72,8 +73,8 @@ static long helper_id(void) {
     return id;
 }
 
-/* The fewest descriptors that the helper had while it was there, INT_MAX when it left before anybody looked: it may have a file
- * of its own open at one moment or another. */
+/* The fewest descriptors that the helper had while it was there, INT_MAX when it left before anybody looked: it may
+ * have a file of its own open at one moment or another. */
 static int fewest_files(void) {
     long id = 0;
     drop(0, COUNT);

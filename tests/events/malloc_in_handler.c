@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A signal handler that calls malloc when it has interrupted malloc is a mistake (signal-safety(7)), which C libraries answer with a hang.
- * The one thread of a process that waits for a lock of its own frame ends it with a line that says so. The frame stands still in mmap, with
- * locks held: the library's own system call raises the signal.
+ * A signal handler that calls malloc when it has interrupted malloc is a mistake (signal-safety(7)), which C libraries
+ * answer with a hang. The one thread of a process that waits for a lock of its own frame ends it with a line that says
+ * so. The frame stands still in mmap, with locks held: the library's own system call raises the signal.
  */
 #include "testing.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program without a mistake under Valgrind's memcheck, which puts its own functions in place of the allocator's: whatever hands out
- * a block and whatever takes one must be replaced alike. The test runs under it, with no error and nothing leaked.
+ * A program without a mistake under Valgrind's memcheck, which puts its own functions in place of the allocator's:
+ * whatever hands out a block and whatever takes one must be replaced alike. The test runs under it, with no error and
+ * nothing leaked.
  */
 #include "testing.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * unshare and setns into a user namespace, which the kernel allows to processes of one thread only, just after much was freed:
- * hakmem's helper leaves for them, and comes back for what is freed later. So does the thread that watches memory pressure.
+ * unshare and setns into a user namespace, which the kernel allows to processes of one thread only, just after much was
+ * freed: hakmem's helper leaves for them, and comes back for what is freed later. So does the thread that watches
+ * memory pressure.
  *
  *   namespaces [watched]
  */

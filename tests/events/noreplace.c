@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A filter, or a kernel in user space, that does not take MAP_FIXED_NOREPLACE, with any error: an address is asked for without it, and
- * what the kernel gave is looked at.
+ * A filter, or a kernel in user space, that does not take MAP_FIXED_NOREPLACE, with any error: an address is asked for
+ * without it, and what the kernel gave is looked at.
  */
 #include "testing.h"
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the threads of ours, the helper and the one that watches memory pressure, have of the process: no right that the program has
- * given up, no directory of their own, and not the scheduling of the thread that happened to start them.
+ * What the threads of ours, the helper and the one that watches memory pressure, have of the process: no right that the
+ * program has given up, no directory of their own, and not the scheduling of the thread that happened to start them.
  *
- *   our_threads libc|raw     the program gives up its rights by libc's calls, or by system calls in each of its threads (root)
- *   our_threads filter_allow, filter_docker      the same in a process that was started under a filter that allows it (root)
+ *   our_threads libc|raw     the program gives up its rights by libc's calls, or by system calls in each of its threads
+ *                            (root)
+ *   our_threads filter_allow, filter_docker      the same in a process that was started under a filter that allows it
+ *                                                (root)
  *   our_threads filter_kill, filter_errno        under one that does not: within seconds (root)
  *   our_threads filter_user                      under one that kills, in a process without rights
- *   our_threads filter_namespace                 under one, in a program that has made a pid namespace for its children (root)
- *   our_threads choice       the program may still choose among its ids, but not give up one for good: there are none (root)
+ *   our_threads filter_namespace                 under one, in a program that has made a pid namespace for its children
+ *                                                (root)
+ *   our_threads choice       the program may still choose among its ids, but not give up one for good: there are none
+ *                            (root)
  *   our_threads one          in a user namespace of one user
  *   our_threads ordinary     a process without rights: its user may trace it, as before
  *   our_threads places       chdir and chroot concern them, and what was the working directory can be unmounted
@@ -35,7 +39,7 @@ enum { BLOCKS = 60000, WAIT_MS = 10000, OURS = 2, USER = 54321, TASKS_MAX = 16, 
 
 static char place[] = "/tmp/hakmem-threads-XXXXXX";
 
-/* --- Threads, from /proc ----------------------------------------------------------------------------------------------------- */
+/* --- Threads, from /proc ------------------------------------------------------------------------------------------ */
 
 static void free_much(void) {
     static void *blocks[BLOCKS];
@@ -96,7 +100,7 @@ static void wait_until_helper_is_gone(void) {
     CHECK(tasks_now(tasks, true) < OURS);
 }
 
-/* --- Rights ------------------------------------------------------------------------------------------------------------------ */
+/* --- Rights ------------------------------------------------------------------------------------------------------- */
 
 static const char *const capability_lines[] = {"CapInh:", "CapPrm:", "CapEff:", "CapAmb:"};
 
@@ -225,7 +229,7 @@ static void rights(bool raw) {
     test_join(other);
 }
 
-/* --- Under a filter ------------------------------------------------------------------------------------------------------------ */
+/* --- Under a filter ----------------------------------------------------------------------------------------------- */
 
 static _Atomic int children_ended;
 
@@ -275,7 +279,7 @@ static void filter_namespace(void) {
     CHECK(waitpid(first, &status, 0) == first && WIFEXITED(status) && WEXITSTATUS(status) == TEST_PASS);
 }
 
-/* --- A process without rights -------------------------------------------------------------------------------------------------- */
+/* --- A process without rights ------------------------------------------------------------------------------------- */
 
 static void trace_all(pid_t pid, const long *tasks, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
@@ -343,7 +347,7 @@ static void one_user(void) {
         CHECK(!has_capabilities(tasks[i]));
 }
 
-/* --- Places ------------------------------------------------------------------------------------------------------------------ */
+/* --- Places ------------------------------------------------------------------------------------------------------- */
 
 static void link_of(int proc, long task, const char *name, char *to, size_t size) {
     char path[64];
@@ -391,7 +395,7 @@ static void places(void) {
         check_all_have_our_root(proc, tasks);
 }
 
-/* --- Scheduling --------------------------------------------------------------------------------------------------------------- */
+/* --- Scheduling --------------------------------------------------------------------------------------------------- */
 
 static cpu_set_t of_main;
 
@@ -443,7 +447,7 @@ static void scheduling(void) {
     CHECK(seen);
 }
 
-/* --- Start -------------------------------------------------------------------------------------------------------------------- */
+/* --- Start -------------------------------------------------------------------------------------------------------- */
 
 #define ANSWER(call, answer) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, answer)
 #define FILTER(...)                                                                                                    \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program on the C library's malloc opens a plug-in (argument 1) that has the allocator's archive in it, uses it from two threads and
- * closes it. The helper thread, the destructor of the thread key and the fork handlers run later: the plug-in's code is still there.
+ * A program on the C library's malloc opens a plug-in (argument 1) that has the allocator's archive in it, uses it from
+ * two threads and closes it. The helper thread, the destructor of the thread key and the fork handlers run later: the
+ * plug-in's code is still there.
  */
 #include "testing.h"
 

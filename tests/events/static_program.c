@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A statically linked program (glibc's or musl's libc) with the allocator in it: all names, threads, fork, exit, and the
- * system calls that it wraps.
+ * A statically linked program (glibc's or musl's libc) with the allocator in it: all names, threads, fork, exit, and
+ * the system calls that it wraps.
  */
 #include "busy.h"
 

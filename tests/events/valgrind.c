@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Valgrind ends a program that makes a thread it does not know: under it, memory is given back without the helper thread, by
- * who frees. The test runs under one of Valgrind's tools that leave malloc alone.
+ * Valgrind ends a program that makes a thread it does not know: under it, memory is given back without the helper
+ * thread, by who frees. The test runs under one of Valgrind's tools that leave malloc alone.
  */
 #include "testing.h"
 

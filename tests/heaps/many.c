@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ten thousand heaps of 1 KiB each, in one size and in several, hold less than 64 KiB of memory each; after their end it comes back; and
- * heaps of one shape that come and go hold no more than the first.
+ * Ten thousand heaps of 1 KiB each, in one size and in several, hold less than 64 KiB of memory each; after their end
+ * it comes back; and heaps of one shape that come and go hold no more than the first.
  */
 #include "testing.h"
 

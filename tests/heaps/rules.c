@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rules of heaps that a program makes, as hakmem.h has them: blocks of every size and kind, any thread, what goes with a heap and what
- * stays, limits, names, visits, the child of a fork. Runs at each level.
+ * The rules of heaps that a program makes, as hakmem.h has them: blocks of every size and kind, any thread, what goes
+ * with a heap and what stays, limits, names, visits, the child of a fork. Runs at each level.
  */
 #include "testing.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * storm [SECONDS [THREADS [HEAPS]]]: threads allocate in heaps that others make, free each other's blocks, and reset, destroy, release and
- * make the heaps anew all the time. No block may be damaged or lost, and the heap must be whole in the end. (What microsoft/mimalloc#1231
- * and #1250 met: many threads that destroy and make heaps, a heap destroyed behind a resource.)
+ * storm [SECONDS [THREADS [HEAPS]]]: threads allocate in heaps that others make, free each other's blocks, and reset,
+ * destroy, release and make the heaps anew all the time. No block may be damaged or lost, and the heap must be whole in
+ * the end. (What microsoft/mimalloc#1231 and #1250 met: many threads that destroy and make heaps, a heap destroyed
+ * behind a resource.)
  *
  * Who resets or destroys a heap waits until nobody is in it; a release does not wait.
  */

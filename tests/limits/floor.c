@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Programs that allocate little: what do they cost? Prints in KiB what is the process's alone and the size of hakmem's code and
- * constants, as if all were resident. floor.py compares.
+ * Programs that allocate little: what do they cost? Prints in KiB what is the process's alone and the size of hakmem's
+ * code and constants, as if all were resident. floor.py compares.
  *
  *   floor one       one block of 100 bytes
  *   floor sizes     32 blocks of 32 sizes from 16 B to 768 KiB, first and last byte written

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A limit of the kernel's is reached, everything is freed, and the program itself needs address space at once: for a thread's stack. And
- * threads under a limit that leaves them a fraction get what they need, in whatever slabs it lies.
+ * A limit of the kernel's is reached, everything is freed, and the program itself needs address space at once: for a
+ * thread's stack. And threads under a limit that leaves them a fraction get what they need, in whatever slabs it lies.
  *
  *   refused as KIB | data KIB     a limit, reached with blocks of several sizes
  *   refused threads KIB           four threads under a limit on data, each with little live at any time
@@ -19,7 +19,8 @@ static void *one_block(void *unused) {
     return unused;
 }
 
-/* A stack of the usual size, which is never what decides whether the limit is near: a quarter of the limit must be free. */
+/* A stack of the usual size, which is never what decides whether the limit is near: a quarter of the limit must be
+ * free. */
 static void start_thread(size_t size, size_t got) {
     pthread_t thread;
     pthread_attr_t attributes;

@@ -2,7 +2,8 @@
  *
  * Somebody else reserves address space, as language runtimes do: memory is there as long as the kernel has some.
  *
- *   reserved random       many starts, each with sixteen reservations of 4 TiB at random places, before the first allocation or after it
+ *   reserved random       many starts, each with sixteen reservations of 4 TiB at random places, before the first
+ *                         allocation or after it
  *   reserved all before   all of the address space is reserved and given back before the first allocation works
  *   reserved all after    the same when the heap is there already
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- *   small KIB SIZE    prints how many KiB a program gets under so much RLIMIT_AS, in blocks of SIZE bytes, twice: before
- *                     the second time all is freed
+ *   small KIB SIZE    prints how many KiB a program gets under so much RLIMIT_AS, in blocks of SIZE bytes, twice:
+ *                     before the second time all is freed
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kinds of memory in the statistics add up to what the kernel has resident in the heap, within 2 % (and 256 KiB), through
- * growth, scattered frees, rest, large blocks of which only a part was touched, and a trim.
+ * The kinds of memory in the statistics add up to what the kernel has resident in the heap, within 2 % (and 256 KiB),
+ * through growth, scattered frees, rest, large blocks of which only a part was touched, and a trim.
  */
 #include "testing.h"
 

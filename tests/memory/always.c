@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the kernel gives huge pages to whoever does not refuse (`always`: always.py switches it on), memory that is used in
- * part has none: neither that of new blocks, nor what buffers leave behind that were moved while they grew.
+ * Where the kernel gives huge pages to whoever does not refuse (`always`: always.py switches it on), memory that is
+ * used in part has none: neither that of new blocks, nor what buffers leave behind that were moved while they grew.
  */
 #include "testing.h"
 

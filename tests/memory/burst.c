@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bursts that are not much larger than what magazines may hold: 30 to 60 MiB of small blocks of all sizes, freed at random by a thread
- * that then sleeps. At most 15 % of the peak is left after three seconds, the rest of the process not counted.
+ * Bursts that are not much larger than what magazines may hold: 30 to 60 MiB of small blocks of all sizes, freed at
+ * random by a thread that then sleeps. At most 15 % of the peak is left after three seconds, the rest of the process
+ * not counted.
  */
 #include "testing.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A long churn at a constant number of live blocks: two threads replace blocks of 16 bytes to 4 KiB at random, also each other's, and
- * every 1,000 ms two short-lived threads do for a moment. Resident memory over live bytes stays where it was in the
- * beginning, however long it goes on.
+ * A long churn at a constant number of live blocks: two threads replace blocks of 16 bytes to 4 KiB at random, also
+ * each other's, and every 1,000 ms two short-lived threads do for a moment. Resident memory over live bytes stays where
+ * it was in the beginning, however long it goes on.
  *
  *   churn [SECONDS]
  */
@@ -20,8 +20,8 @@ enum {
     GUEST_TURNS = 20000
 };
 
-/* In hundredths. One thread alone comes to 111; two that free each other's blocks keep some more free for each other (docs/adr/0019).
- * DRIFT_MAX is how far the last quarter may lie above the first: more than chance. */
+/* In hundredths. One thread alone comes to 111; two that free each other's blocks keep some more free for each other
+ * (docs/adr/0019). DRIFT_MAX is how far the last quarter may lie above the first: more than chance. */
 enum { RATIO_MAX = 135, DRIFT_MAX = 10 };
 
 static _Atomic(void *) blocks[BLOCKS];

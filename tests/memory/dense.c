@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Huge pages are earned: a heap of 12 MiB has none; one that has grown to 512 MiB of small blocks has four fifths in them at the
- * least, took few page faults beside those of its first 16 MiB (4,096), and is not much larger than what is live.
+ * Huge pages are earned: a heap of 12 MiB has none; one that has grown to 512 MiB of small blocks has four fifths in
+ * them at the least, took few page faults beside those of its first 16 MiB (4,096), and is not much larger than what is
+ * live.
  */
 #include "testing.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Huge pages for blocks of every size, where a program fills them: a heap of 256 MiB of blocks of 2 KiB to 16 MiB has most of it in
- * them, and is at most an eighth larger than what is live. And none where it does not: buffers of which a quarter is used, in
- * a heap of small blocks that are filled.
+ * Huge pages for blocks of every size, where a program fills them: a heap of 256 MiB of blocks of 2 KiB to 16 MiB has
+ * most of it in them, and is at most an eighth larger than what is live. And none where it does not: buffers of which a
+ * quarter is used, in a heap of small blocks that are filled.
  */
 #include "testing.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What threads that are over leave behind comes back without any further call: their small heaps rest for the next threads,
- * and after a while the helper retires them. They hold blocks of the main thread then, which go home; and the program has
- * much thread-local storage, which the helper, a thread without any, must not come near.
+ * What threads that are over leave behind comes back without any further call: their small heaps rest for the next
+ * threads, and after a while the helper retires them. They hold blocks of the main thread then, which go home; and the
+ * program has much thread-local storage, which the helper, a thread without any, must not come near.
  */
 #include "testing.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * realloc that grows a buffer by doubling to 1 GiB, and by 1 % steps to 64 MiB, copies nothing above 1 MiB: a buffer of which
- * only a page in a MiB was touched stays that small, one that is filled gets huge pages. And address space: a heap of 16 GiB has few mappings.
+ * realloc that grows a buffer by doubling to 1 GiB, and by 1 % steps to 64 MiB, copies nothing above 1 MiB: a buffer of
+ * which only a page in a MiB was touched stays that small, one that is filled gets huge pages. And address space: a
+ * heap of 16 GiB has few mappings.
  */
 #include "testing.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * idle_threads [MOST]: 1,000 threads that each once used 1 MiB, in blocks of up to 1,024 bytes or MOST, and then sleep keep at most
- * 64 KiB each, stack included, after three seconds without a call from any of them. All have a heap before any uses its memory: who
- * is done before there are many threads keeps more in magazines, and how many those are is the scheduler's choice.
+ * idle_threads [MOST]: 1,000 threads that each once used 1 MiB, in blocks of up to 1,024 bytes or MOST, and then sleep
+ * keep at most 64 KiB each, stack included, after three seconds without a call from any of them. All have a heap before
+ * any uses its memory: who is done before there are many threads keeps more in magazines, and how many those are is the
+ * scheduler's choice.
  */
 #include "testing.h"
 

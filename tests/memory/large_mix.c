@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Buffers of mixed sizes, each replaced by another at random: what is resident stays near what is live, because what was
- * freed serves whatever size comes next, and goes back where it serves none.
+ * Buffers of mixed sizes, each replaced by another at random: what is resident stays near what is live, because what
+ * was freed serves whatever size comes next, and goes back where it serves none.
  *
  *   large_mix [LOW_KIB HIGH_KIB]
  */

@@ -2,15 +2,18 @@
  *
  * HAKMEM_LIMIT and hak_limit_set.
  *
- *   limit hard   (HAKMEM_LIMIT=0:200M) small and large requests fail with ENOMEM near 200 MiB, and work again after a free
+ *   limit hard   (HAKMEM_LIMIT=0:200M) small and large requests fail with ENOMEM near 200 MiB, and work again after a
+ *                free
  *   limit soft   (HAKMEM_LIMIT=100M, HAKMEM_PURGE_DELAY=3600000) what is freed near the limit comes back at once, until
  *                use is at 80 MiB
  *   limit set    hak_limit_set, its refusals and its reading back
  *   limit late   hak_limit_set when nothing but a block with a mapping of its own has been taken
- *   limit again  (HAKMEM_LIMIT=100M:100M) what was free at the limit serves other requests: calloc, and all at safety level 2
+ *   limit again  (HAKMEM_LIMIT=100M:100M) what was free at the limit serves other requests: calloc, and all at safety
+ *                level 2
  *   limit files  (HAKMEM_LIMIT=0:200M) pages of mapped files do not count
  *   limit warmed (RLIMIT_AS of 128 MiB, HAKMEM_WARMUP=200M) a quarter of the address space is left
- *   limit warm   (HAKMEM_LIMIT=0:100M, HAKMEM_WARMUP=200M) warmed memory stays below the limit and is given up for requests
+ *   limit warm   (HAKMEM_LIMIT=0:100M, HAKMEM_WARMUP=200M) warmed memory stays below the limit and is given up for
+ *                requests
  */
 #include "testing.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * systemd's protocol for memory pressure: a byte in a pipe or from a socket, and what the process has cached goes back although
- * the purge delay is an hour. The data asked for is written first. Of /dev/null nothing comes, and nothing goes back.
+ * systemd's protocol for memory pressure: a byte in a pipe or from a socket, and what the process has cached goes back
+ * although the purge delay is an hour. The data asked for is written first. Of /dev/null nothing comes, and nothing
+ * goes back.
  *
  *   pressure pipe|socket|null
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The helper thread is there while there is memory to give back and leaves then; an idle process has no thread of ours and is
- * never woken up. A program that stays small never has one.
+ * The helper thread is there while there is memory to give back and leaves then; an idle process has no thread of ours
+ * and is never woken up. A program that stays small never has one.
  */
 #include "testing.h"
 

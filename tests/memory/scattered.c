@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * 64 MiB of small blocks, nine of ten freed at random, and then not a single call: within three seconds resident memory is
- * near the floor, the pages that hold a byte of a live block. After the rest is freed too, a tenth of the peak at most.
+ * 64 MiB of small blocks, nine of ten freed at random, and then not a single call: within three seconds resident memory
+ * is near the floor, the pages that hold a byte of a live block. After the rest is freed too, a tenth of the peak at
+ * most.
  */
 #include "testing.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks freed by a thread that never allocates go back to the kernel although their owner, and then that thread too, sleeps. And a
- * producer with a consumer that never allocates holds little more than what is live.
+ * Blocks freed by a thread that never allocates go back to the kernel although their owner, and then that thread too,
+ * sleeps. And a producer with a consumer that never allocates holds little more than what is live.
  */
 #include "testing.h"
 

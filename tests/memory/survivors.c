@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A server that remembers: in a working set of 12 MiB of blocks of 32 to 512 bytes the oldest block and a random one are replaced in turn, and
- * one in 32 of those whose time has come stays for ever, until 56 MiB have. Resident memory over what is live stays near 1 while it
- * runs; after the working set is freed and without a call more, it falls to 1.3 times the survivors at the most, though they lie
- * scattered among what was freed.
+ * A server that remembers: in a working set of 12 MiB of blocks of 32 to 512 bytes the oldest block and a random one
+ * are replaced in turn, and one in 32 of those whose time has come stays for ever, until 56 MiB have. Resident memory
+ * over what is live stays near 1 while it runs; after the working set is freed and without a call more, it falls to 1.3
+ * times the survivors at the most, though they lie scattered among what was freed.
  */
 #include "testing.h"
 

@@ -14,7 +14,8 @@ enum {
     PLACES = LIVE_BYTES / THREADS / MEAN_BYTES
 };
 
-/* The blocks, what is free between them, and magazines: 35 - 39. With a quarter of what it owns for each thread it is 42 - 57. */
+/* The blocks, what is free between them, and magazines: 35 - 39. With a quarter of what it owns for each thread it is
+ * 42 - 57. */
 enum { RESIDENT_MIB_MAX = 40, TRIES = 3 };
 
 static pthread_barrier_t worked, seen;

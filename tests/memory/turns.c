@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hundreds of threads that are all there, as in a server with one for each connection, and take turns: each replaces some of the
- * blocks that all share. What lives stays the same; memory must not grow with every thread that has had its turn.
+ * Hundreds of threads that are all there, as in a server with one for each connection, and take turns: each replaces
+ * some of the blocks that all share. What lives stays the same; memory must not grow with every thread that has had its
+ * turn.
  */
 #include "testing.h"
 

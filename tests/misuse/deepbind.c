@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks cross over between a program and a plug-in (plugin.c, argument 1) that was opened with RTLD_DEEPBIND, as PHP opens its
- * extensions: both have the same malloc. A library that the plug-in opens (argument 2, a name without a slash) is found by the
- * plug-in's search path.
+ * Blocks cross over between a program and a plug-in (plugin.c, argument 1) that was opened with RTLD_DEEPBIND, as PHP
+ * opens its extensions: both have the same malloc. A library that the plug-in opens (argument 2, a name without a
+ * slash) is found by the plug-in's search path.
  */
 #include "testing.h"
 

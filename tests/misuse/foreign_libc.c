@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of the C library's own malloc, which the program reaches past the interposed names: it frees such blocks, asks for
- * their size and reallocates them, from several threads. All of it goes to its owner, contents are kept, nothing is reported.
+ * Memory of the C library's own malloc, which the program reaches past the interposed names: it frees such blocks, asks
+ * for their size and reallocates them, from several threads. All of it goes to its owner, contents are kept, nothing is
+ * reported.
  */
 #include "testing.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Mistakes with heaps that a program makes: each is found at the call and named with its address, and nothing else is damaged. A child
- * each, which goes on after the report.
+ * Mistakes with heaps that a program makes: each is found at the call and named with its address, and nothing else is
+ * damaged. A child each, which goes on after the report.
  */
 #include "testing.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One double free, for place.py: in this program, in the library that is named, or here after the program has confined itself.
+ * One double free, for place.py: in this program, in the library that is named, or here after the program has confined
+ * itself.
  *
  *   place program|confined|LIBRARY
  */

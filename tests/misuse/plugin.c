@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A plug-in that the program opens with RTLD_DEEPBIND. Its malloc is the program's all the same, and what it opens itself is
- * looked for where its own search path says (plugin_needed.c, which lies in no other).
+ * A plug-in that the program opens with RTLD_DEEPBIND. Its malloc is the program's all the same, and what it opens
+ * itself is looked for where its own search path says (plugin_needed.c, which lies in no other).
  */
 #include <dlfcn.h>
 #include <stdlib.h>

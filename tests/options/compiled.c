@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Options that are compiled in (compiled_options.c): in force without a call, overridden by the environment, what is wrong with them named;
- * in a privileged program they are all there is. Each case is a run of this program anew.
+ * Options that are compiled in (compiled_options.c): in force without a call, overridden by the environment, what is
+ * wrong with them named; in a privileged program they are all there is. Each case is a run of this program anew.
  */
 #include "testing.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Large blocks of all sizes pass between threads while memory is given back all the time: each page of a block holds what
- * was written there until the block is freed, also after it grew or shrank, and zeroed memory is zero.
+ * Large blocks of all sizes pass between threads while memory is given back all the time: each page of a block holds
+ * what was written there until the block is freed, also after it grew or shrank, and zeroed memory is zero.
  */
 #include "testing.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many live blocks, each of them sampled: the tables stay within their bound, the interval grows, and the estimates stay right. When the
- * blocks are freed nothing is live any more, and the peak is what was.
+ * Many live blocks, each of them sampled: the tables stay within their bound, the interval grows, and the estimates
+ * stay right. When the blocks are freed nothing is live any more, and the peak is what was.
  */
 #include "profile.h"
 

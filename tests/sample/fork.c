@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile across a fork: the child has its parent's, goes on by itself, and neither learns of the other's. Threads of the parent sample
- * meanwhile, so that their locks are taken.
+ * A profile across a fork: the child has its parent's, goes on by itself, and neither learns of the other's. Threads of
+ * the parent sample meanwhile, so that their locks are taken.
  */
 #include "profile.h"
 

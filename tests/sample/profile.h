@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * profile.h: a reader of heap profiles (docs/profile-format.md) for tests. Its memory is mapped: nothing here is in the profile.
+ * profile.h: a reader of heap profiles (docs/profile-format.md) for tests. Its memory is mapped: nothing here is in the
+ * profile.
  */
 #ifndef HAKMEM_TEST_PROFILE_H
 #define HAKMEM_TEST_PROFILE_H
@@ -58,7 +59,8 @@ static TEST_UNUSED const void *profile_entry(const profile_image_t *image, profi
     return NULL;
 }
 
-/* Of a function that is looked for in stacks, and of one that allocates behind it: none begins within 256 bytes of another. */
+/* Of a function that is looked for in stacks, and of one that allocates behind it: none begins within 256 bytes of
+ * another. */
 #define PROFILE_SITE __attribute__((noinline, aligned(256)))
 
 /* Whether a frame of the stack is in the first 256 bytes of a function. */

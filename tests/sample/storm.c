@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every block is sampled while eight threads allocate, free each other's blocks and resize, two load and unload a library and throw, and
- * signals come a thousand times a second; and the process forks. No crash, no deadlock, no misuse reported, and a whole heap.
+ * Every block is sampled while eight threads allocate, free each other's blocks and resize, two load and unload a
+ * library and throw, and signals come a thousand times a second; and the process forks. No crash, no deadlock, no
+ * misuse reported, and a whole heap.
  *
  *   storm LIBRARY [SECONDS]
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile is right on average: what ten sites allocate and keep, by many runs with other random numbers, against what they did. The mean of
- * the estimates lies within three standard errors of the truth. One site allocates 16 bytes after each 64 KiB of another.
+ * A profile is right on average: what ten sites allocate and keep, by many runs with other random numbers, against what
+ * they did. The mean of the estimates lies within three standard errors of the truth. One site allocates 16 bytes after
+ * each 64 KiB of another.
  *
  *   unbiased [RUNS]
  */

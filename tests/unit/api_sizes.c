@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * hak_malloc_at_least, hak_good_size, hak_expand, the batches and sized frees against a model: every size to 64 KiB, random ones to
- * 4 GiB. Runs at each level: HAKMEM_SAFE is the argument.
+ * hak_malloc_at_least, hak_good_size, hak_expand, the batches and sized frees against a model: every size to 64 KiB,
+ * random ones to 4 GiB. Runs at each level: HAKMEM_SAFE is the argument.
  */
 #include "check.h"
 #include "hakmem.h"

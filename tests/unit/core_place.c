@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The place of an instruction: which mapping belongs to which file, against a fixed list; then instructions of this program and
- * of a library, against what the dynamic linker says; then what is no place, and a confined process.
+ * The place of an instruction: which mapping belongs to which file, against a fixed list; then instructions of this
+ * program and of a library, against what the dynamic linker says; then what is no place, and a confined process.
  */
 #include "check.h"
 #include "core/place.h"

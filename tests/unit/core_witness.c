@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of locks in the check build: each rule is broken once, on purpose, and the message names both locks. What keeps the rules passes,
- * also in threads of ours and in the child of a fork.
+ * The order of locks in the check build: each rule is broken once, on purpose, and the message names both locks. What
+ * keeps the rules passes, also in threads of ours and in the child of a fork.
  */
 #include "check.h"
 #include "core/lock.h"
@@ -91,7 +91,7 @@ static void *keeps_the_rules_beside(void *unused) {
     return unused;
 }
 
-/* --- Threads of ours ------------------------------------------------------------------------------------------------ */
+/* --- Threads of ours ---------------------------------------------------------------------------------------------- */
 
 static _Atomic uint32_t done;
 static sys_helper_t helper;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fast ways of realloc, calloc and aligned allocation: what stays in place and what moves, zeros over what was used before,
- * every small alignment, and what becomes of a block that could not shrink since memory was out.
+ * The fast ways of realloc, calloc and aligned allocation: what stays in place and what moves, zeros over what was used
+ * before, every small alignment, and what becomes of a block that could not shrink since memory was out.
  */
 #include "core/panic.h"
 #include "front/calls.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Other threads between any two instructions of this one. What the child of a fork would find of another thread's magazines, table
- * and messages: it may lose a block, and never finds one twice, nor the bits of one word with the key of another. What happens under
- * a heap's lock is left out: a fork takes it. And a slab that changes hands while a block of it comes home. Skips where a program cannot
- * single-step itself.
+ * Other threads between any two instructions of this one. What the child of a fork would find of another thread's
+ * magazines, table and messages: it may lose a block, and never finds one twice, nor the bits of one word with the key
+ * of another. What happens under a heap's lock is left out: a fork takes it. And a slab that changes hands while a
+ * block of it comes home. Skips where a program cannot single-step itself.
  */
 #include "front/front.h"
 #include "heap_places.h"
@@ -50,7 +50,7 @@ static void start(void (*looks_at)(void)) {
     CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
 }
 
-/* --- Magazines ----------------------------------------------------------------------------------------------------------- */
+/* --- Magazines ---------------------------------------------------------------------------------------------------- */
 
 /* As who retires the heap would find it. */
 static void look_at_magazine(void) {
@@ -86,7 +86,7 @@ static void magazine_in_steps(void) {
     all_is_well();
 }
 
-/* --- The table and messages ------------------------------------------------------------------------------------------------ */
+/* --- The table and messages --------------------------------------------------------------------------------------- */
 
 /* One block of each word is freed: which one, the word tells. */
 static uint64_t bit_of(uint64_t key) { return UINT64_C(1) << (key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % WORD_BLOCKS; }
@@ -164,7 +164,7 @@ static void words_in_steps(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* --- Straight into a slab ---------------------------------------------------------------------------------------------------- */
+/* --- Straight into a slab ----------------------------------------------------------------------------------------- */
 
 static slab_t *moving;
 static bool has_moved;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slabs change hands: from a thread that ended, on a refill and on a free; from a thread that sleeps. Nothing is lost, and
- * their former owner's magazines still find their way back.
+ * Slabs change hands: from a thread that ended, on a refill and on a free; from a thread that sleeps. Nothing is lost,
+ * and their former owner's magazines still find their way back.
  */
 #include "core/counters.h"
 #include "heap_places.h"

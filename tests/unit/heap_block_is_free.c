@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A block is known to be free wherever it is: in a magazine, in free bits, in a remote table, in a message that is filled, waits
- * or is opened; and not when the program has it. The same by any address, for reports.
+ * A block is known to be free wherever it is: in a magazine, in free bits, in a remote table, in a message that is
+ * filled, waits or is opened; and not when the program has it. The same by any address, for reports.
  */
 #include "core/panic.h"
 #include "heap_places.h"

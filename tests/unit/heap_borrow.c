@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first few blocks of a class come out of a slightly larger one that has some at hand: not too many, not much larger,
- * and sized frees know of it.
+ * The first few blocks of a class come out of a slightly larger one that has some at hand: not too many, not much
+ * larger, and sized frees know of it.
  */
 #include "heap_places.h"
 

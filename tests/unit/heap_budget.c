@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A process is oversubscribed by the processors that it may use, not by those that there are. Nobody keeps an empty slab
- * then. What magazines may hold follows threads, processors and what is in use.
+ * A process is oversubscribed by the processors that it may use, not by those that there are. Nobody keeps an empty
+ * slab then. What magazines may hold follows threads, processors and what is in use.
  */
 #include "check.h"
 #include "heap/budget.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a thread: its magazines, its remote table and its slabs are handed over, its id serves the next thread, and
- * what it is asked for afterwards comes from the pool.
+ * The end of a thread: its magazines, its remote table and its slabs are handed over, its id serves the next thread,
+ * and what it is asked for afterwards comes from the pool.
  */
 #include "heap_places.h"
 

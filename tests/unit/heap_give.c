@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks that go straight to their slabs, under the owner's lock: all of them come home once while the slabs change hands and messages are
- * opened; and who finds the lock taken leaves a message instead of waiting.
+ * Blocks that go straight to their slabs, under the owner's lock: all of them come home once while the slabs change
+ * hands and messages are opened; and who finds the lock taken leaves a message instead of waiting.
  */
 #include "heap_places.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Another heap's blocks in a magazine: a thread that allocates of the class keeps what it frees, hands it out again, and
- * what it flushes goes to the owner; double frees of such blocks are found, by whoever frees.
+ * Another heap's blocks in a magazine: a thread that allocates of the class keeps what it frees, hands it out again,
+ * and what it flushes goes to the owner; double frees of such blocks are found, by whoever frees.
  */
 #include "heap_places.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Magazines of large classes: for a thread that uses a class again and again, within a budget; whoever else frees such a
- * run takes it out of the magazines' way, and a thread that ends leaves none behind.
+ * Magazines of large classes: for a thread that uses a class again and again, within a budget; whoever else frees such
+ * a run takes it out of the magazines' way, and a thread that ends leaves none behind.
  */
 #include "core/panic.h"
 #include "heap_places.h"

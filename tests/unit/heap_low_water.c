@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The low-water mark: what was never needed during the delay, no sooner than that, whatever came and went before. A load that
- * comes back within the delay keeps what it takes and something to spare, for as long as it comes.
+ * The low-water mark: what was never needed during the delay, no sooner than that, whatever came and went before. A
+ * load that comes back within the delay keeps what it takes and something to spare, for as long as it comes.
  */
 #include "check.h"
 #include "upkeep/low_water.h"
@@ -36,7 +36,8 @@ static void levels(void) {
     CHECK_EQ(got, 30);
 }
 
-/* Bursts at 10 Hz take all but some of 600, between 540 and 595; looked at every PART / 2, never in the midst of one. */
+/* Bursts at 10 Hz take all but some of 600, between 540 and 595; looked at every PART / 2, never in the midst of
+ * one. */
 static void bursts(void) {
     low_water_t w = {.part = {SIZE_MAX, 0}};
     uint64_t now = 1000;

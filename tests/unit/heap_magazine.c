@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Magazines: refill and flush neither lose nor double a block (HEAP-1), fresh blocks come in address order, and a dropped
- * magazine leaves nothing behind.
+ * Magazines: refill and flush neither lose nor double a block (HEAP-1), fresh blocks come in address order, and a
+ * dropped magazine leaves nothing behind.
  */
 #include "heap_places.h"
 

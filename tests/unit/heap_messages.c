@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages of remote frees where it is not the plain case: a slab that changed its owner meanwhile, the pool, more owners than
- * the outbox has places, many owners, an owner who does not look, a fork in the middle, words of blocks freed twice, of a slab that is
- * gone, and of one in whose middle the word lies by now.
+ * Messages of remote frees where it is not the plain case: a slab that changed its owner meanwhile, the pool, more
+ * owners than the outbox has places, many owners, an owner who does not look, a fork in the middle, words of blocks
+ * freed twice, of a slab that is gone, and of one in whose middle the word lies by now.
  */
 #include "heap/messages.h"
 
@@ -65,7 +65,8 @@ static void slab_elsewhere(void) {
     magazine_drop_all(self); /* of the pool's blocks */
 }
 
-/* A class of its own for each, which the freeing thread does not use, so that nobody takes a slab and nothing is kept. */
+/* A class of its own for each, which the freeing thread does not use, so that nobody takes a slab and nothing is
+ * kept. */
 static unsigned class_at(char **place) { return CLS + 1 + (unsigned)(place - blocks); }
 
 static size_t in_messages_of_all(void) {
@@ -162,7 +163,8 @@ static char *add_one(void) {
     return block;
 }
 
-/* The slot is a later one of a larger slab of the same heap by now; nothing may be written by the record of the slot. */
+/* The slot is a later one of a larger slab of the same heap by now; nothing may be written by the record of the
+ * slot. */
 static void inside_of_another(void) {
     enum { TINY = 0, TINY_SLABS = 40, TINY_BLOCKS = TINY_SLABS * 4096 };
     unsigned large = 0;

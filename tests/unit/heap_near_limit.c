@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where size classes share slabs, blocks of the next of two classes a doubling serve, as long as that one has few slabs;
- * and a block of which a slab has several is alone in a run, as long as such runs are no more than a slab.
+ * Where size classes share slabs, blocks of the next of two classes a doubling serve, as long as that one has few
+ * slabs; and a block of which a slab has several is alone in a run, as long as such runs are no more than a slab.
  */
 #include "heap_places.h"
 

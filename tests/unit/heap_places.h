@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * heap_places.h: a heap to test, and where the blocks of a class are (HEAP-1): with the program, in magazines, in remote
- * tables, in messages, in free bits. Count only while no other thread is in the allocator.
+ * heap_places.h: a heap to test, and where the blocks of a class are (HEAP-1): with the program, in magazines, in
+ * remote tables, in messages, in free bits. Count only while no other thread is in the allocator.
  */
 #ifndef HK_TEST_HEAP_PLACES_H
 #define HK_TEST_HEAP_PLACES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frees of another heap's blocks: gathered in the table, put into a message when another word needs the place, and sent when enough
- * has gathered and on demand; the owner's drain brings all of them home.
+ * Frees of another heap's blocks: gathered in the table, put into a message when another word needs the place, and sent
+ * when enough has gathered and on demand; the owner's drain brings all of them home.
  */
 #include "core/counters.h"
 #include "heap_places.h"

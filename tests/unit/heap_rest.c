@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rest: the heap of a thread that is over serves the next thread as it is. What has rested for long enough is emptied, the
- * latest last; a trim empties all. Large heaps, and more than a few, do not rest.
+ * Rest: the heap of a thread that is over serves the next thread as it is. What has rested for long enough is emptied,
+ * the latest last; a trim empties all. Large heaps, and more than a few, do not rest.
  */
 #include "core/counters.h"
 #include "core/panic.h"
@@ -232,7 +232,8 @@ static size_t resident_of(const heap_t *h) {
     return count * sys_page_size();
 }
 
-/* The record of a heap that stays unused goes back, and what it counted stays in the sums. The next thread finds all it needs. */
+/* The record of a heap that stays unused goes back, and what it counted stays in the sums. The next thread finds all it
+ * needs. */
 static void records_go(void) {
     (void)start_parked(LONG_DELAY);
     run(lives, NULL);

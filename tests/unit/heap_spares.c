@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Empty slabs that a heap keeps are found without a walk over those that hold a block, are taken after those, and go in a round.
+ * Empty slabs that a heap keeps are found without a walk over those that hold a block, are taken after those, and go in
+ * a round.
  */
 #include "heap_places.h"
 

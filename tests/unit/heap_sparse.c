@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whole free pages inside slabs in use: given back once the slab has rested, with every block still in its place and every
- * live one untouched.
+ * Whole free pages inside slabs in use: given back once the slab has rested, with every block still in its place and
+ * every live one untouched.
  */
 #include "upkeep/sparse.h"
 #include "heap_places.h"
@@ -49,7 +49,8 @@ static size_t rounds(uint64_t now_ms) {
     return bytes;
 }
 
-/* Somebody reserves what comes next of the window, so that the heap goes on far behind. Returns how many superslabs that is. */
+/* Somebody reserves what comes next of the window, so that the heap goes on far behind. Returns how many superslabs
+ * that is. */
 static size_t step_over(void) {
     release(magazine_alloc(h, CLS));
     size_t from = region_frontier(), count = hk_min(hk_window.superslab_max / 16, 1u << 19);

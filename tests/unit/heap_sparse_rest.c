@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whole pages inside slabs go back when they have rested, by a clock by hand: not before the delay, not while the slab is in
- * use, once and not again; live blocks keep their contents, and the free ones can be had again.
+ * Whole pages inside slabs go back when they have rested, by a clock by hand: not before the delay, not while the slab
+ * is in use, once and not again; live blocks keep their contents, and the free ones can be had again.
  */
 #include "check.h"
 #include "core/options.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heaps of threads whose end nobody tells, as no thread-specific key is left: they are emptied when the kernel has the thread no more, by a
- * thread that starts or by who looks after memory; also when the thread's number is used again. Those of threads that exist are not, nor
- * those of a number that is of another process.
+ * Heaps of threads whose end nobody tells, as no thread-specific key is left: they are emptied when the kernel has the
+ * thread no more, by a thread that starts or by who looks after memory; also when the thread's number is used again.
+ * Those of threads that exist are not, nor those of a number that is of another process.
  */
 #include "upkeep/unnoticed.h"
 #include "heap_places.h"
@@ -35,7 +35,8 @@ static void run(void *(*body)(void *), void *argument) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* pthread_join returns when the kernel says that the stack is free: some microseconds before the thread is out of its lists. */
+/* pthread_join returns when the kernel says that the stack is free: some microseconds before the thread is out of its
+ * lists. */
 static void wait_for_end_of(const heap_t *h) {
     for (unsigned i = 0; i < 5000 && !sys_thread_is_gone((uint32_t)atomic_load(&h->thread)); i++)
         usleep(1000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The check build verifies while the program runs: ticks call the walkers, and a slab is looked at when it settles. Each
- * invariant is broken once, on purpose.
+ * The check build verifies while the program runs: ticks call the walkers, and a slab is looked at when it settles.
+ * Each invariant is broken once, on purpose.
  */
 #include "heap_places.h"
 #include "superslab/pool.h"

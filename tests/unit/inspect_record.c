@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The record for readers from outside: the note in our own memory leads to it; what it says is where it says; and what is there is what
- * the statistics say.
+ * The record for readers from outside: the note in our own memory leads to it; what it says is where it says; and what
+ * is there is what the statistics say.
  */
 #include "check.h"
 #include "core/counters.h"
@@ -13,7 +13,8 @@
 #include <elf.h>
 #include <link.h>
 
-/* Of the names that layout 1 began with, in their order: none is ever taken out or moved, new ones follow at the end of record.def. */
+/* Of the names that layout 1 began with, in their order: none is ever taken out or moved, new ones follow at the end of
+ * record.def. */
 enum { LAYOUT_1_WORDS = 62 };
 #define LAYOUT_1_HASH UINT64_C(0x6611ec782e8ba7d3)
 

@@ -155,7 +155,8 @@ static void yields(void) {
     (void)superslab_purge(SIZE_MAX);
 }
 
-/* What a run that no cache holds leaves behind serves shorter ones, one beside the other, and is never given back for it. */
+/* What a run that no cache holds leaves behind serves shorter ones, one beside the other, and is never given back for
+ * it. */
 static void shared_out(void) {
     (void)superslab_purge(SIZE_MAX);
     char *whole = take(20 * HK_MIB);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Long runs get huge pages when the program has filled such runs before, and lose them when it uses a page here and there;
- * one in eight gets small pages, to be looked at. What is asked for is in the superslabs' records, whatever the kernel
- * does with it.
+ * Long runs get huge pages when the program has filled such runs before, and lose them when it uses a page here and
+ * there; one in eight gets small pages, to be looked at. What is asked for is in the superslabs' records, whatever the
+ * kernel does with it.
  */
 #include "large/filling.h"
 #include "large/large.h"

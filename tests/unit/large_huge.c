@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Huge blocks: a mapping each, aligned, found by any address in them, resized by the kernel, remembered for a while when
- * freed; any number of them.
+ * Huge blocks: a mapping each, aligned, found by any address in them, resized by the kernel, remembered for a while
+ * when freed; any number of them.
  */
 #include "large/huge.h"
 #include "rooms.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How often long runs are looked at to learn whether a program fills them: rarely where it does not, also when all are kept.
- * The looks are this test's own.
+ * How often long runs are looked at to learn whether a program fills them: rarely where it does not, also when all are
+ * kept. The looks are this test's own.
  */
 #include "large/large.h"
 #include "rooms.h"

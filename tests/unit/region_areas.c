@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Areas: apart from the superslabs and from each other, each at a random place of its own, usable and zeroed as far as they were covered,
- * refused beyond their end; their number of system calls grows with the logarithm of their size. Once huge pages are earned, what comes
- * behind the first border of one is mapped by whole ones. Where somebody else has mapped they go on behind, and what is left out reads as
- * zeros where it must.
+ * Areas: apart from the superslabs and from each other, each at a random place of its own, usable and zeroed as far as
+ * they were covered, refused beyond their end; their number of system calls grows with the logarithm of their size.
+ * Once huge pages are earned, what comes behind the first border of one is mapped by whole ones. Where somebody else
+ * has mapped they go on behind, and what is left out reads as zeros where it must.
  */
 #include "base/bits.h"
 #include "core/counters.h"
@@ -49,8 +49,8 @@ static void start_anew(void) {
     CHECK_EQ(region_init(), 0);
 }
 
-/* The distance of an area from the superslabs, or from another area, is never the one it was before. (A hole of the kernel's has them in
- * their order.) */
+/* The distance of an area from the superslabs, or from another area, is never the one it was before. (A hole of the
+ * kernel's has them in their order.) */
 static void unknown_places(void) {
     enum { WINDOWS = 50 };
     static uintptr_t seen[WINDOWS][REGION_AREA_COUNT + 1];
@@ -68,7 +68,8 @@ static void unknown_places(void) {
     }
 }
 
-/* Each superslab's records, far from each other and in front of those that are covered; what lies between reads as zeros in tables. */
+/* Each superslab's records, far from each other and in front of those that are covered; what lies between reads as
+ * zeros in tables. */
 static void pieces(region_area_t area, bool reads) {
     static const size_t superslabs[] = {100000, 100001, 3000000, 200000, 199999, 8000000, 150000, 100000};
     const size_t share = window_area_share(area);
@@ -225,8 +226,8 @@ static void huge_pages(void) {
 
 enum { GONE_FROM = 0x100, GONE_TO = 0x4000 }; /* 1 TiB and 64 TiB, in units of 4 GiB */
 
-/* Addresses from 1 to 64 TiB, which are all the random ones, do not exist: the hole of the kernel's is above. False where no filter may
- * be had. */
+/* Addresses from 1 to 64 TiB, which are all the random ones, do not exist: the hole of the kernel's is above. False
+ * where no filter may be had. */
 static bool forbid_addresses(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Somebody else maps into the window: the mapping is stepped over, however large, whatever way the superslabs there would have been
- * taken, and its contents stay. What he gives back serves when nothing else is left.
+ * Somebody else maps into the window: the mapping is stepped over, however large, whatever way the superslabs there
+ * would have been taken, and its contents stay. What he gives back serves when nothing else is left.
  */
 #include "core/counters.h"
 #include "region/index.h"

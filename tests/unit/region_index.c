@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The index of superslabs against an array of bytes: what each is, what comes next of a kind, and the first run of any length, from
- * anywhere. The borders of words and of sums are where most of what changes begins or ends.
+ * The index of superslabs against an array of bytes: what each is, what comes next of a kind, and the first run of any
+ * length, from anywhere. The borders of words and of sums are where most of what changes begins or ends.
  */
 #include "check.h"
 #include "region/index.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * RLIMIT_AS, from the start or set later: memory ends with an ordinary 0, what is released leaves the address space, and
- * can be had again.
+ * RLIMIT_AS, from the start or set later: memory ends with an ordinary 0, what is released leaves the address space,
+ * and can be had again.
  */
 #include "rooms.h"
 #include "sys/sys.h"
@@ -77,7 +77,8 @@ static void how_near(void) {
     CHECK(!region_is_at_limit()); /* much was asked for at once */
 }
 
-/* As many mappings as the kernel allows: holes in a long one, each of which makes two of one. False when there is no end of them. */
+/* As many mappings as the kernel allows: holes in a long one, each of which makes two of one. False when there is no
+ * end of them. */
 static bool use_up_mappings(void) {
     const size_t page = sys_page_size(), most = (size_t)1 << 21;
     char *long_one = sys_map_none(2 * most * page);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rooms.h: starting the rooms below the one under test, for tests of region/ and above. A test calls the function of its
- * own room; each starts those below it.
+ * rooms.h: starting the rooms below the one under test, for tests of region/ and above. A test calls the function of
+ * its own room; each starts those below it.
  */
 #ifndef HK_TEST_ROOMS_H
 #define HK_TEST_ROOMS_H

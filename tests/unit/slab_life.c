@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A slab from open to close, of every class: each block once and in order, what is known of their past, slots back when it is
- * over.
+ * A slab from open to close, of every class: each block once and in order, what is known of their past, slots back when
+ * it is over.
  */
 #include "rooms.h"
 #include "slab_blocks.h"
@@ -211,8 +211,8 @@ static slab_t *open_used(unsigned cls) {
     return slab;
 }
 
-/* Slabs of blocks of pages open where one of their class was closed, unless the place serves something else by now, or its
- * pages have gone back. */
+/* Slabs of blocks of pages open where one of their class was closed, unless the place serves something else by now, or
+ * its pages have gone back. */
 static void same_place(void) {
     unsigned cls = class_of(20000), other = class_of(24000);
     slab_t *a = open_used(cls), *b = open_used(other), *c = open_used(cls);

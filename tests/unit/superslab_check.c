@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * superslab_check finds each of SUPERSLAB-1..4 broken on purpose, and says which superslab it is; a slot given back twice
- * stops the check build.
+ * superslab_check finds each of SUPERSLAB-1..4 broken on purpose, and says which superslab it is; a slot given back
+ * twice stops the check build.
  */
 #include "rooms.h"
 #include "superslab/superslab.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Growth in place: inside a superslab, into free and into new ones; all of it or nothing, and what was taken on the way is
- * given back.
+ * Growth in place: inside a superslab, into free and into new ones; all of it or nothing, and what was taken on the way
+ * is given back.
  */
 #include "rooms.h"
 #include "superslab/superslab.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Haste: a credit of slots that comes with time, that purges spend, and that regret takes away. While memory grows, slots that
- * serve nobody go back as far as it reaches; a program that soon takes them again has none left.
+ * Haste: a credit of slots that comes with time, that purges spend, and that regret takes away. While memory grows,
+ * slots that serve nobody go back as far as it reaches; a program that soon takes them again has none left.
  */
 #include "superslab/haste.h"
 #include "rooms.h"

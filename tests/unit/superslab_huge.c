@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sparse superslabs ask for huge pages when those before them were filled, by how many slots they were opened for; one in
- * nine (in a large heap, in more) does not, to be looked at. What is asked for is in the records, whatever the kernel does with it.
+ * Sparse superslabs ask for huge pages when those before them were filled, by how many slots they were opened for; one
+ * in nine (in a large heap, in more) does not, to be looked at. What is asked for is in the records, whatever the
+ * kernel does with it.
  */
 #include "rooms.h"
 #include "superslab/superslab.h"
@@ -15,7 +16,8 @@ static void start(const char *huge) {
     map_init();
 }
 
-/* Takes a superslab's worth of slots, `count` at a time, and writes a byte each `step` bytes. True when it asks for huge pages. */
+/* Takes a superslab's worth of slots, `count` at a time, and writes a byte each `step` bytes. True when it asks for
+ * huge pages. */
 static bool fill_superslab(size_t count, size_t step) {
     slot_t first = 0;
     for (size_t done = 0; done < SLOTS; done += count) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs of more than a superslab: contiguous, aligned, zeroed; the tail of the last superslab serves others, and the whole
- * ones go straight back to the region, purged.
+ * Runs of more than a superslab: contiguous, aligned, zeroed; the tail of the last superslab serves others, and the
+ * whole ones go straight back to the region, purged.
  */
 #include "rooms.h"
 #include "superslab/superslab.h"

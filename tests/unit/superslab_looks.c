@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How often superslabs are looked at to learn whether a program fills them: rarely where looks change nothing, and never
- * under the superslab lock. The looks are this test's own.
+ * How often superslabs are looked at to learn whether a program fills them: rarely where looks change nothing, and
+ * never under the superslab lock. The looks are this test's own.
  */
 #include "rooms.h"
 #include "superslab/residency.h"

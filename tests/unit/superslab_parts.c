@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the kernel refuses whole superslabs, parts of them serve: what is absent of one is never touched, whoever has it; the last slot
- * takes the part along; free slots are unmapped for others and mapped again.
+ * Where the kernel refuses whole superslabs, parts of them serve: what is absent of one is never touched, whoever has
+ * it; the last slot takes the part along; free slots are unmapped for others and mapped again.
  */
 #include "rooms.h"
 #include "superslab/superslab.h"

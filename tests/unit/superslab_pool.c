@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where slots come from: aligned, the smallest run that serves, the fullest superslab first, warm pages first, dense ones
- * apart from sparse ones, empty superslabs for either.
+ * Where slots come from: aligned, the smallest run that serves, the fullest superslab first, warm pages first, dense
+ * ones apart from sparse ones, empty superslabs for either.
  */
 #include "rooms.h"
 #include "superslab/superslab.h"

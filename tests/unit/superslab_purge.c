@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Purge: as much as was asked for, oldest first, down to the floor; purged slots read as zeros, clean empty superslabs beyond
- * a few go back to the region.
+ * Purge: as much as was asked for, oldest first, down to the floor; purged slots read as zeros, clean empty superslabs
+ * beyond a few go back to the region.
  */
 #include "rooms.h"
 #include "superslab/superslab.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a run goes: where most of it is resident, across superslabs and out of line with them, in the shortest hole that
- * serves; and what lies dirty goes back as memory grows beside it.
+ * Where a run goes: where most of it is resident, across superslabs and out of line with them, in the shortest hole
+ * that serves; and what lies dirty goes back as memory grows beside it.
  */
 #include "rooms.h"
 #include "superslab/superslab.h"

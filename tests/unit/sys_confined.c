@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A confined process opens nothing, does not ask what is resident, starts no thread, and gives pages back range by range. Who confines it waits
- * until no other thread has a file open; not for ever, when it is the thread itself that has.
+ * A confined process opens nothing, does not ask what is resident, starts no thread, and gives pages back range by
+ * range. Who confines it waits until no other thread has a file open; not for ever, when it is the thread itself that
+ * has.
  */
 #include "check.h"
 #include "sys/confined.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The helper thread: it is alive from the start until the process no longer lists it, runs with all signals blocked under its own
- * name, leaves the caller's signals as they were, and its stack serves the next one.
+ * The helper thread: it is alive from the start until the process no longer lists it, runs with all signals blocked
+ * under its own name, leaves the caller's signals as they were, and its stack serves the next one.
  */
 #include "check.h"
 #include "sys/sys.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tells of memory pressure: a pipe, a stream socket; and what is not watched: /dev/null, directories, nothing at all. Another
- * thread ends the waiting.
+ * What tells of memory pressure: a pipe, a stream socket; and what is not watched: /dev/null, directories, nothing at
+ * all. Another thread ends the waiting.
  */
 #include "check.h"
 #include "sys/sys.h"

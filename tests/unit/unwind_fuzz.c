@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Damaged unwind tables and damaged stacks: whatever they say, nothing outside of them is read. Tables are a copy of this
- * program's between pages that cannot be read, of which bytes are changed; first the copy must say what the original
- * says. Stacks are pages of random words, many of which lead back into the stack or into code, below a page that cannot be
- * read.
+ * Damaged unwind tables and damaged stacks: whatever they say, nothing outside of them is read. Tables are a copy of
+ * this program's between pages that cannot be read, of which bytes are changed; first the copy must say what the
+ * original says. Stacks are pages of random words, many of which lead back into the stack or into code, below a page
+ * that cannot be read.
  *
  *   unwind_fuzz [SECONDS]    the same damage each time; 2 seconds for each of the two
  */

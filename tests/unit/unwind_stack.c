@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks whose frames are known: of functions of this program, of a thread, of code behind a frame record alone, through a signal
- * handler, after a jump to nowhere, on a stack of the program's own making, and in a confined process. Each address that is found must
- * lie in the function that is expected.
+ * Stacks whose frames are known: of functions of this program, of a thread, of code behind a frame record alone,
+ * through a signal handler, after a jump to nowhere, on a stack of the program's own making, and in a confined process.
+ * Each address that is found must lie in the function that is expected.
  */
 #include "check.h"
 #include "sys/confined.h"
@@ -141,7 +141,7 @@ static void far(void) {
     CHECK_EQ(count, 2);
 }
 
-/* --- Signals ------------------------------------------------------------------------------------------------------------------ */
+/* --- Signals ------------------------------------------------------------------------------------------------------ */
 
 static void handle_by_stack(int number) {
     outer();
@@ -160,7 +160,8 @@ static unsigned find(uintptr_t function) {
     return count;
 }
 
-/* Through the kernel's frame, where the interrupted code's stack goes on above it; up to there from a stack of the handler's own. */
+/* Through the kernel's frame, where the interrupted code's stack goes on above it; up to there from a stack of the
+ * handler's own. */
 APART static void interrupted(void) {
     static char other[64 * 1024];
     const stack_t stack = {.ss_sp = other, .ss_size = sizeof other};
@@ -227,7 +228,7 @@ static void jump(void) {
     _exit(CHECK_FAIL);
 }
 
-/* --- Code made at run time ---------------------------------------------------------------------------------------------------- */
+/* --- Code made at run time ---------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 /* push %rbp; mov %rsp, %rbp; call *%rdi; pop %rbp; ret */
@@ -271,7 +272,7 @@ APART static void made(void) {
     CHECK_EQ(why, UNWIND_NO_RULE);
 }
 
-/* --- The list of mappings, where libc does not tell ------------------------------------------------------------------------------ */
+/* --- The list of mappings, where libc does not tell --------------------------------------------------------------- */
 
 static void listed(void) {
     unwind_module_t by_libc, by_list;
@@ -289,7 +290,7 @@ static void listed(void) {
     }
 }
 
-/* --- How long it takes ------------------------------------------------------------------------------------------------------------ */
+/* --- How long it takes -------------------------------------------------------------------------------------------- */
 
 static uint64_t now_ns(void) {
     struct timespec now;

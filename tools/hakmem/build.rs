@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-//! Makes tables of the lists and structures that the library itself is made of, so that the tool and the library cannot differ.
+//! Makes tables of the lists and structures that the library itself is made of, so that the tool and the library cannot
+//! differ.
 //!
-//! A list is a file of `NAME(argument, ...)`, arguments being words, expressions or strings: src/core/options.def and its like.
+//! A list is a file of `NAME(argument, ...)`, arguments being words, expressions or strings: src/core/options.def and
+//! its like.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

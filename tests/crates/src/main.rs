@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Indexes made-up text by word, in threads that hand their results on; prints a sum. scripts/check-crates builds it on hakmem (the feature
-//! `hakmem`) and on the C library's malloc, and compares.
+//! Indexes made-up text by word, in threads that hand their results on; prints a sum. scripts/check-crates builds it on
+//! hakmem (the feature `hakmem`) and on the C library's malloc, and compares.
 
 use crates_test as _;
 use std::collections::{BTreeMap, HashMap};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! A Rust job of the benchmark suite: maps of strings, boxed trees, and vectors handed between threads, all on the system
-//! allocator, which is whatever library is preloaded.
+//! A Rust job of the benchmark suite: maps of strings, boxed trees, and vectors handed between threads, all on the
+//! system allocator, which is whatever library is preloaded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-//! What the tool writes: results to standard output, where a loss is an error, and remarks to standard error, where it is
-//! none.
+//! What the tool writes: results to standard output, where a loss is an error, and remarks to standard error, where it
+//! is none.
 
 use anyhow::{anyhow, Error, Result};
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Rust starts programs with SIGPIPE ignored. With the default action whoever closes the pipe, as `head` does, ends the tool
-/// without a word. Programs that it measures have the default action in either case.
+/// Rust starts programs with SIGPIPE ignored. With the default action whoever closes the pipe, as `head` does, ends the
+/// tool without a word. Programs that it measures have the default action in either case.
 pub fn end_with_the_reader() {
     // SAFETY: sets a default action before there is another thread.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

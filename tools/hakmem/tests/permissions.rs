@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Who may look into a process, by which rule of the kernel, and what the tool says where it may not. What this machine cannot make is
-//! skipped by name.
+//! Who may look into a process, by which rule of the kernel, and what the tool says where it may not. What this machine
+//! cannot make is skipped by name.
 
 mod running;
 

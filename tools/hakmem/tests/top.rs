@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! `hakmem top` in a terminal of this test's: what it shows, that it gives the terminal back whatever ends it, and what it costs.
+//! `hakmem top` in a terminal of this test's: what it shows, that it gives the terminal back whatever ends it, and what
+//! it costs.
 
 mod running;
 

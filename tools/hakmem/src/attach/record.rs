@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! The record of src/inspect/record.h: found by its note in an ELF file that a process has mapped, and read word by word.
+//! The record of src/inspect/record.h: found by its note in an ELF file that a process has mapped, and read word by
+//! word.
 
 use super::memory::Memory;
 use crate::lists::Word;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Asks a process for something, by the words of src/core/request.h: they are written into its memory, and it follows where it is slow
-//! anyway.
+//! Asks a process for something, by the words of src/core/request.h: they are written into its memory, and it follows
+//! where it is slow anyway.
 
 use super::Attached;
 use crate::failure::Failure;

@@ -30,8 +30,8 @@ impl Targets {
         self.pids.is_empty() && self.comm.is_empty() && self.cgroup.is_empty()
     }
 
-    /// Calls `show` for each. Those that were named by their id have to have hakmem, of the others at least one. What goes wrong with one
-    /// of several is told, and the exit code is that of the first.
+    /// Calls `show` for each. Those that were named by their id have to have hakmem, of the others at least one. What
+    /// goes wrong with one of several is told, and the exit code is that of the first.
     pub fn for_each(&self, mut show: impl FnMut(i32) -> Result<()>) -> Result<ExitCode> {
         let mut code = ExitCode::SUCCESS;
         let found = self.found()?;

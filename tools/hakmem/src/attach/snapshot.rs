@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! The figures of a process, put together from where its allocator keeps them while it goes on allocating.
 //!
-//! A heap is copied in one call, what is behind its magazines twice: before them and after. A class of which both copies agree was
-//! neither refilled nor flushed meanwhile, so its parts belong together. Between the heaps of two threads there may be blocks
-//! that one has allocated and the other has freed a moment later: sums are exact to so many.
+//! A heap is copied in one call, what is behind its magazines twice: before them and after. A class of which both
+//! copies agree was neither refilled nor flushed meanwhile, so its parts belong together. Between the heaps of two
+//! threads there may be blocks that one has allocated and the other has freed a moment later: sums are exact to so
+//! many.
 
 use super::record::Field;
 use super::resident::Resident;
@@ -147,7 +148,8 @@ impl Attached {
         Ok(table.chunks_exact(stride).map(class).collect())
     }
 
-    /// Counts of a heap that ends move to the shared heap's: when those changed while the others were read, all are read again.
+    /// Counts of a heap that ends move to the shared heap's: when those changed while the others were read, all are
+    /// read again.
     fn sums(&self) -> Result<Sums> {
         let layout = HeapLayout::of(self)?;
         let limit = self.memory.number(self.record.word(Word::HeapLimit)?, 4)?.min(HEAPS_MAX);
@@ -312,8 +314,8 @@ impl HeapLayout {
     }
 }
 
-/// As src/heap/inspect.c puts them together, but for what only `mincore` and bitmaps tell: what remains of the resident memory is
-/// fragmented, or where it is less than nothing, live blocks are not touched.
+/// As src/heap/inspect.c puts them together, but for what only `mincore` and bitmaps tell: what remains of the resident
+/// memory is fragmented, or where it is less than nothing, live blocks are not touched.
 fn fill(snapshot: &mut Snapshot, mut sums: Sums, resident: &Resident, huge: u64, slab_classes: usize) {
     for class in &mut sums.classes {
         class.alloc_count = (class.alloc_count as i64).max(0) as u64;

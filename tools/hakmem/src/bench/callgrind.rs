@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Instruction counts by callgrind: the figure that noise cannot touch. A workload runs with two iteration counts; what the
-//! longer run adds, divided by the iterations it adds, is the cost of one iteration without start-up.
+//! Instruction counts by callgrind: the figure that noise cannot touch. A workload runs with two iteration counts; what
+//! the longer run adds, divided by the iterations it adds, is the cost of one iteration without start-up.
 
 use super::model::{Allocator, Row};
 use super::run::Runner;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! The pictures: a heat map of relative cost, the two means side by side, memory over time, and curves over thread or block
-//! counts.
+//! The pictures: a heat map of relative cost, the two means side by side, memory over time, and curves over thread or
+//! block counts.
 
 use super::figures::{mean_ratio, short, Line};
 use super::model::{Kind, Results, OURS};

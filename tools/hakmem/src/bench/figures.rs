@@ -105,7 +105,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Geometric mean of an allocator's ratios to a reference cost, over the lines where both exist, and how many those are.
+/// Geometric mean of an allocator's ratios to a reference cost, over the lines where both exist, and how many those
+/// are.
 pub fn mean_ratio(
     results: &Results,
     lines: &[Line],

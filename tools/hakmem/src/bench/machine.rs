@@ -97,9 +97,9 @@ pub fn wait_for_idle(longest: Duration) {
     }
 }
 
-/// Touches memory and gives it back, by huge pages where it may. What a virtual machine's host has not backed yet faults
-/// eight times slower, and hosts take back what their guests leave free for a few seconds, huge pages first: whoever runs
-/// next would pay for it. At most three quarters of what is available.
+/// Touches memory and gives it back, by huge pages where it may. What a virtual machine's host has not backed yet
+/// faults eight times slower, and hosts take back what their guests leave free for a few seconds, huge pages first:
+/// whoever runs next would pay for it. At most three quarters of what is available.
 pub fn warm_memory(mib: usize) {
     let available_kib =
         field_of("/proc/meminfo", "MemAvailable").split_whitespace().next().and_then(|k| k.parse::<usize>().ok());

@@ -261,8 +261,8 @@ fn end_of(results: &Results) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Neither a full disk nor a reader that has left may take the other half of an hour's work along: saved first, and said
-/// even if it could not be saved.
+/// Neither a full disk nor a reader that has left may take the other half of an hour's work along: saved first, and
+/// said even if it could not be saved.
 fn save_and_say(results: &Results, folder: &Path, text: &str) -> Result<()> {
     let saved = store::save(results, folder).and_then(|()| report::write(results, folder));
     say(text)?;
@@ -349,8 +349,8 @@ mod tests {
         .seconds()
     }
 
-    /// On 2 cores. What the repeats of disturbed runs may take comes on top, and still has to fit. What rows take is the
-    /// average over all allocators; the quick suite leaves the slow ones out.
+    /// On 2 cores. What the repeats of disturbed runs may take comes on top, and still has to fit. What rows take is
+    /// the average over all allocators; the quick suite leaves the slow ones out.
     #[test]
     fn the_suites_fit_their_time() {
         let fast: Vec<&str> = [OURS, "glibc"].into_iter().chain(FAST_PEERS).collect();

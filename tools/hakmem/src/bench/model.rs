@@ -95,8 +95,8 @@ pub struct Row {
     /// A row about our own options: no peer takes part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_ours: bool,
-    /// With a round that looks at memory while the program runs; it does not count for speed. Rows that time nothing are looked
-    /// at in every round.
+    /// With a round that looks at memory while the program runs; it does not count for speed. Rows that time nothing
+    /// are looked at in every round.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub memory_round: bool,
     /// Which argument is the thread count, for the scaling curve.
@@ -143,7 +143,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// This run with the rows of another one in place of its own. A row that the other one skipped takes nobody's place.
+    /// This run with the rows of another one in place of its own. A row that the other one skipped takes nobody's
+    /// place.
     pub fn with(mut self, other: Results) -> anyhow::Result<Results> {
         let names = |r: &Results| r.allocators.iter().map(|a| a.name.clone()).collect::<Vec<_>>();
         if self.host != other.host || names(&self) != names(&other) {

@@ -82,8 +82,8 @@ fn page(results: &Results, charts: &[Chart]) -> String {
     html
 }
 
-/// What smaps showed while the programs ran, the most that was seen of each: in a round of its own, or in the first round
-/// of a row that times nothing.
+/// What smaps showed while the programs ran, the most that was seen of each: in a round of its own, or in the first
+/// round of a row that times nothing.
 fn sampled(results: &Results) -> String {
     let fields = ["rss", "pss", "lazyfree", "huge"].map(|f| format!("sampled_{f}_max_kib"));
     let mut html = String::from("<details><summary>Sampled while running, MiB at most: resident, proportional, LazyFree, in huge pages</summary><table><tr><th>row<th>allocator<th>RSS<th>PSS<th>LazyFree<th>huge\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! The suite checked against allocators that are wrong on purpose: one slowed, one that leaks, one that crashes, one that
-//! hangs, one that is not there. Each must be seen, and none may stop the run.
+//! The suite checked against allocators that are wrong on purpose: one slowed, one that leaks, one that crashes, one
+//! that hangs, one that is not there. Each must be seen, and none may stop the run.
 
 use super::figures::Line;
 use super::machine;

@@ -144,7 +144,8 @@ impl Plan {
         self.begin_seconds() + self.rows[..rows].iter().map(|r| self.row_seconds(r)).sum::<f64>()
     }
 
-    /// Only the full suite is worth the minute that this may take; who measures a few rows or a program would only wait.
+    /// Only the full suite is worth the minute that this may take; who measures a few rows or a program would only
+    /// wait.
     fn touches_all_memory(&self) -> bool {
         self.name == FULL
     }
@@ -320,16 +321,16 @@ impl<'a> RowRun<'a> {
     }
 }
 
-/// Each round has an order of its own, the same in every run: in a fixed cycle an allocator would always find memory as the
-/// same one before it has left it.
+/// Each round has an order of its own, the same in every run: in a fixed cycle an allocator would always find memory as
+/// the same one before it has left it.
 fn place_in_round(row: &Row, round: u32, allocator: &Allocator) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&row.name, round, &allocator.name).hash(&mut hasher);
     hasher.finish()
 }
 
-/// A failure gets one more try, so that a machine short of memory for a moment is not taken for a broken allocator; both
-/// stay on record.
+/// A failure gets one more try, so that a machine short of memory for a moment is not taken for a broken allocator;
+/// both stay on record.
 fn second_try(runner: &Runner, row: &Row, allocator: &Allocator, first: Sample) -> Sample {
     let hung = first.failure.as_ref().is_some_and(|f| f.starts_with("hung"));
     if first.failure.is_none() || hung {

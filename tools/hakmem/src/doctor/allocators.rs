@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Which allocators there are in files: known by the libraries' names, by symbols, and in stripped programs by their messages.
+//! Which allocators there are in files: known by the libraries' names, by symbols, and in stripped programs by their
+//! messages.
 
 use object::elf::FileHeader64;
 use object::read::elf::ElfFile;

@@ -148,7 +148,8 @@ impl Profile {
         frames
     }
 
-    /// What was allocated and freed since an earlier copy of this profile. What is in use, and the peak, are as they are.
+    /// What was allocated and freed since an earlier copy of this profile. What is in use, and the peak, are as they
+    /// are.
     pub fn since(mut self, before: &Profile) -> Profile {
         for (site, old) in self.sites.iter_mut().zip(&before.sites) {
             for (now, then) in

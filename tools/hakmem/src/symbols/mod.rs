@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Names of the places in stacks: from the files that the process has mapped, their separate debug files, and the maps that
-//! compilers at run time write for `perf`.
+//! Names of the places in stacks: from the files that the process has mapped, their separate debug files, and the maps
+//! that compilers at run time write for `perf`.
 
 mod files;
 mod perf_map;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! /tmp/perf-PID.map: a line `START SIZE NAME` for each function that was compiled at run time, as Node.js (--perf-basic-prof), Java and
-//! Python (PYTHONPERFSUPPORT=1) write it.
+//! /tmp/perf-PID.map: a line `START SIZE NAME` for each function that was compiled at run time, as Node.js
+//! (--perf-basic-prof), Java and Python (PYTHONPERFSUPPORT=1) write it.
 
 use crate::image::Profile;
 use procfs::process::Process;

@@ -111,7 +111,8 @@ impl History {
         }
     }
 
-    /// Live memory of the last third of the window lies above all of its first third: what goes up and down does not grow.
+    /// Live memory of the last third of the window lies above all of its first third: what goes up and down does not
+    /// grow.
     fn growth(&self) -> Option<(f64, f64)> {
         let window: Vec<Point> = self.points.iter().skip(self.points.len().saturating_sub(WINDOW)).copied().collect();
         if window.len() < WINDOW_MIN {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! A folder that passes for the repository, where building anything leaves the file `built`, with the names of the peers
-//! that were built.
+//! A folder that passes for the repository, where building anything leaves the file `built`, with the names of the
+//! peers that were built.
 #![allow(dead_code)] // each test program needs a part of it
 
 use std::fs;
