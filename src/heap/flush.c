@@ -186,7 +186,7 @@ void magazine_flush(heap_t *h, unsigned cls, unsigned count) {
     h->run_total += count * (size_t)hk_class_info[cls].block_size;
     /* A thread that only frees has its ticks. */
     h->tick_flushed += (uint64_t)count * hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
-    if (h->tick_flushed >= HEAP_TICK_BYTES && h->front.countdown >= 0)
+    if (h->tick_flushed >= HEAP_TICK_BYTES && hk_read(h->front.countdown) >= 0)
         heap_run_out(h);
     if (hk_unlikely(report.count > 0))
         report_double_frees(&report, cls);

@@ -22,7 +22,8 @@ uint32_t heap_limit(void) { return atomic_load_explicit(&hk_heap_id_limit, memor
 void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
     h->front.tag = hardened_is_on() ? HK_MAP_NO_TAG : map_tag(id); /* hardened: no free takes the fast path */
     h->front.id = id;
-    h->front.countdown = h->countdown_set = HEAP_TICK_BYTES;
+    h->countdown_set = HEAP_TICK_BYTES;
+    hk_write(h->front.countdown, HEAP_TICK_BYTES);
     h->lock = (hk_lock_t)HK_LOCK_INIT(rank);
     large_cache_init(&h->large);
 }

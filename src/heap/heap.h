@@ -228,8 +228,8 @@ HK_INLINE heap_t *heap_of_front(heap_front_t *front) { return (heap_t *)((char *
 
 /* The next look at the countdown finds that it ran out, and nothing more was charged. The heap's thread. */
 HK_INLINE void heap_run_out(heap_t *h) {
-    h->countdown_set = (int64_t)((uint64_t)h->countdown_set - (uint64_t)h->front.countdown - 1);
-    h->front.countdown = -1;
+    h->countdown_set = (int64_t)((uint64_t)h->countdown_set - (uint64_t)hk_read(h->front.countdown) - 1);
+    hk_write(h->front.countdown, -1);
 }
 
 HK_INLINE heap_t *heap_shared(void) { return heap_by_id(HK_OWNER_POOL); }

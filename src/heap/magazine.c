@@ -205,7 +205,7 @@ static void empty_and_shrink(heap_t *h, unsigned cls) {
 /* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and
  * on without an allocation in between may go to sleep next; what its magazines hold nobody else could give back. */
 static void make_room(heap_t *h, unsigned cls) {
-    if (h->front.countdown != h->run_countdown)
+    if (hk_read(h->front.countdown) != h->run_countdown)
         h->run_bytes = h->run_total = 0;
     bool oversubscribed = heap_is_oversubscribed(), runs = h->run_bytes > 0;
     if (!runs)
@@ -219,7 +219,7 @@ static void make_room(heap_t *h, unsigned cls) {
         for_each_magazine(h, oversubscribed ? drop : h->run_total >= LONG_RUN_BYTES ? empty_and_shrink : empty);
         h->run_bytes = 1;
     }
-    h->run_countdown = h->front.countdown;
+    h->run_countdown = hk_read(h->front.countdown);
 }
 
 void magazine_free(heap_t *h, unsigned cls, void *block) {

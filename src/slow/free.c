@@ -286,7 +286,7 @@ void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granul
                     entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_EXPLICIT - HK_OWNER_FIRST) ||
                     !clear_foreign(granule, cls)))
         free_other(block, __builtin_return_address(0));
-    else if (hk_unlikely(front->countdown < 0))
+    else if (hk_unlikely(hk_read(front->countdown) < 0))
         pass_foreign_and_tick(block, cls, granule, __builtin_return_address(0));
     else
         pass_foreign(heap_of_front(front), block, cls, granule, __builtin_return_address(0));

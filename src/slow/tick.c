@@ -76,14 +76,15 @@ static int64_t bytes_to_tick(const heap_t *h) {
 }
 
 static void countdown_set(heap_t *h, int64_t bytes) {
-    bool in_run = h->run_countdown == h->front.countdown;
-    h->front.countdown = h->countdown_set = bytes;
+    bool in_run = h->run_countdown == hk_read(h->front.countdown);
+    h->countdown_set = bytes;
+    hk_write(h->front.countdown, bytes);
     if (in_run)
         h->run_countdown = bytes;
 }
 
 bool heap_count_out(heap_t *h, size_t size) {
-    const uint64_t charged = (uint64_t)h->countdown_set - (uint64_t)h->front.countdown;
+    const uint64_t charged = (uint64_t)h->countdown_set - (uint64_t)hk_read(h->front.countdown);
     const bool due = sample_is_due(&h->draw, charged, size);
     h->tick_charged += charged;
     int64_t to_tick = bytes_to_tick(h);

@@ -37,7 +37,7 @@ HK_NOINLINE bool heap_count_out(heap_t *h, size_t size);
 HK_COLD void heap_follow_request(void);
 
 HK_INLINE void heap_tick_if_due(heap_t *h) {
-    if (hk_unlikely(h->front.countdown < 0))
+    if (hk_unlikely(hk_read(h->front.countdown) < 0))
         (void)heap_count_out(h, 0);
     if (hk_request_waits())
         heap_follow_request();
@@ -47,10 +47,10 @@ HK_INLINE void heap_tick_if_due(heap_t *h) {
 HK_INLINE bool heap_charge(heap_t *h, size_t size, bool charged) {
     if (hk_unlikely(h == NULL))
         return sample_is_due_unowned(size);
-    h->front.countdown -= charged ? 0 : (int64_t)size;
+    hk_add(h->front.countdown, charged ? 0 : -(int64_t)size);
     if (hk_request_waits())
         heap_follow_request();
-    return hk_unlikely(h->front.countdown < 0) && heap_count_out(h, size);
+    return hk_unlikely(hk_read(h->front.countdown) < 0) && heap_count_out(h, size);
 }
 
 /* All threads look at their countdowns with their next request: there is another profile to sample for. */

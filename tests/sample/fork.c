@@ -5,6 +5,8 @@
  */
 #include "profile.h"
 
+#include <stdatomic.h>
+
 #include <sys/wait.h>
 
 enum { BLOCKS = 200, SIZE = 1000, CHILDREN = 20, THREADS = 3 };
@@ -18,7 +20,7 @@ PROFILE_SITE static void *after(void) {
     return block;
 }
 
-static volatile int over;
+static atomic_int over;
 static void *blocks[2 * BLOCKS];
 
 PROFILE_SITE static void *busy(void *unused) {
