@@ -34,13 +34,19 @@ static uint64_t log2_of(uint64_t x) {
     return result;
 }
 
+/* By 1 to 63 bits. For shifts of 128 bits by a variable compilers call a function, on aarch64. */
+static wide_t shifted_right(wide_t x, unsigned bits) {
+    uint64_t high = (uint64_t)(x >> 64), low = (uint64_t)x;
+    return (wide_t)(high >> bits) << 64 | (low >> bits | high << (64 - bits));
+}
+
 /* -R ln(u) of a random u from 0 to 1. */
 int64_t chance_distance(uint64_t *state, unsigned log2) {
     if (log2 == 0)
         return 0;
     uint64_t u = chance_random(state) | 1; /* in units of 2^-64 */
     wide_t minus_log = ((UINT64_C(64) << LOG_SHIFT) - log2_of(u)) * (wide_t)LN_2;
-    return (int64_t)((minus_log << log2) >> 2 * LOG_SHIFT);
+    return (int64_t)shifted_right(minus_log, 2 * LOG_SHIFT - log2);
 }
 
 /* 1 - exp(-x), `x` and the result in units of 2^-62, x up to 1: x - x^2/2! + x^3/3! - ... */
@@ -57,7 +63,7 @@ static uint64_t chance_of_small(uint64_t x) {
 uint64_t chance_of(uint64_t size, unsigned log2) {
     if (log2 == 0 || size >> log2 >= LARGE_RATIO)
         return ONE;
-    wide_t x = ((wide_t)size << CHANCE_ONE_SHIFT) >> log2;
+    wide_t x = shifted_right((wide_t)size << CHANCE_ONE_SHIFT, log2);
     unsigned doublings = 0;
     for (; x > ONE; x >>= 1)
         doublings++;
