@@ -28,7 +28,7 @@ static uint64_t log2_of(uint64_t x) {
     for (unsigned bit = LOG_SHIFT; bit-- > 0;) {
         wide_t square = (wide_t)mantissa * mantissa >> 63;
         bool above = (square >> 64) != 0;
-        mantissa = (uint64_t)(square >> above);
+        mantissa = (uint64_t)(above ? square >> 1 : square);
         result |= (uint64_t)above << bit;
     }
     return result;
