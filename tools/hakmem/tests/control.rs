@@ -3,7 +3,7 @@
 
 mod running;
 
-use running::{hakmem, json, started, stderr, stdout, Folder, Running, LIBRARY};
+use running::{figure, hakmem, json, started, stderr, stdout, Folder, Running, LIBRARY};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -29,15 +29,6 @@ fn busy(name: &str) -> (Folder, Running) {
     command.env("LD_PRELOAD", LIBRARY).env("HAKMEM_PURGE_DELAY", "-1");
     let child = started(command, |id| resident(id) > 60 << 20 && live(id) < 16 << 20);
     (folder, child)
-}
-
-fn figure(id: &str, name: &str) -> u64 {
-    let output = hakmem(&["stats", "--json", id]);
-    if output.status.code() == Some(0) {
-        json(&output)[name].as_u64().unwrap()
-    } else {
-        0
-    }
 }
 
 fn resident(id: &str) -> u64 {

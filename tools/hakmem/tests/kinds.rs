@@ -3,7 +3,7 @@
 
 mod running;
 
-use running::{hakmem, json, skipped, started, Folder, ARCHIVE, LIBRARY};
+use running::{hakmem, skipped, started, Folder, ARCHIVE, LIBRARY};
 use std::path::Path;
 use std::process::Command;
 
@@ -21,11 +21,7 @@ int main(int count, char **words) {
 }";
 
 fn live(id: &str) -> u64 {
-    let output = hakmem(&["stats", "--json", id]);
-    if output.status.code() != Some(0) {
-        return 0;
-    }
-    json(&output)["live"].as_u64().unwrap()
+    running::figure(id, "live")
 }
 
 fn has_its_blocks(id: &str) -> bool {

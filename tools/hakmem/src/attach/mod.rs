@@ -2,7 +2,9 @@
 //! A running process that has hakmem in it, looked at from outside. It is not stopped, and nothing is written to it but
 //! requests.
 
+pub mod maps;
 pub mod memory;
+pub mod notes;
 pub mod record;
 pub mod refusal;
 pub mod request;
@@ -14,11 +16,13 @@ pub mod snapshot;
 use crate::failure::Failure;
 use crate::lists::Word;
 use anyhow::{bail, Context, Result};
+use maps::Mapping;
 use memory::Memory;
 use nix::errno::Errno;
-use procfs::process::{MMPermissions, MMapPath, Process};
+use procfs::process::Process;
 use procfs::ProcError;
 use record::Record;
+use std::io;
 
 /// A process, with what leads to its figures.
 pub struct Attached {
@@ -46,7 +50,7 @@ impl Attached {
         let process = Process::new(pid).map_err(|error| gone(pid, &error))?;
         let comm = comm_of(&process);
         let memory = Memory::of(pid);
-        let found = find(&process, memory).with_context(|| format!("process {pid} ({comm})"));
+        let found = find(pid, memory).with_context(|| format!("process {pid} ({comm})"));
         let found = found.map_err(|error| refined(pid, &comm, error))?;
         let Some(found) = found else {
             bail!(Failure::NoHakmem(format!(
@@ -92,6 +96,7 @@ fn refined(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
     let denied = error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(Errno::EPERM | Errno::EACCES))
             || matches!(cause.downcast_ref(), Some(ProcError::PermissionDenied(_)))
+            || cause.downcast_ref().is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied)
     });
     if denied {
         return Failure::NotPermitted(refusal::explain(pid, comm)).into();
@@ -99,11 +104,16 @@ fn refined(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
     ended(pid, error)
 }
 
+fn has_left(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
 /// A process that has ended meanwhile is told as that, and so is one whose files /proc hides.
 pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     let left = error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(Errno::ESRCH))
             || matches!(cause.downcast_ref(), Some(ProcError::NotFound(_)))
+            || cause.downcast_ref().is_some_and(has_left)
     });
     if let Some(text) = left.then(|| refusal::hidden(pid)).flatten() {
         return Failure::NotPermitted(text).into();
@@ -114,24 +124,12 @@ pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     error
 }
 
-/// The starts of all files that the process has mapped from their first byte on, with their names.
-fn mapped_files(process: &Process) -> Result<Vec<(u64, String)>> {
-    let maps = process.maps()?;
-    Ok(maps
-        .iter()
-        .filter(|map| map.offset == 0 && map.perms.contains(MMPermissions::READ))
-        .filter_map(|map| match &map.pathname {
-            MMapPath::Path(path) => Some((map.address.0, path.to_string_lossy().into_owned())),
-            _ => None,
-        })
-        .collect())
-}
-
 /// Of several records the one whose allocator is in use: a program may have hakmem linked in and another one preloaded.
-fn find(process: &Process, memory: Memory) -> Result<Option<Found>> {
+fn find(pid: i32, memory: Memory) -> Result<Option<Found>> {
     let mut best: Option<Found> = None;
-    for (start, library) in mapped_files(process)? {
-        let address = match record::find(&memory, start) {
+    let starts = |map: &Mapping| map.offset == 0 && map.is_readable && map.path.starts_with('/');
+    for map in maps::of_process(pid)?.into_iter().filter(starts) {
+        let address = match record::find(&memory, map.start) {
             Ok(Some(address)) => address,
             Ok(None) | Err(Errno::EFAULT | Errno::EIO) => continue,
             Err(error) => return Err(error.into()),
@@ -139,7 +137,7 @@ fn find(process: &Process, memory: Memory) -> Result<Option<Found>> {
         let record = record::read(&memory, address)?;
         let started = memory.number(record.word(Word::WindowBase)?, 8)? != 0;
         if best.as_ref().is_none_or(|best| started && !best.started) {
-            best = Some(Found { record, library, started });
+            best = Some(Found { record, library: map.shown(), started });
         }
     }
     Ok(best)

@@ -3,24 +3,17 @@
 //! word.
 
 use super::memory::Memory;
+use super::notes;
 use crate::lists::Word;
 use anyhow::{bail, ensure, Context, Result};
-use object::elf;
-use object::read::elf::{FileHeader, NoteHeader as _, ProgramHeader};
-use object::NativeEndian;
 
 const OWNER: &[u8] = b"hakmem";
-const NOTE_TYPE: elf::NoteType = elf::NoteType(1);
+const NOTE_TYPE: u32 = 1;
 /// The newest layout that this tool reads.
 const LAYOUT: u32 = 1;
 const MAGIC: &[u8; 8] = b"hakmem\0\0";
 /// Magic, size and layout.
 const HEAD: usize = 16;
-const HEADERS_MAX: usize = 4096;
-const NOTES_MAX: u64 = 64 * 1024;
-
-type Header = elf::FileHeader64<NativeEndian>;
-type Segment = elf::ProgramHeader64<NativeEndian>;
 
 pub struct Record {
     words: Vec<u64>,
@@ -67,51 +60,19 @@ impl Record {
 
 /// The address of the record that the ELF file at `start` leads to, if it has one.
 pub fn find(memory: &Memory, start: u64) -> nix::Result<Option<u64>> {
-    let mut head = [0; HEADERS_MAX];
-    let length = memory.read_some(start, &mut head)?;
-    let Some((segments, bias)) = segments(&head[..length], start) else { return Ok(None) };
-    for segment in segments.iter().filter(|s| s.p_type(NativeEndian) == elf::PT_NOTE) {
-        let size = segment.p_memsz(NativeEndian).min(NOTES_MAX);
-        let address = bias.wrapping_add(segment.p_vaddr(NativeEndian));
-        let mut notes = vec![0; size as usize];
-        if memory.read(address, &mut notes).is_err() {
-            continue;
-        }
-        if let Some(at) = note(&notes) {
-            return Ok(Some(address.wrapping_add(at)));
-        }
-    }
-    Ok(None)
-}
-
-/// The program headers, and what is to be added to their addresses.
-fn segments(head: &[u8], start: u64) -> Option<(&[Segment], u64)> {
-    let header = Header::parse(head).ok()?;
-    let segments = header.program_headers(NativeEndian, head).ok()?;
-    let is_first = |s: &&Segment| s.p_type(NativeEndian) == elf::PT_LOAD && s.p_offset(NativeEndian) == 0;
-    let first = segments.iter().find(is_first)?;
-    Some((segments, start.wrapping_sub(first.p_vaddr(NativeEndian))))
+    let segments = notes::in_memory(memory, start)?;
+    Ok(segments.iter().find_map(|(address, notes)| Some(address.wrapping_add(leads_to(notes)?))))
 }
 
 pub fn has_note(notes: &[u8]) -> bool {
-    note(notes).is_some()
+    leads_to(notes).is_some()
 }
 
 /// The record's address, counted from the start of the notes.
-fn note(notes: &[u8]) -> Option<u64> {
-    let mut at = 0;
-    while let Some(header) = notes.get(at..at + 12) {
-        let (header, _) = object::pod::from_bytes::<elf::NoteHeader64<NativeEndian>>(header).ok()?;
-        let (name_size, size) = (header.n_namesz(NativeEndian) as usize, header.n_descsz(NativeEndian) as usize);
-        let name = notes.get(at + 12..at + 12 + name_size)?;
-        let content = at + 12 + name_size.next_multiple_of(4);
-        if name.strip_suffix(b"\0") == Some(OWNER) && header.n_type(NativeEndian) == NOTE_TYPE {
-            let distance = i32::from_ne_bytes(notes.get(content + 4..content + 8)?.try_into().ok()?);
-            return Some((content as u64 + 4).wrapping_add_signed(i64::from(distance)));
-        }
-        at = content + size.next_multiple_of(4);
-    }
-    None
+fn leads_to(notes: &[u8]) -> Option<u64> {
+    let ours = notes::all(notes).find(|note| note.owner == OWNER && note.kind == NOTE_TYPE)?;
+    let distance = i32::from_ne_bytes(ours.content.get(4..8)?.try_into().ok()?);
+    Some((ours.at as u64 + 4).wrapping_add_signed(i64::from(distance)))
 }
 
 pub fn read(memory: &Memory, address: u64) -> Result<Record> {
@@ -158,13 +119,13 @@ mod tests {
     #[test]
     fn the_note_is_found_among_others() {
         let ours = a_note(b"hakmem\0", 1, 100);
-        assert_eq!(note(&ours), Some(24 + 100));
+        assert_eq!(leads_to(&ours), Some(24 + 100));
         let before = a_note(b"GNU\0", 3, 5);
-        assert_eq!(note(&[before.clone(), ours.clone()].concat()), Some(before.len() as u64 + 24 + 100));
-        assert_eq!(note(&before), None);
-        assert_eq!(note(&a_note(b"hakmem\0", 2, 100)), None);
-        assert_eq!(note(&ours[..ours.len() - 1]), None);
-        assert_eq!(note(&[0xff; 40]), None);
+        assert_eq!(leads_to(&[before.clone(), ours.clone()].concat()), Some(before.len() as u64 + 24 + 100));
+        assert_eq!(leads_to(&before), None);
+        assert_eq!(leads_to(&a_note(b"hakmem\0", 2, 100)), None);
+        assert_eq!(leads_to(&ours[..ours.len() - 1]), None);
+        assert_eq!(leads_to(&[0xff; 40]), None);
     }
 
     #[test]

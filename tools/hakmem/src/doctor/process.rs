@@ -8,7 +8,7 @@ use crate::attach::{self, Attached};
 use crate::failure::Failure;
 use crate::program::{Image, Libc};
 use anyhow::Result;
-use procfs::process::{MMPermissions, MMapPath, Process};
+use procfs::process::Process;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -85,9 +85,8 @@ fn codes(process: &Process, environment: Option<&HashMap<OsString, OsString>>) -
     let program = process.exe().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
     let preloaded = preloads(process, environment);
     let mut codes: Vec<Code> = Vec::new();
-    for map in process.maps().ok()?.iter().filter(|map| map.perms.contains(MMPermissions::EXECUTE)) {
-        let MMapPath::Path(path) = &map.pathname else { continue };
-        let path = path.to_string_lossy().into_owned();
+    let maps = attach::maps::of_process(process.pid()).ok()?;
+    for path in maps.iter().filter(|map| map.is_code && map.path.starts_with('/')).map(|map| map.shown()) {
         if codes.iter().all(|code| code.path != path) {
             let file = if path == program {
                 PathBuf::from(format!("/proc/{}/exe", process.pid()))

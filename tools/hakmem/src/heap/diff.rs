@@ -4,7 +4,7 @@
 use super::{input, Names};
 use crate::failure::Failure;
 use crate::image::Amount;
-use crate::output::{remark, say};
+use crate::output::say;
 use crate::report::view::{bytes, count, rows, Row, Show};
 use crate::report::{self, folded};
 use anyhow::{bail, Result};
@@ -79,8 +79,7 @@ impl DiffArgs {
                 true => folded::picture(&folded, format!("{} to {}", self.before, self.after), "bytes of B")?,
                 false => (folded.join("\n") + "\n").into_bytes(),
             };
-            report::write_file(path, &bytes)?;
-            remark(format_args!("hakmem: wrote {}", path.display()));
+            report::leave(path, &bytes)?;
             return Ok(ExitCode::SUCCESS);
         }
         say(if self.json { as_json(&lines)? } else { self.as_text(&lines) })?;

@@ -2,7 +2,7 @@
 //! Which profiles a command is about: those of processes, or files.
 
 use crate::attach::select::Targets;
-use crate::attach::Attached;
+use crate::attach::{maps, Attached};
 use crate::image::{self, Profile};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -56,7 +56,7 @@ pub fn process_id(text: &str) -> Option<i32> {
 pub fn of_file(path: &Path) -> Result<Profile> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut profile = image::from_bytes(&bytes, path).with_context(|| path.display().to_string())?;
-    image::maps::add_build_ids(&mut profile.maps, |map| image::maps::build_id_of(Path::new(&map.path)));
+    maps::add_build_ids(&mut profile.maps, |map| maps::build_id_of(Path::new(&map.path)));
     Ok(profile)
 }
 

@@ -11,6 +11,7 @@ pub use diff::DiffArgs;
 pub use leaks::LeaksArgs;
 pub use profile::ProfileArgs;
 
+pub use input::of_file;
 use input::Input;
 
 use crate::output::{remark, say};
@@ -103,9 +104,7 @@ impl Output {
             };
         };
         let bytes = report::bytes_of(profile, &symbols, self.show, Form::of(path)?)?;
-        report::write_file(path, &bytes)?;
-        remark(format_args!("hakmem: wrote {}", path.display()));
-        Ok(())
+        report::leave(path, &bytes)
     }
 }
 

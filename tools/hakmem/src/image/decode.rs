@@ -2,8 +2,8 @@
 //! From the bytes of a profile to what they mean. A file that is cut or damaged is an error that says so.
 
 use super::layout::{self, header, point, sample, section, site, stack, thread, Place};
-use super::maps;
 use super::{Amount, Node, Point, Profile, Sample, Site, Thread};
+use crate::attach::maps;
 use anyhow::{bail, ensure, Context, Result};
 use std::path::Path;
 
@@ -164,7 +164,6 @@ pub fn from_header(head: &[u8]) -> Profile {
         pid: h::PROCESS_ID.of(head) as u32,
         is_running: flags & layout::PROFILE_IS_LIVE as u64 != 0,
         is_active: flags & layout::PROFILE_IS_ACTIVE as u64 != 0,
-        version: h::LIBRARY_VERSION.of(head) as u32,
         interval: interval(h::INTERVAL_LOG2),
         first_interval: interval(h::FIRST_INTERVAL_LOG2),
         thinnings: h::THINNINGS.of(head),

@@ -3,15 +3,14 @@
 
 use super::decode::{self, Section};
 use super::layout::{self, header, point, sample, site, stack, thread};
-use super::maps;
 use super::{Figures, Profile};
+use crate::attach::maps;
 use crate::attach::memory::Memory;
 use crate::attach::snapshot::Snapshot;
 use crate::attach::Attached;
 use crate::failure::Failure;
 use crate::lists::Word;
 use anyhow::{bail, ensure, Context, Result};
-use std::fs;
 
 /// Copies of a profile that is started anew meanwhile.
 const TRIES: usize = 4;
@@ -133,7 +132,7 @@ fn without_freed(process: &Attached, mut table: decode::Table) -> Result<decode:
 }
 
 fn mappings(process: &Attached) -> Result<Vec<maps::Mapping>> {
-    let mut maps = maps::parse(&fs::read_to_string(format!("/proc/{}/maps", process.pid))?);
+    let mut maps = maps::of_process(process.pid)?;
     maps::add_build_ids(&mut maps, |map| maps::build_id_in(&process.memory, map.start));
     Ok(maps)
 }

@@ -6,13 +6,12 @@ mod decode;
 pub mod fixture;
 pub mod layout;
 mod live;
-pub mod maps;
 
 pub use decode::from_bytes;
 pub use live::{copy_of, is_there};
 
+use crate::attach::maps::{self, Mapping};
 use crate::attach::snapshot::Class;
-use maps::Mapping;
 
 /// Bytes and blocks, as estimated from samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -109,7 +108,6 @@ pub struct Profile {
     /// The process ran as it was read.
     pub is_running: bool,
     pub is_active: bool,
-    pub version: u32,
     /// Bytes between samples on average, now and as it was asked for; 1: each allocation.
     pub interval: u64,
     pub first_interval: u64,

@@ -12,6 +12,7 @@ pub mod verdict;
 pub mod view;
 
 use crate::image::Profile;
+use crate::output::remark;
 use crate::symbols::Symbols;
 use anyhow::{bail, Context, Result};
 use std::fs;
@@ -61,8 +62,14 @@ pub fn bytes_of(profile: &Profile, symbols: &Symbols, show: Show, form: Form) ->
     }
 }
 
-/// Nobody finds half a file.
-pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Nobody finds half a file. Says where it lies.
+pub fn leave(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_file(path, bytes)?;
+    remark(format_args!("hakmem: wrote {}", path.display()));
+    Ok(())
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
     let part = Path::new(&part);

@@ -168,7 +168,7 @@ mod tests {
     fn names_cannot_leave_their_place() {
         let mut profile = a_profile();
         profile.maps =
-            crate::image::maps::parse("0-10000 r-xp 00000000 00:00 0 /x/</script><script>alert(1)</script>\n");
+            crate::attach::maps::parse("0-10000 r-xp 00000000 00:00 0 /x/</script><script>alert(1)</script>\n");
         let text = page(&profile);
         assert_eq!(text.matches("</script>").count(), 2);
         assert!(!text.contains("<script>alert"));

@@ -10,6 +10,7 @@ use flate2::write::GzEncoder;
 use flate2::Compression;
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::io::Write;
 
 #[derive(Clone, PartialEq, Message)]
@@ -134,12 +135,28 @@ const TYPES: [(&str, &str); 5] = [
     ("peak_space", "bytes"),
 ];
 
-/// Puts the tables together; each entry has a number, from 1 on.
+/// The places of a table's entries, from 0 on.
+struct Places<Key>(HashMap<Key, u64>);
+
+impl<Key: Eq + Hash> Places<Key> {
+    fn new() -> Places<Key> {
+        Places(HashMap::new())
+    }
+
+    /// With whether this is the first time, and so the entry is to be made.
+    fn of(&mut self, key: Key) -> (u64, bool) {
+        let next = self.0.len() as u64;
+        let place = *self.0.entry(key).or_insert(next);
+        (place, place == next)
+    }
+}
+
+/// Puts the tables together. Functions and locations have numbers from 1 on.
 struct Builder<'a> {
     proto: Proto,
-    strings: HashMap<String, i64>,
-    functions: HashMap<(String, String), u64>,
-    locations: HashMap<u64, u64>,
+    strings: Places<String>,
+    functions: Places<(String, String)>,
+    locations: Places<u64>,
     profile: &'a Profile,
     symbols: &'a Symbols,
 }
@@ -153,9 +170,9 @@ pub fn write(profile: &Profile, symbols: &Symbols, show: Show) -> Result<Vec<u8>
 pub fn build(profile: &Profile, symbols: &Symbols, show: Show) -> Proto {
     let mut builder = Builder {
         proto: Proto::default(),
-        strings: HashMap::new(),
-        functions: HashMap::new(),
-        locations: HashMap::new(),
+        strings: Places::new(),
+        functions: Places::new(),
+        locations: Places::new(),
         profile,
         symbols,
     };
@@ -168,13 +185,11 @@ pub fn build(profile: &Profile, symbols: &Symbols, show: Show) -> Proto {
 
 impl Builder<'_> {
     fn string(&mut self, text: &str) -> i64 {
-        if let Some(&known) = self.strings.get(text) {
-            return known;
+        let (place, is_new) = self.strings.of(text.to_string());
+        if is_new {
+            self.proto.string_table.push(text.to_string());
         }
-        let number = self.proto.string_table.len() as i64;
-        self.proto.string_table.push(text.to_string());
-        self.strings.insert(text.to_string(), number);
-        number
+        place as i64
     }
 
     fn head(&mut self, show: Show) {
@@ -252,10 +267,11 @@ impl Builder<'_> {
     }
 
     fn location(&mut self, pc: u64) -> u64 {
-        if let Some(&known) = self.locations.get(&pc) {
-            return known;
+        let (place, is_new) = self.locations.of(pc);
+        let id = place + 1;
+        if !is_new {
+            return id;
         }
-        let id = self.proto.location.len() as u64 + 1;
         let is_code = pc >= PROFILE_STACK_CODE_MIN as u64;
         let address = if is_code { call_site(pc) } else { 0 };
         let holds = |map: &&Mapping| (map.memory_start..map.memory_limit).contains(&address);
@@ -264,19 +280,17 @@ impl Builder<'_> {
         let named = symbols.of(pc).iter().filter(|frame| frame.is_known && (symbols.are_there || !is_code));
         let line = named.map(|frame| Line { function_id: self.function(frame), line: frame.line.into() }).collect();
         self.proto.location.push(Location { id, mapping_id, address, line });
-        self.locations.insert(pc, id);
         id
     }
 
     fn function(&mut self, frame: &Frame) -> u64 {
-        let key = (frame.name.clone(), frame.file.clone());
-        if let Some(&known) = self.functions.get(&key) {
-            return known;
+        let (place, is_new) = self.functions.of((frame.name.clone(), frame.file.clone()));
+        let id = place + 1;
+        if !is_new {
+            return id;
         }
-        let id = self.proto.function.len() as u64 + 1;
         let (name, filename) = (self.string(&frame.name), self.string(&frame.file));
         self.proto.function.push(Function { id, name, system_name: name, filename });
-        self.functions.insert(key, id);
         id
     }
 }

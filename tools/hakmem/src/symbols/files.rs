@@ -2,7 +2,7 @@
 //! Where the names of a mapped file are: the file as the process sees it, and its separate debug file.
 
 use super::{call_site, Places};
-use crate::image::maps::{build_id_of, Mapping};
+use crate::attach::maps::{build_id_of, Mapping};
 use crate::image::Profile;
 use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};

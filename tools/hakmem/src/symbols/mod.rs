@@ -7,8 +7,8 @@ mod perf_map;
 #[cfg(test)]
 mod tests;
 
+use crate::attach::maps::Mapping;
 use crate::image::layout;
-use crate::image::maps::Mapping;
 use crate::image::Profile;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};

@@ -2,8 +2,9 @@
 //! Names of a program that is compiled here, as it is, stripped, with its debug file elsewhere, and gone.
 
 use super::*;
+use crate::attach::maps;
 use crate::image::fixture::{Block, Fixture};
-use crate::image::{from_bytes, maps};
+use crate::image::from_bytes;
 use std::fs;
 use std::path::Path;
 use std::process::Command;

@@ -75,6 +75,16 @@ pub fn is_read(id: &str) -> bool {
     hakmem(&["stats", id]).status.code() == Some(0)
 }
 
+/// A figure of `hakmem stats`; 0 while the process has none.
+pub fn figure(id: &str, name: &str) -> u64 {
+    let output = hakmem(&["stats", "--json", id]);
+    if output.status.success() {
+        json(&output)[name].as_u64().unwrap_or(0)
+    } else {
+        0
+    }
+}
+
 /// `sleep` on hakmem, as `hakmem run` starts it.
 pub fn sleeping(flags: &[&str]) -> Running {
     let mut command = Command::new(TOOL);

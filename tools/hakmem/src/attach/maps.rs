@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT
 //! What a process has mapped, and which build each file is of.
 
-use crate::attach::memory::Memory;
-use object::elf;
-use object::read::elf::{FileHeader, NoteHeader as _, ProgramHeader};
-use object::NativeEndian;
+use super::memory::Memory;
+use super::notes;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
-type Header = elf::FileHeader64<NativeEndian>;
-const HEADERS_MAX: usize = 4096;
-const NOTES_MAX: u64 = 64 * 1024;
+/// Of a file: its headers and notes come first.
+const HEAD_MAX: u64 = 64 * 1024;
 const GNU_BUILD_ID: u32 = 3;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +18,7 @@ pub struct Mapping {
     pub end: u64,
     /// In the file.
     pub offset: u64,
+    pub is_readable: bool,
     pub is_code: bool,
     /// A file, or what the kernel calls it ("[vdso]"); empty: no name.
     pub path: String,
@@ -34,12 +32,22 @@ impl Mapping {
         self.path.starts_with('/') && !self.path.starts_with("/memfd:") && !self.path.starts_with("/dev/")
     }
 
+    /// As the kernel writes it.
+    pub fn shown(&self) -> String {
+        self.path.clone() + if self.is_deleted { " (deleted)" } else { "" }
+    }
+
     pub fn name(&self) -> &str {
         match self.path.rsplit('/').next() {
             Some("") | None => "[anonymous]",
             Some(name) => name,
         }
     }
+}
+
+pub fn of_process(pid: i32) -> io::Result<Vec<Mapping>> {
+    let text = fs::read(format!("/proc/{pid}/maps"))?;
+    Ok(parse(&String::from_utf8_lossy(&text)))
 }
 
 /// The lines of /proc/PID/maps.
@@ -70,6 +78,7 @@ fn line(text: &str) -> Option<Mapping> {
         start: hex(start)?,
         end: hex(end)?,
         offset: hex(offset)?,
+        is_readable: access.contains('r'),
         is_code: access.contains('x'),
         path: path.to_string(),
         is_deleted,
@@ -100,45 +109,18 @@ pub fn add_build_ids(maps: &mut [Mapping], of: impl Fn(&Mapping) -> Option<Strin
 
 /// Of the file that a process has mapped from `start` on.
 pub fn build_id_in(memory: &Memory, start: u64) -> Option<String> {
-    let mut head = [0; HEADERS_MAX];
-    let length = memory.read_some(start, &mut head).ok()?;
-    let header = Header::parse(&head[..length]).ok()?;
-    let segments = header.program_headers(NativeEndian, &head[..length]).ok()?;
-    let is_first = |s: &&elf::ProgramHeader64<NativeEndian>| {
-        s.p_type(NativeEndian) == elf::PT_LOAD && s.p_offset(NativeEndian) == 0
-    };
-    let bias = start.wrapping_sub(segments.iter().find(is_first)?.p_vaddr(NativeEndian));
-    segments.iter().filter(|s| s.p_type(NativeEndian) == elf::PT_NOTE).find_map(|segment| {
-        let mut notes = vec![0; segment.p_memsz(NativeEndian).min(NOTES_MAX) as usize];
-        memory.read(bias.wrapping_add(segment.p_vaddr(NativeEndian)), &mut notes).ok()?;
-        in_notes(&notes)
-    })
+    notes::in_memory(memory, start).ok()?.iter().find_map(|(_, notes)| in_notes(notes))
 }
 
 pub fn build_id_of(path: &Path) -> Option<String> {
     let mut start = Vec::new();
-    File::open(path).ok()?.take(NOTES_MAX).read_to_end(&mut start).ok()?;
-    let header = Header::parse(&start[..]).ok()?;
-    let segments = header.program_headers(NativeEndian, &start[..]).ok()?;
-    segments.iter().filter(|s| s.p_type(NativeEndian) == elf::PT_NOTE).find_map(|segment| {
-        let (offset, size) = (segment.p_offset(NativeEndian) as usize, segment.p_filesz(NativeEndian) as usize);
-        in_notes(start.get(offset..offset.checked_add(size)?)?)
-    })
+    File::open(path).ok()?.take(HEAD_MAX).read_to_end(&mut start).ok()?;
+    notes::in_file(&start)?.into_iter().find_map(in_notes)
 }
 
 fn in_notes(notes: &[u8]) -> Option<String> {
-    let mut at = 0;
-    while let Some(header) = notes.get(at..at + 12) {
-        let (header, _) = object::pod::from_bytes::<elf::NoteHeader64<NativeEndian>>(header).ok()?;
-        let (name_size, size) = (header.n_namesz(NativeEndian) as usize, header.n_descsz(NativeEndian) as usize);
-        let name = notes.get(at + 12..at + 12 + name_size)?;
-        let content = at + 12 + name_size.next_multiple_of(4);
-        if name == b"GNU\0" && header.n_type(NativeEndian).0 == GNU_BUILD_ID {
-            return Some(hex(notes.get(content..content + size)?));
-        }
-        at = content + size.next_multiple_of(4);
-    }
-    None
+    let id = notes::all(notes).find(|note| note.owner == b"GNU" && note.kind == GNU_BUILD_ID)?;
+    Some(hex(id.content))
 }
 
 fn hex(bytes: &[u8]) -> String {
