@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! `hakmem run`: starts a program on hakmem.
 
+mod report;
+mod supervised;
+
 use crate::flags::OptionFlags;
 use crate::library;
 use crate::program::Program;
@@ -22,13 +25,18 @@ pub struct RunArgs {
     #[command(flatten)]
     options: OptionFlags,
 
+    /// Sample the program and leave a page of where its memory was from when it ends, however it ends (.html; other
+    /// endings as `hakmem heap -o`)
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM ARGS")]
     program: Vec<OsString>,
 }
 
 impl RunArgs {
-    /// Becomes the program; returns only when it could not.
+    /// Becomes the program, and then returns only when it could not. For a report this stays beside it.
     pub fn run(&self) -> Result<ExitCode> {
         let name = Path::new(&self.program[0]);
         let program = Program::find(name)?;
@@ -38,6 +46,9 @@ impl RunArgs {
             let library = library::find(self.library.as_deref(), program.libc)?;
             check(&program, &library)?;
             command.env(PRELOAD, with_ours(std::env::var_os(PRELOAD), &library));
+        }
+        if let Some(path) = &self.report {
+            return report::run(command, path, &self.options);
         }
         Err(command.exec()).with_context(|| format!("cannot start {}", name.display()))
     }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+//! `hakmem run --report FILE`: the program is sampled, and what its heap was in the end is left in a file.
+//!
+//! A program that ends by itself writes its profile at exit. One that is killed does not; so it is read from outside
+//! now and then, and once more before a signal is passed on.
+
+use super::supervised::{Event, Supervised};
+use crate::attach::Attached;
+use crate::failure::Failure;
+use crate::flags::OptionFlags;
+use crate::heap::of_file;
+use crate::image::{self, Profile};
+use crate::output::remark;
+use crate::report::view::Show;
+use crate::report::{bytes_of, leave, Form};
+use crate::symbols::{self, Places};
+use anyhow::{bail, ensure, Context, Result};
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+const OPTION: &str = "HAKMEM_PROFILE";
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_secs(1);
+/// Looks take at most this part of the time.
+const SHARE: u32 = 50;
+
+pub fn run(mut command: Command, path: &Path, options: &OptionFlags) -> Result<ExitCode> {
+    let form = Form::of(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let folder = Folder::new()?;
+    command.env(OPTION, format!("{},out={}", interval(options)?, folder.0.join("%p").display()));
+    let program = Supervised::start(command)?;
+    let (last, code) = watch(&program, &folder)?;
+    let written = match profile_of(&program, &folder, last) {
+        Ok(profile) => write(&profile, path, form),
+        Err(error) => Err(error),
+    };
+    match written {
+        Ok(()) => Ok(code),
+        Err(error) if code == ExitCode::SUCCESS => Err(error),
+        Err(error) => {
+            remark(format_args!("hakmem: {error:#}"));
+            Ok(code)
+        }
+    }
+}
+
+/// As it was asked for, or the library's own.
+fn interval(options: &OptionFlags) -> Result<String> {
+    let given = options.environment.iter().find(|(name, _)| name == OPTION).map(|(_, value)| value.clone());
+    let given = given.or_else(|| std::env::var(OPTION).ok()).unwrap_or_else(|| "on".into());
+    if given.contains(",out=") {
+        bail!(Failure::Usage(format!("--report and {OPTION}={given}: name one file for the profile")));
+    }
+    Ok(if given == "off" { "on".into() } else { given })
+}
+
+/// Until the program ends; what was seen of it last.
+fn watch(program: &Supervised, folder: &Folder) -> Result<(Option<Profile>, ExitCode)> {
+    let (mut last, mut pause) = (None, FIRST_LOOK);
+    loop {
+        let event = program.next(pause)?;
+        if let Event::Ended(code) = event {
+            return Ok((last, code));
+        }
+        let begin = Instant::now();
+        last = seen(program.pid).or(last);
+        pause = (pause * 2).min(LOOK).max(begin.elapsed() * SHARE);
+        if let Event::Signal(signal) = event {
+            program.pass_on(signal);
+        }
+        folder.keep(program.pid);
+    }
+}
+
+/// None: it has not come so far, or is at its end.
+fn seen(pid: i32) -> Option<Profile> {
+    image::copy_of(&Attached::to(pid).ok()?).ok()
+}
+
+/// What the program wrote itself, if it came to that.
+fn profile_of(program: &Supervised, folder: &Folder, last: Option<Profile>) -> Result<Profile> {
+    let own = folder.0.join(program.pid.to_string());
+    let about = last.as_ref().map(|seen| seen.origin.clone());
+    let none =
+        "no report: the program has ended without a profile; `hakmem doctor -- PROGRAM` tells whether hakmem serves it";
+    let mut profile = if own.exists() { of_file(&own)? } else { last.context(none)? };
+    profile.origin = about.unwrap_or_else(|| format!("process {}", program.pid));
+    profile.is_running = false; // what leads to its files by its number is gone
+    Ok(profile)
+}
+
+fn write(profile: &Profile, path: &Path, form: Form) -> Result<()> {
+    let symbols = symbols::find(profile, &Places::default());
+    leave(path, &bytes_of(profile, &symbols, Show::Inuse, form)?)
+}
+
+/// Where the program and those that it starts leave their profiles.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder> {
+        let path = std::env::temp_dir().join(format!("hakmem-run-{}", std::process::id()));
+        let name = path.to_string_lossy();
+        ensure!(!name.contains('%'), "{name}: hakmem cannot write where % is in the name; set TMPDIR");
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Folder(path))
+    }
+
+    /// The profiles of all others go.
+    fn keep(&self, pid: i32) {
+        let own = pid.to_string();
+        let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        // A file of the form PID.PID is still being written.
+        let whole = |name: &str| name != own && name.bytes().all(|byte| byte.is_ascii_digit());
+        for file in files.filter(|file| file.file_name().to_str().is_some_and(whole)) {
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
