@@ -6,10 +6,14 @@
  * below too, so the way goes from the process's group up to the root of what is mounted: in a container the path may be
  * the host's, of which only the root is there.
  */
+#include "sys/cgroup.h"
+
 #include "base/bits.h"
 #include "sys/confined.h"
+#include "sys/file.h"
+#include "sys/memory.h"
+#include "sys/process.h"
 #include "sys/raw_call.h"
-#include "sys/sys.h"
 #include "sys/text.h"
 
 #include <string.h>

@@ -5,10 +5,12 @@
  * The function that the kernel puts into every process (vdso(7)) answers without a system call, and the dynamic linker
  * knows it by name.
  */
+#include "sys/clock.h"
+
 #include "sys/libc_doors.h"
 #include "sys/raw_call.h"
-#include "sys/sys.h"
 
+#include <stdatomic.h>
 #include <time.h>
 
 typedef int clock_read_t(clockid_t clock, struct timespec *now);

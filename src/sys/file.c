@@ -1,12 +1,117 @@
 /* SPDX-License-Identifier: MIT */
+#include "sys/file.h"
+
+#include "sys/clock.h"
 #include "sys/confined.h"
 #include "sys/kernel.h"
 #include "sys/raw_call.h"
-#include "sys/sys.h"
+#include "sys/signal_mask.h"
 
-#include <fcntl.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <time.h>
+
+/* --- Reading and writing ------------------------------------------------------------------------------------------ */
+
+long sys_open_read(const char *path) {
+    if (!sys_passage_begin())
+        return -EPERM;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
+    if (sys_failed(fd))
+        sys_passage_end();
+    return fd;
+}
+
+long sys_open_append(const char *path) {
+    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    if (!sys_passage_begin())
+        return -EPERM;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0666);
+    sys_passage_end();
+    return fd;
+}
+
+void sys_close_read(long fd) {
+    sys_close(fd);
+    sys_passage_end();
+}
+
+long sys_read(long fd, void *buffer, size_t size) {
+    long got;
+    do
+        got = sys_call3(SYS_read, fd, (long)buffer, (long)size);
+    while (got == -EINTR);
+    return got;
+}
+
+void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
+
+/* A pipe or a terminal that does not wait by itself: true when there may be room, false after `end_ms`. */
+static bool wait_for_room(int fd, uint64_t end_ms) {
+    struct pollfd entry = {.fd = fd, .events = POLLOUT};
+    uint64_t now = end_ms > 0 && !sys_is_confined() ? sys_now_ms() : end_ms;
+    if (now >= end_ms)
+        return false;
+    const struct timespec rest = {.tv_sec = (long)((end_ms - now) / 1000),
+                                  .tv_nsec = (long)((end_ms - now) % 1000) * 1000000};
+    long got = sys_call6(SYS_ppoll, (long)&entry, 1, (long)&rest, 0, sizeof(uint64_t), 0);
+    return got == 1 || got == -EINTR;
+}
+
+/* Returns what the last write(2) did. */
+static long write_all(int fd, const char *at, size_t size, uint64_t end_ms) {
+    long got = 0;
+    while (size > 0) {
+        got = sys_call3(SYS_write, fd, (long)at, (long)size);
+        if (got == -EINTR || (got == -EAGAIN && wait_for_room(fd, end_ms)))
+            continue;
+        if (got <= 0)
+            break;
+        at += got;
+        size -= (size_t)got;
+    }
+    return got;
+}
+
+/* The signal that such a failure of write(2) raises in the calling thread: nobody reads the pipe, or the file may grow
+ * no further. */
+static uint64_t signal_of(long error) {
+    return error == -EPIPE ? SYS_SIGNAL_BIT(SIGPIPE) : error == -EFBIG ? SYS_SIGNAL_BIT(SIGXFSZ) : 0;
+}
+
+/* Holds the calling thread's SIGPIPE and SIGXFSZ back, takes the one that this write raised, and leaves what was
+ * pending before. A confined process may not call any of this. */
+static long write_quietly(int fd, const void *buffer, size_t size, uint64_t end_ms) {
+    const uint64_t held = SYS_SIGNAL_BIT(SIGPIPE) | SYS_SIGNAL_BIT(SIGXFSZ);
+    uint64_t before = 0, pending = 0;
+    if (!sys_signals_hold_set(held, &before))
+        return write_all(fd, buffer, size, end_ms);
+    if ((before & held) != 0)
+        (void)sys_call2(SYS_rt_sigpending, (long)&pending, sizeof pending);
+    const struct timespec at_once = {0};
+    const long got = write_all(fd, buffer, size, end_ms);
+    const uint64_t raised = signal_of(got) & ~pending;
+    if (raised != 0)
+        (void)sys_call4(SYS_rt_sigtimedwait, (long)&raised, 0, (long)&at_once, sizeof raised);
+    sys_signals_release(before);
+    return got;
+}
+
+void sys_write_all(int fd, const void *buffer, size_t size) { (void)write_quietly(fd, buffer, size, 0); }
+
+void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds) {
+    (void)write_quietly(fd, buffer, size, sys_now_ms() + milliseconds);
+}
+
+int sys_write_whole(int fd, const void *buffer, size_t size, uint32_t milliseconds) {
+    const long got = size == 0 ? 1 : write_quietly(fd, buffer, size, sys_now_ms() + milliseconds);
+    return got > 0 ? 0 : got == 0 ? EIO : (int)-got;
+}
+
+/* --- What a descriptor leads to ----------------------------------------------------------------------------------- */
 
 static const sys_file_t NO_FILE = {.fd = -1};
 

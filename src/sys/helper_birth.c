@@ -3,8 +3,10 @@
 
 #include "sys/confined.h"
 #include "sys/kernel.h"
+#include "sys/file.h"
+#include "sys/futex.h"
+#include "sys/process.h"
 #include "sys/raw_call.h"
-#include "sys/sys.h"
 #include "sys/text.h"
 
 #include <errno.h>

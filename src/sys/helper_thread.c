@@ -8,11 +8,16 @@
  * set to a piece of its own stack, so that a read that a compiler moves forward finds memory. And libc does not take it
  * along when the program gives up rights: it gives them up before it runs (sys/helper_birth.h).
  */
-#include "sys/sys.h"
+#include "sys/helper_thread.h"
+
 #include "sys/confined.h"
+#include "sys/file.h"
+#include "sys/futex.h"
 #include "sys/helper_birth.h"
 #include "sys/kernel.h"
+#include "sys/process.h"
 #include "sys/raw_call.h"
+#include "sys/signal_mask.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "sys/sys.h"
+#include "sys/memory.h"
+
 #include "base/bits.h"
 #include "sys/confined.h"
+#include "sys/file.h"
 #include "sys/kernel.h"
 #include "sys/raw_call.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "sys/watch_file.h"
+
 #include "sys/raw_call.h"
-#include "sys/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>

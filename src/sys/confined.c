@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#include "sys/confined.h"
+
+#include "sys/futex.h"
+#include "sys/kernel.h"
+#include "sys/raw_call.h"
+
+_Atomic bool hk_confined;
+_Atomic uint32_t hk_passages;
+
+void sys_wait_for_passages(void) {
+    enum { WAIT_MS = 1, WAITS_MAX = 1000 };
+    for (int i = 0; i < WAITS_MAX; i++) {
+        /* Sequentially consistent: see sys_passage_begin. Acquire: pairs with the release in sys_passage_end. */
+        uint32_t left = atomic_load_explicit(&hk_passages, memory_order_seq_cst);
+        if (left == 0)
+            return;
+        sys_futex_wait(&hk_passages, left, WAIT_MS);
+    }
+}
+
+bool sys_is_filtered(void) {
+    enum { UNKNOWN = 0, FREE, FILTERED };
+    static _Atomic int answer;
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (known == UNKNOWN) {
+        known = sys_call2(SYS_prctl, PR_GET_SECCOMP, 0) > 0 ? FILTERED : FREE;
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
+    }
+    return known == FILTERED;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * file.h: unbuffered files, for /proc and for messages, and what a descriptor leads to.
+ */
+#ifndef HK_SYS_FILE_H
+#define HK_SYS_FILE_H
+
+#include "base/base.h"
+
+/* Unbuffered files, for /proc and for messages. Return bytes, or a negative errno value. Nothing opens in a confined
+ * process. */
+long sys_open_read(const char *path);   /* sys_close_read closes it, soon: nobody confines the process so long */
+long sys_open_append(const char *path); /* made if need be; a pipe that nobody reads is not waited for */
+long sys_read(long fd, void *buffer, size_t size);
+void sys_close_read(long fd);
+void sys_close(long fd);
+/* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the
+ * program: neither SIGPIPE nor SIGXFSZ comes of it. */
+void sys_write_all(int fd, const void *buffer, size_t size);
+/* sys_write_all that waits for readers of a non-blocking pipe, for so many milliseconds in all. sys_write_whole also
+ * tells whether all was written: 0, or an errno value. */
+void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds);
+int sys_write_whole(int fd, const void *buffer, size_t size, uint32_t milliseconds);
+
+/* A file that comes to its place when it is whole: made or emptied, under another name, renamed. 0 or an errno value,
+ * but sys_open_new as sys_open_append. */
+long sys_open_new(const char *path);
+int sys_rename(const char *from, const char *to);
+void sys_unlink(const char *path);
+
+/* A descriptor and the file that it leads to. The program may close any descriptor and make another file of its number;
+ * so whoever keeps one asks before use. */
+typedef struct sys_file {
+    long fd;                /* -1: none */
+    uint64_t inode, device; /* inode 0: none */
+    uint64_t born;          /* nanoseconds: numbers of inodes are used again; 0 where it is not known */
+    uint32_t mode;          /* its kind, as in stat(2) */
+} sys_file_t;
+
+bool sys_is_data(long fd);    /* a regular file that is open for reading, too: no log. False where it cannot be asked */
+sys_file_t sys_file(long fd); /* none when `fd` is not open, or where it cannot be asked (before Linux 4.11) */
+bool sys_file_is_still(const sys_file_t *file);
+bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other);
+void sys_file_close(sys_file_t *file); /* when it is still that file; none afterwards */
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * helper_thread.h: a kernel thread that libc does not know of.
+ */
+#ifndef HK_SYS_HELPER_THREAD_H
+#define HK_SYS_HELPER_THREAD_H
+
+#include "base/base.h"
+
+#include <stdatomic.h>
+
+/* For a thread of ours: true when it has a right that the process has given up since, or is not under a filter that the
+ * process is under. It must leave then. */
+bool sys_helper_outlived_credentials(void);
+
+/* For a thread of ours: whether it has kept rights that the process may give up. It has not, but under a filter that
+ * forbids to give them up (helper_birth.h). */
+bool sys_helper_has_rights(void);
+
+/* By a helper, at first: from here on it has a table of descriptors of its own, and what it opens never takes the
+ * number that the program expects next. It holds none of the program's files either. Before Linux 5.9 the table stays
+ * common. Source: close_range(2), CLOSE_RANGE_UNSHARE. */
+void sys_helper_own_files(void);
+
+/* A thread of ours; helper_birth.h says what it gives up before it runs. Whoever starts it and waits for it does so
+ * under one lock. */
+typedef struct sys_helper {
+    _Atomic uint32_t
+        alive;   /* set before the start; cleared, with a futex wake, by the kernel: its stack is free then */
+    uint32_t id; /* of the last one, until it is known to be gone; 0: none */
+} sys_helper_t;
+
+HK_INLINE bool sys_helper_is_alive(const sys_helper_t *helper) {
+    /* Acquire: pairs with the kernel's release of the thread; what it wrote is visible. */
+    return atomic_load_explicit(&helper->alive, memory_order_acquire) != 0;
+}
+
+/* Starts `run(argument)` as a kernel thread without a libc descriptor, all signals blocked, on `stack`. `run` must use
+ * nothing but this room's functions and memory: no libc, no thread-local storage. EPERM in a confined process, and
+ * where the thread would keep a choice among ids that the program may give up. */
+int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper);
+
+/* What a thread of ours has in place of thread-local storage: SYS_HELPER_OWN_BYTES that are zero when it starts. NULL
+ * in a thread of the program's. */
+enum { SYS_HELPER_OWN_BYTES = 256 };
+void *sys_helper_own(void);
+
+/* True when the calling process has no thread of that number which may still run, and what the one that had it did is
+ * visible. Of the main thread, which the kernel keeps until all others have ended, that cannot be told without /proc.
+ * False in a confined process. */
+bool sys_thread_is_gone(uint32_t thread);
+
+/* True while the thread is one of the calling process: not in a child, nor in one that shares the memory (vfork(2)). No
+ * system call when there was none. */
+bool sys_helper_is_here(sys_helper_t *helper);
+
+/* Waits until the thread, which has been told to leave, is none of the process's any more: that is some time after its
+ * stack is free. False when that takes longer than a tenth of a second. */
+bool sys_helper_wait(sys_helper_t *helper);
+
+/* For a helper that is about to be gone: at most a millisecond. */
+void sys_helper_wait_a_moment(sys_helper_t *helper);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * memory.h: mapping, giving back, and asking the kernel about memory.
+ */
+#ifndef HK_SYS_MEMORY_H
+#define HK_SYS_MEMORY_H
+
+#include "base/base.h"
+
+size_t sys_page_size(void);
+
+/* Maps `size` readable and writable, zeroed bytes at exactly `address`. EEXIST when something is mapped there.
+ * `sys_map_none_at` maps without access, `sys_map_zeros_at` what can only be read: neither counts as memory that the
+ * process may need. */
+int sys_map_at(void *address, size_t size);
+int sys_map_none_at(void *address, size_t size);
+int sys_map_zeros_at(void *address, size_t size);
+
+/* Maps `size` bytes wherever the kernel likes; NULL on failure. `sys_map_none` maps without access (a hole finder). */
+void *sys_map(size_t size);
+void *sys_map_none(size_t size);
+
+/* Replaces what is mapped at `address` by fresh zeroed memory. */
+int sys_map_over(void *address, size_t size);
+
+/* False at the limit of mappings, when one would become two. */
+bool sys_unmap(void *address, size_t size);
+
+/* Grows, shrinks or moves a mapping of its own (mremap); NULL on failure. */
+void *sys_remap(void *address, size_t old_size, size_t new_size);
+
+/* Grows or shrinks it where it is; false when that is not possible. */
+bool sys_resize(void *address, size_t old_size, size_t new_size);
+
+/* Moves the pages of [from, from + from_size), one mapping, to `to`, where they replace what is mapped and are followed
+ * by fresh memory up to to_size. `from` is unmapped then. On failure `from` is as it was, but nothing may be mapped at
+ * `to`. */
+int sys_move_grow(void *from, size_t from_size, void *to, size_t to_size);
+
+/* Gives pages back at once (MADV_DONTNEED). The range reads as zeros afterwards, whatever the kernel says: what it does
+ * not take (locked pages) is zeroed by hand. */
+void sys_purge(void *address, size_t size);
+
+typedef struct sys_range {
+    void *address;
+    size_t size;
+} sys_range_t;
+
+/* Purges many ranges, in one system call where the kernel can (process_madvise). Returns the calls made. */
+size_t sys_purge_many(const sys_range_t *ranges, size_t count);
+
+/* True once the kernel has refused to take pages back: purging is not worth it in this process. */
+bool sys_purge_refused(void);
+
+int sys_advise_huge(void *address, size_t size);
+int sys_advise_no_huge(void *address, size_t size);
+int sys_populate(void *address, size_t size);
+
+/* Whether all of it is mapped: by advice that asks for what is so already (madvise(2): ENOMEM where nothing is
+ * mapped). */
+bool sys_is_mapped(void *address, size_t size);
+
+/* Whether the byte at `address`, and so the page that it is in, can be read now: the kernel reads it, and nothing comes
+ * of that. */
+bool sys_is_readable(uintptr_t address);
+
+/* Which of the pages are resident: bit 0 of one byte a page (mincore, or pagemap under a filter). EPERM in a confined
+ * process. */
+int sys_resident(const void *address, size_t size, unsigned char *pages);
+
+/* True when the kernel gives huge pages to mappings that did not ask for them (THP "always"). */
+bool sys_huge_pages_unasked(void);
+
+#endif

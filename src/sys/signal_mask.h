@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * signal_mask.h: holding signals back.
+ */
+#ifndef HK_SYS_SIGNAL_MASK_H
+#define HK_SYS_SIGNAL_MASK_H
+
+#include "base/base.h"
+
+/* Of a set of signals, as the kernel has it. */
+#define SYS_SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
+
+/* Holds back signals of the calling thread: all, or all but those of its own faults. What it held back before is in
+ * `*before`. False in a confined process, where the system call may be forbidden: then there is nothing to release. */
+typedef enum sys_signals { SYS_SIGNALS_ALL, SYS_SIGNALS_SENT } sys_signals_t;
+bool sys_signals_hold(sys_signals_t which, uint64_t *before);
+void sys_signals_release(uint64_t before);
+
+/* The same for a set of signals. */
+bool sys_signals_hold_set(uint64_t set, uint64_t *before);
+
+#endif
