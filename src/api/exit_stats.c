@@ -3,9 +3,11 @@
  * exit_stats.c: statistics at exit, to standard error or to a file. A program may close descriptor 2 before it ends, to
  * learn of errors (all of GNU coreutils), and open a file of its own at that number: that gets nothing.
  */
-#include "api/stats.h"
+#include "api/exit_stats.h"
+
 #include "core/options.h"
 #include "core/print.h"
+#include "hakmem.h"
 #include "sys/sys.h"
 
 #include <limits.h>

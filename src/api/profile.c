@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/profile.h"
 
-#include "api/stats.h"
+#include "api/exit_stats.h"
 #include "core/options.h"
 #include "core/print.h"
 #include "hakmem.h"

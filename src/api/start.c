@@ -2,7 +2,8 @@
 #include "api/start.h"
 
 #include "api/profile.h"
-#include "api/stats.h"
+#include "api/exit_stats.h"
+#include "api/stats_format.h"
 #include "core/options.h"
 #include "core/panic.h"
 #include "front/front.h"

@@ -2,6 +2,7 @@
 #include "api/stats.h"
 
 #include "api/heaps.h"
+#include "api/stats_format.h"
 #include "base/bits.h"
 #include "report/stats.h"
 #include "sys/sys.h"
@@ -28,17 +29,6 @@ hak_stats_t *stats_take(void) {
 }
 
 void stats_release(hak_stats_t *stats) { sys_unmap(stats, snapshot_bytes()); }
-
-hak_class_stats_t stats_class_sum(const hak_stats_t *stats) {
-    hak_class_stats_t sum = {0};
-    for (uint32_t i = 0; i < stats->class_count; i++) {
-#define HK_CLASS_STAT(field, heading) sum.field += stats->classes[i].field;
-#include "api/class_stats.def"
-#undef HK_CLASS_STAT
-    }
-    sum.block_size = 0;
-    return sum;
-}
 
 /* --- One figure --------------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "api/stats.h"
+#include "api/stats_format.h"
 
 #include "base/build.h"
 #include "sys/libc_doors.h"
@@ -130,6 +130,17 @@ static void text_classes(hk_out_t *out, const hak_stats_t *s, const hak_class_st
         if (!class_is_empty(&s->classes[i]))
             text_class(out, &s->classes[i], false);
     text_class(out, sum, true);
+}
+
+hak_class_stats_t stats_class_sum(const hak_stats_t *stats) {
+    hak_class_stats_t sum = {0};
+    for (uint32_t i = 0; i < stats->class_count; i++) {
+#define HK_CLASS_STAT(field, heading) sum.field += stats->classes[i].field;
+#include "api/class_stats.def"
+#undef HK_CLASS_STAT
+    }
+    sum.block_size = 0;
+    return sum;
 }
 
 static void write_text(hk_out_t *out, const hak_stats_t *s) {

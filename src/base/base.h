@@ -62,14 +62,6 @@
 #define HK_X86_64 0
 #endif
 
-/* hk_assert: a bug of ours. Checked in the check build only; core/panic.c holds the reporting function. */
-_Noreturn void hk_assert_failed(const char *what, const char *file, int line);
-#define hk_assert(cond)                                                                                                \
-    do {                                                                                                               \
-        if (HK_CHECK && hk_unlikely(!(cond)))                                                                          \
-            hk_assert_failed(#cond, __FILE__, __LINE__);                                                               \
-    } while (0)
-
 /* Keeps the compiler from computing `x` twice in two forms; no instruction of its own. */
 #define HK_OPAQUE(x) __asm__("" : "+r"(x))
 

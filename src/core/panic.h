@@ -34,4 +34,12 @@ uint64_t hk_misuse_count(void);
 /* An error of ours or of the kernel that cannot be survived: prints "hakmem: fatal: ..." and aborts. */
 _Noreturn void hk_fatal(const char *format, ...) HK_PRINTF(1, 2);
 
+/* hk_assert: a bug of ours. Checked in the check build only. */
+_Noreturn void hk_assert_failed(const char *what, const char *file, int line);
+#define hk_assert(cond)                                                                                                \
+    do {                                                                                                               \
+        if (HK_CHECK && hk_unlikely(!(cond)))                                                                          \
+            hk_assert_failed(#cond, __FILE__, __LINE__);                                                               \
+    } while (0)
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/panic.h"
 #include "heap/budget.h"
 
 _Static_assert(HEAP_BINS == 4, "bin_for compares with three borders");

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "heap/budget.h"
 #include "heap/flush.h"
 #include "heap/supply.h"

@@ -12,7 +12,7 @@
 #include "limit/limit.h"
 #include "region/region.h"
 #include "sample/tables.h"
-#include "superslab/pool.h"
+#include "superslab/superslab.h"
 #include "sys/note.h"
 
 static const char build[] = HK_BUILD_INFO;

@@ -5,6 +5,7 @@
 #include "base/relaxed.h"
 #include "core/counters.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "large/filling.h"
 #include "region/region.h"
 #include "superslab/residency.h"

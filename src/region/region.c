@@ -4,7 +4,9 @@
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "region/index.h"
+#include "region/places.h"
 #include "sys/sys.h"
 
 enum {
@@ -27,7 +29,7 @@ int region_init(void) {
     advise_no_huge = hk_option(HK_OPT_HUGE) != HK_HUGE_FORCE && sys_huge_pages_unasked();
     size_t first;
     bool tight = region_is_tight();
-    int error = window_find(&first);
+    int error = places_find(&first);
     /* What the search was refused may be addresses that there are not: that is no lack of memory. */
     atomic_store_explicit(&hk_scarce_tight, tight, memory_order_relaxed);
     if (error != 0)

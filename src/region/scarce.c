@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "region/scarce.h"
 
+#include "core/panic.h"
 #include "sys/sys.h"
 
 enum { ROOM_SHARE = 8, SMALL_SHARE = 8 };

@@ -63,10 +63,6 @@ HK_INLINE bool window_may_be_huge(region_area_t area) {
     return area == REGION_AREA_SLABS || area == REGION_AREA_META || area == REGION_AREA_LIVE;
 }
 
-/* Finds the window, and begins each area with what the superslab `*first`, picked at random, will need. Returns 0 or
- * ENOMEM: then nothing of ours is mapped, and it may be tried again. */
-int window_find(size_t *first);
-
 HK_INLINE char *region_superslab_address(size_t index) {
     return (char *)(hk_window.base + (index << HK_SUPERSLAB_SHIFT));
 }

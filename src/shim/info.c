@@ -4,6 +4,7 @@
  * means here. The structures are declared here because musl's <malloc.h> has none; their layout is that of glibc.
  */
 #include "api/stats.h"
+#include "api/stats_format.h"
 #include "base/bits.h"
 #include "core/print.h"
 #include "report/stats.h"

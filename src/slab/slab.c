@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/relaxed.h"
+#include "core/panic.h"
 #include "core/print.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"

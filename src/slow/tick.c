@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/lock.h"
+#include "core/panic.h"
 #include "heap/magazine.h"
 #include "heap/remote.h"
 #include "heap/wake.h"

@@ -4,7 +4,7 @@
  * longest run of such slots, likewise, where a place for a run is looked for. Runs that go on in the next superslab are
  * followed by who looks (runs.c).
  */
-#include "superslab/pool.h"
+#include "superslab/dirty.h"
 
 #include "core/print.h"
 

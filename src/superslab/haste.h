@@ -8,12 +8,12 @@
  * the delay takes HASTE_REGRET more. A program that frees and takes the same memory soon has none, and its memory goes
  * by the delay alone; one whose phases differ has enough.
  *
- * Pure: the clock is an argument.
+ * The functions of haste_t are pure: the clock is an argument.
  */
 #ifndef HK_SUPERSLAB_HASTE_H
 #define HK_SUPERSLAB_HASTE_H
 
-#include "base/base.h"
+#include "superslab/pool.h"
 
 enum {
     HASTE_CREDIT_A_MS = 1,
@@ -44,5 +44,17 @@ HK_INLINE void haste_spend(haste_t *haste, size_t slot_count) {
 HK_INLINE void haste_regret(haste_t *haste, size_t slot_count) {
     haste_spend(haste, hk_min(slot_count, HASTE_DEBT_MAX) * HASTE_REGRET);
 }
+
+/* --- The credit of the process ----------------------------------------------------------------------------------- */
+
+/* How many slots may go now. */
+size_t haste_allowance(void);
+
+/* Whether anything may go in haste; and so many bytes went of what is no slot of the pool. */
+bool superslab_may_haste(void);
+void superslab_went_in_haste(size_t bytes);
+
+/* Slots are taken of which some went back in haste. */
+void pool_regret_locked(superslab_t *s, uint32_t mask);
 
 #endif

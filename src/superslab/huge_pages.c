@@ -15,9 +15,10 @@
  * a full superslab is followed by the next at once. Who opens a superslab looks, when it has let go of the lock; what
  * it saw is learned under the lock again, unless the superslab was given back meanwhile.
  */
+#include "superslab/huge_pages.h"
+
 #include "core/counters.h"
 #include "core/options.h"
-#include "superslab/pool.h"
 #include "superslab/residency.h"
 #include "sys/sys.h"
 

@@ -1,17 +1,52 @@
 /* SPDX-License-Identifier: MIT
  *
- * pool.h: what the files of this room share: the superslabs' records and the rules by which slots come and go.
- * Everything here that says `_locked` is called under hk_superslab_lock; superslab.h is for the other rooms.
+ * pool.h: the superslabs' records and counts, which all of this room works on. Everything that says `_locked` is called
+ * under hk_superslab_lock.
  */
 #ifndef HK_SUPERSLAB_POOL_H
 #define HK_SUPERSLAB_POOL_H
 
 #include "base/bits.h"
+#include "core/lock.h"
+#include "map/map.h"
 #include "region/region.h"
-#include "superslab/superslab.h"
+
+typedef struct superslab {
+    uint32_t free_mask;
+    uint32_t dirty_mask;
+    uint32_t next, previous;             /* bin list, indexes of superslabs, 0 ends */
+    uint32_t dirty_next, dirty_previous; /* dirty queue */
+    uint8_t order, rank;                 /* the bin it is in */
+    bool binned, queued;
+    bool dense;            /* for slots whose every page will be used */
+    bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
+    bool in_use;           /* known to the pool: it holds slots or is in a bin */
+    uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
+    uint32_t zeros_mask;   /* dirty because a huge page brought them along: they read as zeros; subset of dirty_mask */
+    uint32_t length_next, length_previous; /* list by `length` */
+    uint8_t length;                        /* of the longest run of dirty slots in it */
+    uint32_t present_mask;                 /* the slots that are mapped */
+    uint32_t hasty_mask;                   /* slots that went back in haste at `hasty_ms`, and were not taken since; */
+    uint32_t hasty_ms;                     /* ... both outlive the superslab */
+} superslab_t;
+
+_Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");
+
+extern hk_lock_t hk_superslab_lock;
+
+typedef struct slots {
+    slot_t first; /* 0: memory is out */
+    bool zeroed;  /* every page of them reads as zeros */
+} slots_t;
+
+/* What the slots are for. Dense slots hold small blocks, so that every page of them will be touched: huge pages and
+ * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only: they get huge pages when
+ * the program fills such slots. A run longer than a superslab is dense when the program is expected to fill it. */
+typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
 
 enum {
     SLOTS = HK_SLOTS_PER_SUPERSLAB,
+    ORDER_COUNT = 6, /* aligned runs of 1, 2, 4, 8, 16, 32 slots */
     PAIR = 2, /* runs shorter than so many superslabs go by what was seen of others; longer ones: large/filling.c */
 };
 #define ALL_SLOTS UINT32_MAX
@@ -56,87 +91,7 @@ uint32_t pool_runs(uint32_t mask, unsigned count, unsigned align);
 /* Slots [first, first + count) cut at superslab borders: the part in superslab `*index` as a mask. */
 uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length);
 
-/* Takes the free slots of `mask`; true when all of them read as zeros. */
-bool pool_take_locked(superslab_t *s, uint32_t mask);
-
-/* Gives slots back; the second also returns an empty superslab to the region: one that is given as a whole and clean,
- * and clean ones beyond a few. */
-void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty);
-void pool_free_locked(size_t index, uint32_t mask, bool dirty);
-
-/* Slots that nobody has used yet. Those that a huge page brings along are resident with it: they serve before anything
- * fresh, or go back, but they read as zeros. */
-void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along);
-
-/* Takes one superslab from the region, at its place; its slots are all taken then. */
-bool pool_open_at_locked(size_t index, bool huge);
-
-/* Takes neighbouring superslabs from the region for `slot_count` slots, the first at a multiple of `align` superslabs;
- * the slots of `tail_mask` in the last are free. 0: memory is out. */
-slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge);
-
-/* Takes slots, less than a superslab, that are absent of a part, or from the beginning of one of which the region gives
- * a part. */
-slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use);
-
-/* Takes slots within one superslab. */
-slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use);
-
-/* Changes the use of an empty superslab. */
-void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge);
-
-/* Huge pages (superslab/huge_pages.c). Whether superslabs that are to be opened for so many slots earn them. */
-bool pool_earns_huge_locked(size_t slot_count, slots_use_t use);
-bool pool_records_earn_huge(void);
-
-/* Asks the kernel for huge or for small pages. */
-void pool_advise_locked(size_t first, size_t count, bool huge);
-
-/* Notes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
-bool pool_set_huge_locked(superslab_t *s, bool huge);
-
-/* Of a mapping that was not asked about. */
-void pool_forget_huge_locked(superslab_t *s);
-
-/* Superslabs of which nothing is resident are taken into use for `slot_count` sparse slots. How those of small pages
- * are filled decides for others. */
-void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count);
-
-/* A superslab of small pages that was opened for `slot_count` slots when `opened` sparse ones had been. */
-typedef struct pool_sample {
-    uint32_t index; /* 0: none */
-    unsigned opened;
-    size_t slot_count;
-} pool_sample_t;
-
-/* The one that is to be looked at, for who will do so without the lock. */
-pool_sample_t pool_due_sample_locked(void);
-void pool_look_at(const pool_sample_t *sample);
-
-/* These slots of the superslab are dirty (superslab/dirty.c). */
-void pool_set_dirty_locked(superslab_t *s, uint32_t mask);
-
-/* The superslab whose dirty slots wait longest for a purge, or 0; `dirty_next` leads on. */
-uint32_t pool_dirty_head_locked(void);
-
-/* The first superslab whose longest run of dirty slots has this length, or 0; `length_next` leads on. */
-uint32_t pool_of_length_locked(unsigned length);
-
-/* The shortest such length from `least` on, and the longest below `end`; 0: there is none. */
-unsigned pool_length_from_locked(unsigned least);
-unsigned pool_length_below_locked(unsigned end);
-
-/* Violations of SUPERSLAB-3 among the `queued` superslabs flagged, of at most `limit`. */
-size_t pool_check_dirty_locked(size_t queued, size_t limit);
-
-/* A superslab with `count` dirty slots from a multiple of `align` on, whatever its use, out of the short runs first; or
- * NULL. */
-superslab_t *pool_find_warm_locked(unsigned count, unsigned align);
-
-/* Slots are taken of which some went back in haste (superslab/purge.c). */
-void pool_regret_locked(superslab_t *s, uint32_t mask);
-
-/* Memory has grown by `slot_count` slots that nothing resident could serve (superslab/purge.c). Without the lock. */
-void pool_purge_for_growth(size_t slot_count);
+/* Slots whose pages are known to have been used in full: what "a large heap" is measured by. `by` may be negative. */
+void slots_count_used(ptrdiff_t by);
 
 #endif

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#include "superslab/purge.h"
+
 #include "core/counters.h"
 #include "core/options.h"
+#include "superslab/bins.h"
+#include "superslab/dirty.h"
 #include "superslab/haste.h"
-#include "superslab/pool.h"
+#include "superslab/huge_pages.h"
 #include "sys/sys.h"
 
 enum {
@@ -17,7 +21,6 @@ static _Atomic uint32_t purging;        /* how many purges hold slots; a futex *
 static _Atomic size_t floor_slot_count; /* option: written at start */
 static _Atomic size_t growth_owed;      /* slots that memory has grown by and no purge has answered yet */
 static _Atomic size_t grown;            /* ... since it was last asked for */
-static haste_t haste;                   /* guarded by hk_superslab_lock */
 
 size_t superslab_dirty_bytes(void) { return pool_count(&hk_pool.dirty) << HK_SLOT_SHIFT; }
 
@@ -170,30 +173,8 @@ size_t superslab_purge(size_t slot_count) { return purge(slot_count, false); }
 
 /* --- In haste --------------------------------------------------------------------------------------------------- */
 
-static size_t allowance(void) {
-    hk_lock(&hk_superslab_lock);
-    size_t allowed = haste_allows(&haste, sys_now_ms());
-    hk_unlock(&hk_superslab_lock);
-    return allowed;
-}
-
-bool superslab_may_haste(void) { return allowance() > 0; }
-
-void superslab_went_in_haste(size_t bytes) {
-    hk_lock(&hk_superslab_lock);
-    haste_spend(&haste, bytes >> HK_SLOT_SHIFT);
-    hk_unlock(&hk_superslab_lock);
-}
-
-void pool_regret_locked(superslab_t *s, uint32_t mask) {
-    int64_t delay = hk_option(HK_OPT_PURGE_DELAY);
-    if ((uint32_t)sys_now_ms() - s->hasty_ms < (uint64_t)delay)
-        haste_regret(&haste, hk_popcount64(s->hasty_mask & mask));
-    s->hasty_mask &= ~mask;
-}
-
 size_t superslab_purge_in_haste(size_t slot_count) {
-    size_t may = hk_min(slot_count, allowance()), bytes = may > 0 ? purge(may, true) : 0;
+    size_t may = hk_min(slot_count, haste_allowance()), bytes = may > 0 ? purge(may, true) : 0;
     superslab_went_in_haste(bytes);
     return bytes;
 }

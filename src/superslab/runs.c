@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#include "superslab/runs.h"
+
 #include "core/counters.h"
 #include "core/options.h"
-#include "superslab/pool.h"
+#include "superslab/bins.h"
+#include "superslab/dirty.h"
+#include "superslab/huge_pages.h"
+#include "superslab/purge.h"
 #include "sys/sys.h"
 
 enum {
@@ -10,6 +15,7 @@ enum {
     LONG_LOOKS_MAX = 256, /* ... and for a long run */
     LENGTH_MAX = 16384,   /* slots of a free run that are followed: 1 GiB */
     WASTE_SHARE = 4,      /* so much of a superslab is much */
+    PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
     CLOSE_SHARE = 16,     /* a free run that is longer by this part at most is not worth looking further */
 };
 
@@ -372,3 +378,25 @@ void slots_free(slot_t first, size_t count, bool dirty) {
 }
 
 void slots_free_for_reuse(slot_t first, size_t count) { free_run(first, count, true, false); }
+
+static void touch(char *from, size_t size) {
+    size_t page = sys_page_size();
+    for (size_t at = 0; at < size; at += page)
+        ((volatile char *)from)[at] = 0;
+}
+
+void slots_prefault(slot_t first, size_t count) {
+    size_t size = count << HK_SLOT_SHIFT;
+    char *from = map_slot_address(first);
+    int64_t policy = hk_option(HK_OPT_PREFAULT);
+    /* A small share of what is in use, so that what is populated in vain stays small too. */
+    bool ahead = policy == HK_PREFAULT_AUTO && pool_count(&hk_pool.used) >= count * PREFAULT_SHARE;
+    if (policy == HK_PREFAULT_OFF || (policy == HK_PREFAULT_AUTO && !ahead))
+        return;
+    if (policy == HK_PREFAULT_TOUCH || sys_populate(from, size) != 0) {
+        if (policy == HK_PREFAULT_AUTO)
+            return;
+        touch(from, size);
+    }
+    hk_count_by(prefault_bytes, size);
+}

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/panic.h"
 #include "heap/lists.h"
 #include "heap/remote.h"
 #include "heap/slab_walk.h"

@@ -5,7 +5,9 @@
 #include "check.h"
 #include "unit/fake_heap.h"
 
+#include "api/exit_stats.h"
 #include "api/stats.h"
+#include "api/stats_format.h"
 #include "sys/sys.h"
 #include "core/options.h"
 

@@ -6,8 +6,6 @@
 #include "rooms.h"
 #include "superslab/superslab.h"
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB };
-
 static size_t slots_held(void) {
     superslab_totals_t totals = superslab_totals();
     return totals.superslab_count * SLOTS - totals.free_slots;

@@ -7,8 +7,6 @@
 #include "rooms.h"
 #include "superslab/superslab.h"
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB };
-
 static void by_the_clock(void) {
     haste_t haste = {0};
     uint64_t now = 1000000;

@@ -7,7 +7,7 @@
 #include "rooms.h"
 #include "superslab/superslab.h"
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB, EARLY = 7, LATE = 24, CYCLE = 9 };
+enum { EARLY = 7, LATE = 24, CYCLE = 9 };
 
 static void start(const char *huge) {
     char *environment[] = {(char *)(uintptr_t)huge, NULL};

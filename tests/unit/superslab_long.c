@@ -7,8 +7,6 @@
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB };
-
 static slot_t long_run(size_t count, size_t align) {
     superslab_totals_t before = superslab_totals();
     slots_t got = slots_alloc(count, align, SLOTS_SPARSE);

@@ -7,7 +7,7 @@
 #include "superslab/residency.h"
 #include "superslab/superslab.h"
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB, LARGE_HEAP = 512, SMALL_HEAP = 16 };
+enum { LARGE_HEAP = 512, SMALL_HEAP = 16 };
 
 static residency_t answer;
 static unsigned looks, looks_locked;

@@ -9,7 +9,7 @@
 
 #include <sys/resource.h>
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB, MANY = 8 * SLOTS };
+enum { MANY = 8 * SLOTS };
 
 static slot_t taken[MANY];
 

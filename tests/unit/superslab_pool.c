@@ -6,8 +6,6 @@
 #include "rooms.h"
 #include "superslab/superslab.h"
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB };
-
 static slot_t take_as(size_t count, size_t align, slots_use_t use) {
     slots_t got = slots_alloc(count, align, use);
     CHECK(got.first != 0);

@@ -9,8 +9,6 @@
 
 #include <sys/mman.h>
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB };
-
 static size_t resident_pages(slot_t first, size_t count) {
     static unsigned char flags[16 * HK_MIB / 4096];
     size_t size = count * HK_SLOT_SIZE, sum = 0;

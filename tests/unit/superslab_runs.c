@@ -8,7 +8,7 @@
 
 #include <sys/resource.h>
 
-enum { SLOTS = HK_SLOTS_PER_SUPERSLAB, KEPT = 64 };
+enum { KEPT = 64 };
 
 static slots_t take(size_t count) {
     slots_t got = slots_alloc(count, 1, SLOTS_SPARSE);

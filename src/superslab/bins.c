@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-#include "superslab/pool.h"
+#include "superslab/bins.h"
 
 #include "base/relaxed.h"
 #include "core/counters.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "core/print.h"
+#include "superslab/dirty.h"
+#include "superslab/haste.h"
+#include "superslab/huge_pages.h"
 #include "sys/sys.h"
 
 enum {
-    ORDER_COUNT = 6,       /* aligned runs of 1, 2, 4, 8, 16, 32 slots */
     BIN_CLEAN = SLOTS + 1, /* empty superslabs without a dirty slot: used last, when all warm ones are */
     BIN_LIMIT,
     EMPTY_KEEP_MIN = 2,    /* clean empty superslabs kept for reuse */
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
     WARM_SCAN_MAX = 32,    /* superslabs looked at for a resident run that may not be aligned */
     BETWEEN_SCAN_MAX = 32, /* ... for one that lies across the borders of aligned runs */
-    PREFAULT_SHARE = 256,  /* slots populated ahead are at most this part of those in use */
 };
-
-hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
-pool_counts_t hk_pool;
 
 /* Guarded by hk_superslab_lock. bins[use][order][rank], the rank being the number of free slots or BIN_CLEAN; bit rank
  * of bin_masks[use][order] says that the bin is not empty. */
@@ -28,26 +27,6 @@ static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static size_t empty_count;
 
 static size_t in_use(void) { return pool_count(&hk_pool.superslabs); }
-
-void slots_count_used(ptrdiff_t by) { atomic_fetch_add_explicit(&hk_pool.used, (size_t)by, memory_order_relaxed); }
-
-/* The multiples of 2^order. */
-static const uint32_t starts[ORDER_COUNT] = {~0u, 0x55555555u, 0x11111111u, 0x01010101u, 0x00010001u, 1u};
-
-uint32_t pool_runs(uint32_t mask, unsigned count, unsigned align) {
-    for (unsigned have = 1, more; have < count; have += more) {
-        more = have < count - have ? have : count - have;
-        mask &= mask >> more;
-    }
-    return mask & starts[hk_log2_ceil(align)];
-}
-
-uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length) {
-    unsigned at = first % SLOTS;
-    *index = first / SLOTS;
-    *length = hk_min(count, SLOTS - at);
-    return (uint32_t)(hk_low_mask64((unsigned)*length) << at);
-}
 
 static unsigned largest_order(uint32_t mask) {
     unsigned order = ORDER_COUNT - 1;
@@ -380,28 +359,6 @@ void superslab_close_empty(void) {
         while (bins[use][ORDER_COUNT - 1][BIN_CLEAN] != 0)
             close_superslab_locked(pool_record(bins[use][ORDER_COUNT - 1][BIN_CLEAN]));
     hk_unlock(&hk_superslab_lock);
-}
-
-static void touch(char *from, size_t size) {
-    size_t page = sys_page_size();
-    for (size_t at = 0; at < size; at += page)
-        ((volatile char *)from)[at] = 0;
-}
-
-void slots_prefault(slot_t first, size_t count) {
-    size_t size = count << HK_SLOT_SHIFT;
-    char *from = map_slot_address(first);
-    int64_t policy = hk_option(HK_OPT_PREFAULT);
-    /* A small share of what is in use, so that what is populated in vain stays small too. */
-    bool ahead = policy == HK_PREFAULT_AUTO && pool_count(&hk_pool.used) >= count * PREFAULT_SHARE;
-    if (policy == HK_PREFAULT_OFF || (policy == HK_PREFAULT_AUTO && !ahead))
-        return;
-    if (policy == HK_PREFAULT_TOUCH || sys_populate(from, size) != 0) {
-        if (policy == HK_PREFAULT_AUTO)
-            return;
-        touch(from, size);
-    }
-    hk_count_by(prefault_bytes, size);
 }
 
 superslab_totals_t superslab_totals(void) {

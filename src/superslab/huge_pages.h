@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * huge_pages.h: which superslabs ask for huge pages.
+ */
+#ifndef HK_SUPERSLAB_HUGE_PAGES_H
+#define HK_SUPERSLAB_HUGE_PAGES_H
+
+#include "superslab/pool.h"
+
+/* Whether superslabs that are to be opened for so many slots earn them. */
+bool pool_earns_huge_locked(size_t slot_count, slots_use_t use);
+bool pool_records_earn_huge(void);
+
+/* Asks the kernel for huge or for small pages. */
+void pool_advise_locked(size_t first, size_t count, bool huge);
+
+/* Notes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
+bool pool_set_huge_locked(superslab_t *s, bool huge);
+
+/* Of a mapping that was not asked about. */
+void pool_forget_huge_locked(superslab_t *s);
+
+/* Superslabs of which nothing is resident are taken into use for `slot_count` sparse slots. How those of small pages
+ * are filled decides for others. */
+void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count);
+
+/* A superslab of small pages that was opened for `slot_count` slots when `opened` sparse ones had been. */
+typedef struct pool_sample {
+    uint32_t index; /* 0: none */
+    unsigned opened;
+    size_t slot_count;
+} pool_sample_t;
+
+/* The one that is to be looked at, for who will do so without the lock. */
+pool_sample_t pool_due_sample_locked(void);
+void pool_look_at(const pool_sample_t *sample);
+
+/* Before pages of slabs in superslab `index` are given back: true when that is right. A superslab of huge pages must
+ * have enough of it free, `free_bytes` in its slabs included; it is then advised against huge pages for good. */
+bool superslab_make_small(size_t index, size_t free_bytes);
+
+#endif

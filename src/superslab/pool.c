@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#include "superslab/pool.h"
+
+hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
+pool_counts_t hk_pool;
+
+void slots_count_used(ptrdiff_t by) { atomic_fetch_add_explicit(&hk_pool.used, (size_t)by, memory_order_relaxed); }
+
+/* The multiples of 2^order. */
+static const uint32_t starts[ORDER_COUNT] = {~0u, 0x55555555u, 0x11111111u, 0x01010101u, 0x00010001u, 1u};
+
+uint32_t pool_runs(uint32_t mask, unsigned count, unsigned align) {
+    for (unsigned have = 1, more; have < count; have += more) {
+        more = have < count - have ? have : count - have;
+        mask &= mask >> more;
+    }
+    return mask & starts[hk_log2_ceil(align)];
+}
+
+uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length) {
+    unsigned at = first % SLOTS;
+    *index = first / SLOTS;
+    *length = hk_min(count, SLOTS - at);
+    return (uint32_t)(hk_low_mask64((unsigned)*length) << at);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * purge.h: dirty slots go back to the kernel.
+ */
+#ifndef HK_SUPERSLAB_PURGE_H
+#define HK_SUPERSLAB_PURGE_H
+
+#include "superslab/pool.h"
+
+/* Gives the pages of at most `slot_count` dirty slots back to the kernel, all of a superslab at once, those first that
+ * have waited longest; clean empty superslabs beyond a few go back to the region. Returns the bytes given back. */
+size_t superslab_purge(size_t slot_count);
+
+/* The slots that memory has grown by since the last call, because nothing resident could serve. */
+size_t superslab_grown(void);
+
+/* While memory grows: gives so many slots back before their delay is over, as far as superslab/haste.h allows. Returns
+ * the bytes. */
+size_t superslab_purge_in_haste(size_t slot_count);
+
+/* Dirty memory that purging leaves alone (warm-up). */
+void superslab_set_floor(size_t bytes);
+
+/* In the child of a fork: slots that were on their way to the kernel come back. */
+void superslab_after_fork(void);
+
+/* Waits a little while slots are on their way to the kernel and back. False when there are none. */
+bool superslab_wait_purge(void);
+
+/* Dirty bytes, and those of them that purging does not leave alone; without a lock. */
+size_t superslab_dirty_bytes(void);
+size_t superslab_waiting_bytes(void);
+
+/* Bytes of slots that are taken or dirty, but not those on their way to the kernel; without a lock. */
+size_t superslab_taken_bytes(void);
+
+/* Memory has grown by `slot_count` slots that nothing resident could serve. Without the lock. */
+void pool_purge_for_growth(size_t slot_count);
+
+#endif
