@@ -57,6 +57,42 @@ fn a_busy_process_gives_back_at_once() {
     assert!(again.contains("gave back"), "{again}");
 }
 
+/// Two blocks that its magazines always have.
+const PAIRS: &str = "
+#include <stdlib.h>
+int main(void) {
+    for (;;) {
+        void *volatile small = malloc(64), *volatile middle = malloc(3000);
+        free(small);
+        free(middle);
+    }
+}";
+
+/// The countdown of malloc brings it to a request, each 4 MiB that it allocates.
+#[test]
+fn a_process_whose_magazines_serve_every_call_follows_at_once() {
+    let folder = Folder::new("control-pairs");
+    let mut command = Command::new(folder.program("pairs", PAIRS, &[]));
+    command.env("LD_PRELOAD", LIBRARY);
+    let child = started(command, |id| live(id) > 0);
+    let id = &child.id()[..];
+    let every: [(&[&str], &str); 4] = [
+        (&["trim", id], "gave back"),
+        (&["limit", id, "1G"], "has taken over the limits"),
+        (&["options", "--set", "PURGE_DELAY=250", id], "has taken over"),
+        (&["profile", "--every", "64K", "--for", "1ms", id], "a sample each 64.0 KiB"),
+    ];
+    for (arguments, expected) in every {
+        let mut took = Duration::MAX;
+        for _ in 0..5 {
+            let (output, time) = timed(arguments); // a loaded machine may be late once
+            assert!(stdout(&output).contains(expected), "{output:?}");
+            took = took.min(time);
+        }
+        assert!(took < Duration::from_millis(500), "{arguments:?}: {took:?}");
+    }
+}
+
 #[test]
 fn limits_and_options_are_taken_over() {
     let (_folder, child) = busy("control-limit");

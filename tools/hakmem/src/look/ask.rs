@@ -75,8 +75,8 @@ fn trimmed(process: &Attached, answer: Option<Answer>) -> Result<String> {
     let who = format!("process {} ({})", process.pid, process.comm);
     let Some(answer) = answer else {
         return Ok(format!(
-            "{who} did not come to it within {} s: it allocates nothing, or its magazines serve all that it does. What it freed has gone \
-             back by itself (HAKMEM_PURGE_DELAY); what is left are the magazines of its threads\n",
+            "{who} did not come to it within {} s: it allocates next to nothing. What it freed has gone back by itself \
+             (HAKMEM_PURGE_DELAY); what is left are the magazines of its threads\n",
             PATIENCE.as_secs()
         ));
     };
@@ -88,7 +88,7 @@ fn trimmed(process: &Attached, answer: Option<Answer>) -> Result<String> {
 fn changed(process: &Attached, answer: Option<Answer>, what: &str) -> Result<String> {
     let who = format!("process {} ({})", process.pid, process.comm);
     let Some(answer) = answer else {
-        return Ok(format!("{who} did not come to it yet: it takes over {what} when its magazines next need memory\n"));
+        return Ok(format!("{who} did not come to it yet: it takes over {what} when it next needs memory\n"));
     };
     done(&who, what, answer)?;
     Ok(format!("{who} has taken over {what}\n"))
