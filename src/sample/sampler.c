@@ -9,9 +9,11 @@
 #include "sample/sites.h"
 #include "sample/stack.h"
 #include "sample/timeline.h"
+#include "sys/probe.h"
 #include "sys/sys.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <string.h>
 
 enum {
@@ -21,6 +23,7 @@ enum {
     BYTES_A_STACK = 24,  /* ... a quarter, */
     BYTES_A_SITE = 264,  /* ... a quarter */
     NAME_EACH = 64,      /* samples of a thread, after which its name is asked for again */
+    TRACED_LOG2 = 19,    /* the interval where nobody but a tracer has asked: 512 KiB */
 };
 
 _Atomic uint32_t hk_sample_generation;
@@ -33,6 +36,19 @@ static uint64_t started_us;   /* of the clock */
 static uint64_t random_state; /* for chances that are no thread's */
 static sample_draw_t unowned; /* of threads without a heap */
 static bool has_tables;
+
+/* --- Tracers: the contract of OpenTelemetry's profiler, provider otel_memory -------------------------------------- */
+
+SYS_DEFINE_PROBE("otel_memory", "alloc", "hk_trace_alloc", 3);
+SYS_DEFINE_PROBE("otel_memory", "free", "hk_trace_free", 1);
+
+extern void hk_trace_alloc(uint64_t block, uint64_t size, uint64_t weight) HK_HIDDEN;
+extern void hk_trace_free(uint64_t block) HK_HIDDEN;
+extern const volatile uint16_t hk_trace_alloc_semaphore HK_HIDDEN, hk_trace_free_semaphore HK_HIDDEN;
+
+static bool is_traced(void) { return SYS_PROBE_IS_WANTED(hk_trace_alloc) || SYS_PROBE_IS_WANTED(hk_trace_free); }
+
+static _Atomic bool is_for_tracer; /* sampled because of one alone; written under hk_sample_lock */
 
 bool sample_is_active(void) { return atomic_load_explicit(&is_active, memory_order_relaxed); }
 
@@ -143,25 +159,27 @@ static bool catch_up_locked(profile_sample_t *sample) {
     return true;
 }
 
-static void record_locked(profile_sample_t *sample, const sample_stack_t *stack) {
+/* Whether the block has a record now. */
+static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack) {
     const uint32_t old = block_find((const void *)(uintptr_t)sample->address);
     if (old != 0) /* SAMPLE-1 */
         forget_locked(old, NULL);
     while (!has_room_locked() && atomic_load_explicit(&interval_log2, memory_order_relaxed) < CHANCE_LOG2_MAX)
         thin_locked();
     if (!catch_up_locked(sample))
-        return;
+        return false;
     hk_add(hk_profile.header.samples, 1);
     const size_t quarter = table_bytes() / 4;
     sample->site = site_of(stack->pcs, stack->count, stack->mark, (uint32_t)hk_min(quarter / BYTES_A_STACK, UINT32_MAX),
                            (uint32_t)hk_min(quarter / BYTES_A_SITE, UINT32_MAX));
     if (!has_room_locked() || !block_add(sample)) {
         hk_add(hk_profile.header.lost, 1);
-        return;
+        return false;
     }
     if ((sample->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
         (void)map_clear_live_shared(map_granule((const void *)(uintptr_t)sample->address));
     site_count_alloc(sample->site, block_weight(sample));
+    return true;
 }
 
 void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *caller) {
@@ -181,17 +199,20 @@ void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *c
         .heap = block->heap,
         .flags = block->has_bit ? PROFILE_SAMPLE_HAS_BIT : 0,
     };
+    bool has_record = false;
     hk_lock(&hk_sample_lock);
     if (sample_is_active()) {
         sample.interval_log2 = draw != NULL ? draw->due_log2 : unowned.due_log2;
         sample.time_us = now_us();
         hk_write(hk_profile.header.elapsed_us, sample.time_us);
-        record_locked(&sample, &stack);
+        has_record = record_locked(&sample, &stack);
         timeline_note(sample.time_us);
         if (named)
             draw->name = thread_note(draw->name, draw->thread, block->heap, name);
     }
     hk_unlock(&hk_sample_lock);
+    if (has_record && SYS_PROBE_IS_WANTED(hk_trace_alloc))
+        hk_trace_alloc(sample.address, sample.size, block_weight(&sample).bytes >> PROFILE_BYTES_SHIFT);
 }
 
 static bool has_record(const void *address) {
@@ -222,6 +243,8 @@ bool sample_close(const void *address, const sample_draw_t *draw) {
         forget_locked(at, &end);
     }
     hk_unlock(&hk_sample_lock);
+    if (at != 0 && SYS_PROBE_IS_WANTED(hk_trace_free))
+        hk_trace_free((uintptr_t)address);
     return at != 0;
 }
 
@@ -293,25 +316,55 @@ static void set_active_locked(bool active) {
     renew_generation();
 }
 
-int sample_start(uint64_t interval) {
-    const uint32_t log2 = (uint32_t)hk_min(hk_log2_ceil(hk_max(interval, 1)), CHANCE_LOG2_MAX);
-    hk_lock(&hk_sample_lock);
+static bool start_locked(uint32_t log2, bool for_tracer) {
     const bool ok = begin_locked();
     if (ok) {
+        atomic_store_explicit(&is_for_tracer, for_tracer, memory_order_relaxed);
         atomic_store_explicit(&interval_log2, log2, memory_order_relaxed);
         hk_write(hk_profile.header.interval_log2, log2);
         hk_write(hk_profile.header.first_interval_log2, log2);
         set_active_locked(true);
     }
+    return ok;
+}
+
+static void stop_locked(void) {
+    atomic_store_explicit(&is_for_tracer, false, memory_order_relaxed);
+    if (sample_is_active())
+        set_active_locked(false);
+}
+
+int sample_start(uint64_t interval) {
+    const uint32_t log2 = (uint32_t)hk_min(hk_log2_ceil(hk_max(interval, 1)), CHANCE_LOG2_MAX);
+    hk_lock(&hk_sample_lock);
+    const bool ok = start_locked(log2, false);
     hk_unlock(&hk_sample_lock);
     return ok ? 0 : ENOMEM;
 }
 
 void sample_stop(void) {
     hk_lock(&hk_sample_lock);
-    if (sample_is_active())
-        set_active_locked(false);
+    stop_locked();
     hk_unlock(&hk_sample_lock);
+}
+
+/* Relaxed: what is seen too early or too late is seen at the next look, and the lock decides. */
+bool sample_tracer_has_changed(void) {
+    const bool for_tracer = atomic_load_explicit(&is_for_tracer, memory_order_relaxed);
+    return hk_unlikely(is_traced() != for_tracer) && (for_tracer || !sample_is_active());
+}
+
+bool sample_follow_tracer(void) {
+    bool changed = false;
+    hk_lock(&hk_sample_lock);
+    if (sample_tracer_has_changed()) {
+        if (is_traced())
+            changed = start_locked(TRACED_LOG2, true);
+        else
+            stop_locked();
+    }
+    hk_unlock(&hk_sample_lock);
+    return changed;
 }
 
 static void clear_locked(void) {

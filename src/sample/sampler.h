@@ -95,6 +95,12 @@ bool sample_resize(const void *address, size_t size, size_t usable);
 int sample_start(uint64_t interval);
 void sample_stop(void);
 
+/* A tracer came to the probes otel_memory:alloc and :free (sys/probe.h) while nobody sampled, or the last one left. */
+bool sample_tracer_has_changed(void);
+
+/* Then starts or stops. True when all draws are to be made anew at once. */
+bool sample_follow_tracer(void);
+
 /* Forgets all. Blocks that are live are no longer known. */
 void sample_reset(void);
 

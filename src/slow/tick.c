@@ -84,7 +84,15 @@ static void countdown_set(heap_t *h, int64_t bytes) {
         h->run_countdown = bytes;
 }
 
+/* No lock is held, but in a fork handler that allocates. */
+static void follow_tracer(void) {
+    if (!hk_locks_are_open() && sample_follow_tracer())
+        heap_hurry_all();
+}
+
 bool heap_count_out(heap_t *h, size_t size) {
+    if (sample_tracer_has_changed())
+        follow_tracer();
     const uint64_t charged = (uint64_t)h->countdown_set - (uint64_t)hk_read(h->front.countdown);
     const bool due = sample_is_due(&h->draw, charged, size);
     h->tick_charged += charged;

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Traces a program's sampled allocations by the probes otel_memory:alloc and :free of the library.
+
+    usdt.py LIBRARY PROGRAM
+
+`readelf -n` has to show both probes with their arguments. Then the kernel traces them (tracefs, as root): the semaphore goes from
+0 to 1 and back, each block that is freed was allocated before, and the weights add up to what the program allocated.
+Without readelf, root or tracefs it says so and is skipped (77).
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+REGISTERS = {"x86_64": ("%di", "%si", "%dx"), "aarch64": ("%x0", "%x1", "%x2")}
+ARGUMENTS = {"x86_64": ("8@%rdi 8@%rsi 8@%rdx", "8@%rdi"), "aarch64": ("8@x0 8@x1 8@x2", "8@x0")}
+MACHINE = os.uname().machine
+GROUP = "hakmem_%d" % os.getpid()
+TOLERANCE = 0.2  # 512 samples on average in 256 MiB: more than four standard errors
+
+
+def skip(why):
+    print("skipped: " + why)
+    sys.exit(77)
+
+
+def probes(library):
+    """Name: (place, semaphore), addresses in the file as it is linked."""
+    shown = subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout
+    found = {}
+    pattern = r"Provider: otel_memory\s+Name: (\w+)\s+Location: (0x\w+), Base: 0x\w+, Semaphore: (0x\w+)\s+Arguments: (.*)"
+    for name, place, semaphore, arguments in re.findall(pattern, shown):
+        expected = ARGUMENTS[MACHINE][("alloc", "free").index(name)]
+        assert arguments.strip() == expected, "%s has the arguments %r, not %r" % (name, arguments, expected)
+        found[name] = int(place, 16), int(semaphore, 16)
+    assert sorted(found) == ["alloc", "free"], "readelf -n shows %s in\n%s" % (sorted(found), shown)
+    return found
+
+
+def in_file(library, address):
+    """The place in the file of what is loaded to `address`."""
+    with open(library, "rb") as file:
+        head = file.read(64)
+        start, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
+        for number in range(count):
+            file.seek(start + number * size)
+            kind, _, offset, virtual, _, bytes_in_file = struct.unpack_from("<IIQQQQ", file.read(size))
+            if kind == 1 and virtual <= address < virtual + bytes_in_file:
+                return address - virtual + offset
+    raise AssertionError("%#x is in no segment of the file" % address)
+
+
+@contextlib.contextmanager
+def mounted():
+    """tracefs, at a place of this test's."""
+    folder = tempfile.mkdtemp(prefix="hakmem-tracefs-")
+    done = subprocess.run(["mount", "-t", "tracefs", "none", folder], capture_output=True, text=True)
+    try:
+        if done.returncode != 0:
+            skip("tracefs cannot be mounted: " + done.stderr.strip())
+        if not os.path.exists(folder + "/uprobe_events"):
+            skip("the kernel has no uprobe events")
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], capture_output=True)
+        os.rmdir(folder)
+
+
+def write(path, text):
+    """Appends: what is opened for writing alone loses the events of others."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(file, text.encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+class Trace:
+    def __init__(self, folder, library, found):
+        self.folder, self.instance = folder, "%s/instances/%s" % (folder, GROUP)
+        self.made = []
+        os.mkdir(self.instance)
+        for name, (place, semaphore) in found.items():
+            fields = {"alloc": "user=%s:u64 size=%s:u64 weight=%s:u64", "free": "user=%s:u64"}[name]
+            fields %= REGISTERS[MACHINE][: fields.count("%s")]
+            where = "%s:%#x(%#x)" % (library, in_file(library, place), in_file(library, semaphore))
+            try:
+                write(folder + "/uprobe_events", "p:%s/%s %s %s" % (GROUP, name, where, fields))
+            except OSError as error:
+                self.end()
+                skip("the kernel takes no uprobe with a semaphore: %s" % error)
+            self.made.append(name)
+
+    def enable(self, on):
+        write("%s/events/%s/enable" % (self.instance, GROUP), "1" if on else "0")
+
+    def events(self):
+        with open(self.instance + "/trace") as file:
+            text = file.read()
+        events = re.findall(r" (alloc|free): \(0x\w+\) user=(\d+)(?: size=(\d+) weight=(\d+))?", text)
+        return [(name, int(user), int(size or 0), int(weight or 0)) for name, user, size, weight in events]
+
+    def end(self):
+        if self.made:
+            self.enable(False)
+        os.rmdir(self.instance)
+        for name in self.made:
+            write(self.folder + "/uprobe_events", "-:%s/%s" % (GROUP, name))
+
+
+class Program:
+    def __init__(self, path, library):
+        self.child = subprocess.Popen(
+            [path], env={**os.environ, "LD_PRELOAD": library}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.library = library
+
+    def round(self):
+        self.child.stdin.write("go\n")
+        self.child.stdin.flush()
+        return int(self.child.stdout.readline())
+
+    def semaphore(self, address):
+        with open("/proc/%d/maps" % self.child.pid) as maps:
+            start = next(int(line.split("-")[0], 16) for line in maps if line.rstrip().endswith(self.library))
+        with open("/proc/%d/mem" % self.child.pid, "rb") as memory:
+            memory.seek(start + address)
+            return struct.unpack("<H", memory.read(2))[0]
+
+
+def check_events(events, allocated):
+    live, weights, freed = set(), 0, 0
+    for name, user, size, weight in events:
+        if name == "alloc":
+            assert 100 <= size <= 20000 and weight >= size, "a block of %d bytes with the weight %d" % (size, weight)
+            live.add(user)
+            weights += weight
+        else:
+            assert user in live, "%#x was freed, and not allocated before" % user
+            live.remove(user)
+            freed += 1
+    assert not live, "%d sampled blocks were freed without an event" % len(live)
+    assert freed > 20, "there were %d events" % freed
+    assert abs(weights / allocated - 1) < TOLERANCE, "%d bytes allocated, weights of %d" % (allocated, weights)
+    print("%d blocks, weights %.2f of what was allocated" % (freed, weights / allocated))
+
+
+def main():
+    source, path = sys.argv[1:3]
+    if shutil.which("readelf") is None:
+        skip("readelf is not installed")
+    found = probes(source)
+    if os.geteuid() != 0:
+        skip("only root traces by tracefs; readelf shows both probes")
+    with mounted() as folder, tempfile.TemporaryDirectory() as own:
+        library = shutil.copy(os.path.realpath(source), own + "/libhakmem.so.0")  # no other process has this file
+        program = Program(path, library)
+        program.round()
+        semaphores = [found[name][1] for name in ("alloc", "free")]
+        seen = lambda: [program.semaphore(address) for address in semaphores]
+        assert seen() == [0, 0], "the semaphores are %s before" % seen()
+        trace = Trace(folder, library, found)
+        try:
+            trace.enable(True)
+            assert seen() == [1, 1], "the semaphores are %s while it is traced" % seen()
+            program.round()  # sampling begins somewhere in here
+            before = len(trace.events())
+            allocated = sum(program.round() for _ in range(4))
+            events = trace.events()
+            trace.enable(False)
+            assert seen() == [0, 0], "the semaphores are %s after" % seen()
+            assert before > 0, "sampling has not begun within 64 MiB"
+            check_events(events[before:], allocated)
+        finally:
+            trace.end()
+        program.child.communicate()
+
+
+if __name__ == "__main__":
+    main()
