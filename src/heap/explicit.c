@@ -226,6 +226,8 @@ static size_t drop_list_locked(heap_t *h, slot_t *head) {
         slab_t *slab = slab_at(*head);
         bytes += (size_t)(slab->block_count - slab->free_count) * hk_class_info[slab->cls].block_size;
         heap_remove_locked(h, slab);
+        if (hk_unlikely(hardened_is_on())) /* SEAL-1 */
+            sys_purge(slab_base(slab), (size_t)hk_class_info[slab->cls].slab_slots << HK_SLOT_SHIFT);
         slab_drop(slab);
         hk_count(slabs_retired);
     }

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/quarantine.h"
 
-#include "base/bits.h"
 #include "base/relaxed.h"
-#include "core/panic.h"
 #include "heap/flush.h"
+#include "heap/seal.h"
 #include "map/meta.h"
 #include "sys/sys.h"
-
-#include <string.h>
 
 enum {
     QUEUE_BLOCKS = 512,
     QUEUE_BYTES_MAX = 1 << 20,
     QUEUE_RUN_SHARE = 64, /* what a run counts of its size: it waits without pages */
     CLASS_OF_RUNS = UINT8_MAX,
-    FREE_BYTE = 0xdf,
 };
 
 /* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. A fork may
@@ -29,92 +25,9 @@ struct quarantine {
     uint8_t classes[QUEUE_BLOCKS];
 };
 
-static uint64_t secret; /* constant after hardened_init */
-
 void hardened_init(int level) {
-    sys_random(&secret, sizeof secret);
+    seal_init();
     hk_hardened_level = level;
-}
-
-uint64_t quarantine_word(const void *address) { return secret ^ (uintptr_t)address; }
-
-/* --- What a free block looks like --------------------------------------------------------------------------------- */
-
-/* The first words of a free block: of what slab and class it was freed, and a secret. A head that an earlier slab in
- * the same place left behind is not taken for one. */
-typedef struct free_head {
-    uint64_t words[2];
-} free_head_t;
-
-static free_head_t free_head(const void *block, unsigned cls) {
-    uint64_t kind = (uint64_t)slab_of(block, cls)->generation << 8 | cls;
-    return (free_head_t){{~quarantine_word(block) + (kind + 1) * UINT64_C(0x9e3779b97f4a7c15), quarantine_word(block)}};
-}
-
-static void poison(void *block, unsigned cls) {
-    memset(block, FREE_BYTE, hk_class_info[cls].block_size);
-    free_head_t head = free_head(block, cls);
-    memcpy(block, &head, sizeof head);
-}
-
-/* True when the block was freed as one of this class and its head is whole. */
-static bool is_poisoned(const void *block, unsigned cls) {
-    free_head_t head = free_head(block, cls);
-    return memcmp(block, &head, sizeof head) == 0;
-}
-
-/* Whether all is FREE_BYTE behind the head; sizes are multiples of two words. */
-static bool is_untouched(const void *block, size_t block_size) {
-    const uint64_t free_word = FREE_BYTE * UINT64_C(0x0101010101010101);
-    const uint64_t *words = block;
-    uint64_t written = 0;
-    for (size_t at = sizeof(free_head_t) / sizeof *words; at < block_size / sizeof *words; at += 2)
-        written |= (words[at] ^ free_word) | (words[at + 1] ^ free_word);
-    return written == 0;
-}
-
-static void report_if_written(const void *block, unsigned cls, const void *caller) {
-    const unsigned char *bytes = block;
-    size_t block_size = hk_class_info[cls].block_size;
-    free_head_t head = free_head(block, cls);
-    if (hk_likely(memcmp(block, &head, sizeof head) == 0 && is_untouched(block, block_size)))
-        return;
-    for (size_t at = 0; at < block_size; at++) {
-        unsigned char expected = at < sizeof head ? ((const unsigned char *)&head)[at] : FREE_BYTE;
-        if (bytes[at] == expected)
-            continue;
-        hk_misuse("write after free of", block, caller, "%zu-byte block, offset %zu", block_size, at);
-        return;
-    }
-}
-
-/* Runs are purged instead of filled: they must still read as zeros, which pages that nobody touched do unseen. */
-static void report_if_part_written(const char *run, size_t from, size_t bytes, size_t run_size, const void *caller) {
-    unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
-    size_t page = sys_page_size();
-    bool known = sys_resident(run + from, bytes, pages) == 0;
-    for (size_t at = from; at < from + bytes; at += sizeof(uint64_t)) {
-        if (at % page == 0 && known && (pages[(at - from) / page] & 1) == 0) {
-            at += page - sizeof(uint64_t);
-            continue;
-        }
-        uint64_t word;
-        memcpy(&word, run + at, sizeof word);
-        if (hk_likely(word == 0))
-            continue;
-        hk_misuse("write after free of", run, caller, "%zu-byte block, offset %zu", run_size, at + hk_ctz64(word) / 8);
-        return;
-    }
-}
-
-static void report_if_run_written(const char *run, size_t size, const void *caller) {
-    for (size_t from = 0; from < size; from += HK_SUPERSLAB_SIZE)
-        report_if_part_written(run, from, hk_min(size - from, HK_SUPERSLAB_SIZE), size, caller);
-}
-
-void quarantine_look(const void *block, unsigned cls, const void *caller) {
-    if (is_poisoned(block, cls))
-        report_if_written(block, cls, caller);
 }
 
 /* --- The queue ---------------------------------------------------------------------------------------------------- */
@@ -137,9 +50,9 @@ static void release_oldest(heap_t *h, struct quarantine *q, const void *caller) 
     hk_write(q->count, q->count - 1);
     hk_write_release(q->first, (q->first + 1) % QUEUE_BLOCKS);
     if (cls == CLASS_OF_RUNS)
-        report_if_run_written(block, large_size(block), caller);
-    else
-        report_if_written(block, cls, caller);
+        seal_report_if_run_written(block, large_size(block), caller);
+    else if (hk_unlikely(!seal_is_zero(block, hk_class_info[cls].block_size)))
+        seal_report_written(block, hk_class_info[cls].block_size, caller);
     /* Behind a lock, which the fork takes too: what is given back in the child has left the queue there. */
     give_back(h, block, cls);
 }
@@ -171,12 +84,7 @@ static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
     hk_write_release(q->count, q->count + 1);
 }
 
-void quarantine_fill(void *block, unsigned cls) { poison(block, cls); }
-
-void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) {
-    poison(block, cls);
-    enqueue(h, block, cls, caller);
-}
+void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) { enqueue(h, block, cls, caller); }
 
 void quarantine_put_run(heap_t *h, void *block, const void *caller) {
     sys_purge(block, large_size(block));

@@ -3,6 +3,7 @@
 
 #include "large/huge.h"
 #include "limit/limit.h"
+#include "sys/sys.h"
 
 /* --- What is taken ------------------------------------------------------------------------------------------------ */
 
@@ -47,6 +48,12 @@ static void link_locked(heap_t *h, void *block) {
     map_set_live_shared(map_granule(block));
 }
 
+/* At the higher levels, what the program has no longer reads as zeros: SEAL-1. */
+static void wipe(void *block) {
+    if (hk_unlikely(hardened_is_on()))
+        sys_purge(block, large_size(block));
+}
+
 static void unlink_locked(heap_t *h, void *block) {
     slot_t slot = (slot_t)map_slot(block);
     const large_links_t links = *large_links(slot);
@@ -86,6 +93,8 @@ bool runs_give(void *block, bool *double_free) {
         heap_unlock(h);
         if (!still)
             continue;
+        if (was_live)
+            wipe(block);
         *double_free = !was_live || !large_free(&heap_shared()->large, block);
         return true;
     }
@@ -144,6 +153,7 @@ size_t runs_drop_locked(heap_t *h) {
         bytes += large_size(block);
         (void)map_clear_live_shared(map_granule(block));
         unlink_locked(h, block);
+        wipe(block);
         (void)large_free(&heap_shared()->large, block);
     }
     for (void *block; h->own.had_huge && huge_list(h->own.id, &block, 1) > 0;) {

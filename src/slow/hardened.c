@@ -3,6 +3,7 @@
 
 #include "core/panic.h"
 #include "heap/quarantine.h"
+#include "heap/seal.h"
 #include "large/huge.h"
 #include "slow/blocks.h"
 #include "slow/sampled.h"
@@ -14,87 +15,122 @@
 #include <string.h>
 
 enum {
-    SLACK_BYTE = 0xca,
-    TRAILER_BYTES = 16, /* at least 8 bytes of pattern and the size word */
-};
+    LOOK_PAST_MIN = 4096
+}; /* blocks from here on need no look when they were never handed out: it costs their pages */
 
-static uint64_t *size_word(const void *block, size_t block_size) {
-    return (uint64_t *)((uintptr_t)block + block_size - sizeof(uint64_t));
-}
-
-/* Size asked for, or SIZE_MAX when the word was overwritten. */
-static size_t asked_size(const void *block, size_t block_size) {
-    uint64_t size = *size_word(block, block_size) ^ ~quarantine_word(block);
-    return size + TRAILER_BYTES <= block_size ? (size_t)size : SIZE_MAX;
+/* Each block of a slab has a seal, and at level 3 large and huge ones have. */
+static bool is_sealed(const void *block) {
+    uint32_t entry = map_lookup(block);
+    return hk_hardened_level >= 3 || (entry != 0 && !map_is_run(entry));
 }
 
 size_t hardened_size(const void *block, size_t block_size) {
-    if (hk_hardened_level < 3)
+    if (!is_sealed(block))
         return block_size;
-    size_t asked = asked_size(block, block_size);
-    return asked == SIZE_MAX ? 0 : asked;
+    if (hk_hardened_level < 3)
+        return block_size - SEAL_BYTES;
+    size_t asked = seal_asked(block, block_size);
+    return asked > block_size ? 0 : asked;
 }
 
 /* With room for the seal. */
-static size_t sealed_size(size_t size) {
-    return hk_hardened_level >= 3 && size < SIZE_MAX - TRAILER_BYTES ? size + TRAILER_BYTES : size;
-}
+static size_t sealed_size(size_t size) { return size < SIZE_MAX - SEAL_BYTES ? size + SEAL_BYTES : size; }
 
 /* Class of a block that serves the request. */
 static unsigned class_for(size_t align, size_t size) {
-    return class_of_aligned(hk_max(sealed_size(size), 1), hk_max(align, HK_ALIGNMENT));
+    return class_of_aligned(sealed_size(size), hk_max(align, HK_ALIGNMENT));
 }
 
-bool hardened_size_fits(const void *block, size_t block_size, size_t align, size_t size) {
-    if (hk_hardened_level >= 3) {
-        size_t asked = asked_size(block, block_size);
-        return asked == size || asked == SIZE_MAX; /* overwritten: free reports that */
-    }
-    uint32_t entry = map_lookup(block); /* 0: a huge one */
-    unsigned cls = class_for(align, size), own = entry & HK_MAP_CLASS_MAX;
-    return entry != 0 && own < HK_CLASS_COUNT ? cls == own : cls >= HK_CLASS_COUNT && size <= block_size;
+/* What a large or huge block takes. */
+static size_t big_room(size_t size) { return hk_hardened_level >= 3 ? sealed_size(size) : size; }
+
+size_t hardened_good_size(size_t size) {
+    if (hk_hardened_level >= 3)
+        return size;
+    unsigned cls = class_for(1, size);
+    return cls < HK_CLASS_COUNT ? hk_class_info[cls].block_size - SEAL_BYTES : 0;
+}
+
+bool hardened_size_fits(const void *block, size_t block_size, size_t size) {
+    if (!is_sealed(block))
+        return size > HK_MID_MAX / 2 && size <= block_size;
+    size_t asked = seal_asked(block, block_size);
+    if (asked > block_size) /* free reports that */
+        return true;
+    return hk_hardened_level >= 3 ? asked == size : asked <= size && size <= block_size - SEAL_BYTES;
 }
 
 static void seal(void *block, size_t block_size, size_t size) {
-    if (hk_hardened_level < 3)
-        return;
-    memset((char *)block + size, SLACK_BYTE, block_size - sizeof(uint64_t) - size);
-    *size_word(block, block_size) = size ^ ~quarantine_word(block);
+    seal_set(block, block_size, size);
+    if (hk_hardened_level >= 3)
+        seal_fill_slack(block, block_size, size);
+}
+
+/* What the seal of a block says is not so. The seal is mended, so that the block above does not report it again. */
+static HK_COLD void report_broken(const void *block, size_t block_size, size_t asked, size_t at, const void *caller) {
+    size_t room = block_size - SEAL_BYTES;
+    if (asked > room)
+        hk_misuse("overflow of", block, caller, "%zu-byte block, its last bytes are overwritten", block_size);
+    else
+        hk_misuse("overflow of", block, caller, "%zu-byte block, %zu bytes asked for, offset %zu overwritten",
+                  block_size, asked, at);
+    seal_set(block, block_size, room);
 }
 
 /* True when nothing behind the asked size was written; reports otherwise. */
 static bool seal_is_whole(const void *block, size_t block_size, const void *caller) {
-    if (hk_hardened_level < 3)
+    size_t asked = seal_asked(block, block_size), at = block_size;
+    bool known = asked <= block_size - SEAL_BYTES;
+    if (hk_likely(known) && hk_hardened_level >= 3)
+        at = seal_find_in_slack(block, block_size, asked);
+    if (hk_likely(known && at == block_size))
         return true;
-    size_t asked = asked_size(block, block_size);
-    if (asked == SIZE_MAX) {
-        hk_misuse("overflow of", block, caller, "%zu-byte block, its last bytes are overwritten", block_size);
-        return false;
-    }
-    for (size_t at = asked; at < block_size - sizeof(uint64_t); at++) {
-        if (((const unsigned char *)block)[at] == SLACK_BYTE)
-            continue;
-        hk_misuse("overflow of", block, caller, "%zu-byte block, %zu bytes asked for, offset %zu overwritten",
-                  block_size, asked, at);
-        return false;
-    }
-    return true;
+    report_broken(block, block_size, asked, at, caller);
+    return false;
+}
+
+/* As seal_is_whole, of a block of a slab; and looks at what lies before it. */
+static bool slab_seal_is_whole(void *block, unsigned cls, const void *caller) {
+    size_t block_size = hk_class_info[cls].block_size;
+    if (hk_unlikely(!seal_below_is_whole(block, class_slab_offset(&hk_classes[cls], block), block_size)))
+        seal_report_below(block, block_size, caller);
+    return seal_is_whole(block, block_size, caller);
+}
+
+/* A free block of a slab is handed out. */
+static void look_and_seal(void *block, unsigned cls, block_past_t past, size_t size, const void *caller) {
+    size_t block_size = hk_class_info[cls].block_size;
+    bool never_used = past == BLOCK_ZEROED && block_size >= LOOK_PAST_MIN;
+    if (hk_unlikely(!never_used && !seal_is_zero(block, block_size)))
+        seal_report_written(block, block_size, caller);
+    seal(block, block_size, size);
 }
 
 /* --- Explicit heaps ----------------------------------------------------------------------------------------------- */
 
-size_t hardened_room(size_t size) { return sealed_size(size); }
+/* What has no room for its seal in a slab has none without it. */
+size_t hardened_room(size_t size) {
+    size_t sealed = sealed_size(size);
+    return sealed <= HK_MID_MAX ? sealed : hk_max(big_room(size), HK_MID_MAX + 1);
+}
 
-void hardened_begin(void *block, size_t block_size, size_t size) { seal(block, block_size, size); }
+void hardened_begin_block(void *block, unsigned cls, bool never_used, size_t size, const void *caller) {
+    look_and_seal(block, cls, never_used ? BLOCK_ZEROED : BLOCK_USED, size, caller);
+}
+
+void hardened_begin(void *block, size_t block_size, size_t size) {
+    if (is_sealed(block))
+        seal(block, block_size, size);
+}
 
 bool hardened_is_whole(const void *block, size_t block_size, const void *caller) {
-    return seal_is_whole(block, block_size, caller);
+    return !is_sealed(block) || seal_is_whole(block, block_size, caller);
 }
 
 bool hardened_end(void *block, unsigned cls, const void *caller) {
-    if (!seal_is_whole(block, hk_class_info[cls].block_size, caller))
+    if (!slab_seal_is_whole(block, cls, caller))
         return false;
-    quarantine_fill(block, cls);
+    seal_clear(block, hk_class_info[cls].block_size);
     return true;
 }
 
@@ -111,18 +147,18 @@ static size_t big_size(const void *block) {
 
 static void *big_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     bool zeroed = false;
-    void *block = heap_big_alloc(h, sealed_size(size), align, zero ? &zeroed : NULL);
+    void *block = heap_big_alloc(h, big_room(size), align, zero ? &zeroed : NULL);
     if (block == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    seal(block, big_size(block), size);
+    hardened_begin(block, big_size(block), size);
     return zero && !zeroed ? memset(block, 0, size) : block;
 }
 
 void hardened_free_large(heap_t *h, void *block, const void *caller) {
     size_t size = large_size(block);
-    if (large_is_live(block) && !seal_is_whole(block, size, caller))
+    if (large_is_live(block) && !hardened_is_whole(block, size, caller))
         return;
     if (!large_hold(&(h != NULL ? h : heap_shared())->large, block)) {
         misuse_double_free("free", block, size, caller);
@@ -133,16 +169,16 @@ void hardened_free_large(heap_t *h, void *block, const void *caller) {
 
 bool hardened_huge_is_whole(const void *block, const void *caller) {
     size_t size = hk_hardened_level >= 3 ? big_size(block) : 0;
-    return size == 0 || seal_is_whole(block, size, caller);
+    return size == 0 || hardened_is_whole(block, size, caller);
 }
 
 /* What does not fit any more is unmapped, and so is the old place. */
 static void *resize_huge(void *block, size_t size, const void *caller) {
-    if (sealed_size(size) <= HK_LARGE_MAX || !hardened_huge_is_whole(block, caller))
+    if (big_room(size) <= HK_LARGE_MAX || !hardened_huge_is_whole(block, caller))
         return NULL;
-    void *moved = huge_resize(block, sealed_size(size));
+    void *moved = huge_resize(block, big_room(size));
     if (moved != NULL)
-        seal(moved, big_size(moved), size);
+        hardened_begin(moved, big_size(moved), size);
     return moved;
 }
 
@@ -154,23 +190,19 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     unsigned cls = class_for(align, size);
     if (cls >= HK_CLASS_COUNT)
         return big_alloc(h, align, size, zero);
-    size_t block_size = hk_class_info[cls].block_size;
     block_past_t past;
     void *block = heap_take_one_or_reclaim(h, cls, &past);
     if (block == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    quarantine_look(block, cls, __builtin_return_address(0));
-    seal(block, block_size, size);
-    return zero ? memset(block, 0, size) : block;
+    look_and_seal(block, cls, past, size, __builtin_return_address(0));
+    return block;
 }
 
 void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
-    size_t size = hk_class_info[cls].block_size;
-    if (!seal_is_whole(block, size, caller))
-        return;
-    quarantine_put(h, block, cls, caller);
+    if (hardened_end(block, cls, caller))
+        quarantine_put(h, block, cls, caller);
 }
 
 static void free_moved(heap_t *h, void *block, size_t old_size, const void *caller) {
@@ -190,10 +222,24 @@ static void free_moved(heap_t *h, void *block, size_t old_size, const void *call
 static void *stay(void *block, size_t size, int saved_errno, const void *caller) {
     size_t big = big_size(block);
     size_t block_size = big != 0 ? big : hk_class_info[map_lookup(block) & HK_MAP_CLASS_MAX].block_size;
-    if (!seal_is_whole(block, block_size, caller))
+    if (!hardened_is_whole(block, block_size, caller))
         return NULL;
-    seal(block, block_size, size);
+    hardened_begin(block, block_size, size);
     return heap_keep_whole(block, saved_errno);
+}
+
+/* Within its class, and what it was asked for is that from then on. */
+bool hardened_expand(void *block, size_t block_size, size_t size, const void *caller) {
+    uint32_t entry = map_lookup(block);
+    bool in_slab = entry != 0 && !map_is_run(entry);
+    size_t room = in_slab ? sealed_size(size) : big_room(size);
+    bool fits = in_slab                 ? class_of_aligned(room, HK_ALIGNMENT) == (entry & HK_MAP_CLASS_MAX)
+                : hk_hardened_level < 3 ? sealed_size(size) > HK_MID_MAX && room <= block_size
+                                        : seal_asked(block, block_size) == size; /* else all its slack were filled */
+    if (!fits || !hardened_is_whole(block, block_size, caller))
+        return false;
+    hardened_begin(block, block_size, size);
+    return true;
 }
 
 /* Always into another block, so that the old one can be watched; but huge ones, whose old place is unmapped. */

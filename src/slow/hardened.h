@@ -3,15 +3,13 @@
  * hardened.h: HAKMEM_SAFE=2 and 3.
  *
  * Magazines stay empty, so that every call takes the slow path and comes here.
- *   2  a freed block is filled with a pattern and waits in a queue of its thread's heap; when it leaves the queue the
- *      pattern must be whole: a write after free is found (heap/quarantine.h). It is looked at once more when the block
- *      is handed out again, if its first 16 bytes still say that it was freed so. A large block (above 256 KiB, at
- *      level 3 with its seal) waits in that queue without pages, and must read as zeros when it leaves it. A huge one
- *      is unmapped at once: who writes to it faults.
- *   3  besides, the bytes behind what was asked for, to the end of the block, carry a pattern and the size: an overflow
- *      is found at free.
- *
- * Layout of a block at level 3:  | what was asked for | pattern ... | size ^ secret ^ address | (at least 8 bytes each)
+ *   2  free makes a block of a slab zeros, and it waits in a queue of its thread's heap (heap/quarantine.h): when it
+ *      leaves the queue, and when it is handed out again, it must still be zeros: a write after free is found. Its last
+ *      word is its seal (heap/seal.h): a write behind it, or before it, is found when it or its neighbour is freed or
+ *      resized. A large block (above 256 KiB less the seal) waits in that queue without pages, and must read as zeros
+ *      when it leaves it. A huge one is unmapped at once: who writes to it faults.
+ *   3  besides, large and huge blocks have seals, and each byte from what was asked for to the seal carries a pattern:
+ *      an overflow by one byte is found at free.
  */
 #ifndef HK_SLOW_HARDENED_H
 #define HK_SLOW_HARDENED_H
@@ -32,17 +30,25 @@ void hardened_free_large(heap_t *h, void *block, const void *caller);
 bool hardened_huge_is_whole(const void *block, const void *caller);
 
 /* For explicit heaps, whose blocks do not wait. With room for the seal, what `size` becomes; seals a block of
- * `block_size` bytes; whether its seal is whole, reports otherwise; the same for a block of a slab at its free, which
- * is then filled with the pattern. */
+ * `block_size` bytes, one of a slab after a look that it is still zeros; whether its seal is whole, reports otherwise;
+ * the same for a block of a slab at its free, which then is zeros. */
 size_t hardened_room(size_t size);
 void hardened_begin(void *block, size_t block_size, size_t size);
+void hardened_begin_block(void *block, unsigned cls, bool never_used, size_t size, const void *caller);
 bool hardened_is_whole(const void *block, size_t block_size, const void *caller);
 bool hardened_end(void *block, unsigned cls, const void *caller);
 
 /* What the program may use of a block. */
 size_t hardened_size(const void *block, size_t block_size);
 
-/* Whether it was asked for with this size: exactly at level 3, otherwise as far as classes tell. */
-bool hardened_size_fits(const void *block, size_t block_size, size_t align, size_t size);
+/* The largest size that takes no larger block than `size` does; 0: it is large or huge, and has no seal. */
+size_t hardened_good_size(size_t size);
+
+/* Whether it was asked for with this size: exactly at level 3; at level 2 with this or a smaller one, as far as the
+ * program may use it. */
+bool hardened_size_fits(const void *block, size_t block_size, size_t size);
+
+/* The block stays, and is one of `size` bytes from here on; false when it cannot. */
+bool hardened_expand(void *block, size_t block_size, size_t size, const void *caller);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include "base/bits.h"
 #include "heap/explicit.h"
-#include "heap/quarantine.h"
 #include "heap/visit.h"
 #include "heap/wake.h"
 #include "large/huge.h"
@@ -70,10 +69,11 @@ static size_t size_of(const void *block) {
     return huge_find(block, &start, &size) ? size : 0;
 }
 
-static HK_COLD void harden(void *block, unsigned cls, size_t size) {
-    if (cls < HK_CLASS_COUNT)
-        quarantine_look(block, map_lookup(block) & HK_MAP_CLASS_MAX, __builtin_return_address(0));
-    hardened_begin(block, size_of(block), size);
+static HK_COLD void harden(void *block, const request_t *request, size_t size) {
+    if (request->cls < HK_CLASS_COUNT)
+        hardened_begin_block(block, request->cls, request->zeroed, size, __builtin_return_address(0));
+    else
+        hardened_begin(block, size_of(block), size);
 }
 
 static HK_COLD void *alloc_stranded(size_t align, size_t size, bool zero) {
@@ -94,8 +94,9 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *
     if (hk_unlikely(block == NULL))
         return heap_fail();
     if (hk_unlikely(hardened_is_on()))
-        harden(block, request.cls, size);
-    return zero && (!request.zeroed || hardened_is_on()) ? memset(block, 0, size) : block;
+        harden(block, &request, size);
+    return zero && !(request.zeroed || (hardened_is_on() && request.cls < HK_CLASS_COUNT)) ? memset(block, 0, size)
+                                                                                           : block;
 }
 
 void *heaps_alloc(heap_t *h, size_t align, size_t size, bool zero) { return alloc(h, align, size, zero, NULL); }

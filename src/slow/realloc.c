@@ -155,7 +155,7 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
 static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {
     size_t asked = size + (size == 0);
     if (found_is_hardened(found))
-        return hardened_size_fits(block, found->size, align, size);
+        return hardened_size_fits(block, found->size, size);
     if (heap_has_kept_whole())
         return asked <= found->size;
     if (found->kind == KIND_LARGE)

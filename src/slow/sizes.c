@@ -17,9 +17,12 @@
 size_t heap_good_size(size_t size) {
     if (size > HEAP_SIZE_POSSIBLE)
         return 0;
-    if (!heap_system_ready() || hk_hardened_level >= 3)
+    if (!heap_system_ready())
         return size;
-    if (size <= HK_MID_MAX)
+    size_t hardened = hardened_is_on() ? hardened_good_size(size) : 0;
+    if (hk_unlikely(hardened != 0 || hk_hardened_level >= 3))
+        return hardened;
+    if (size <= HK_MID_MAX && !hardened_is_on())
         return hk_class_info[class_of(size + (size == 0))].block_size;
     return hk_align_up(size, size <= HK_LARGE_MAX ? HK_SLOT_SIZE : sys_page_size());
 }
@@ -34,9 +37,9 @@ static bool resize_run(void *block, size_t size, size_t old_size) {
     return large_resize_here(h != NULL ? &h->large : &heap_shared()->large, block, size);
 }
 
-static bool resize_here(void *block, size_t size, const found_t *found) {
+static bool resize_here(void *block, size_t size, const found_t *found, const void *caller) {
     if (hk_unlikely(found_is_hardened(found)))
-        return hardened_size_fits(block, found->size, HK_ALIGNMENT, size);
+        return hardened_expand(block, found->size, size, caller);
     if (found->kind == KIND_SLAB)
         return heap_block_stays(found->cls, hk_max(size, 1));
     if (found->kind == KIND_EMERGENCY || !fork_attend())
@@ -64,5 +67,5 @@ size_t heap_expand(void *block, size_t size, const void *caller) {
         misuse_foreign("hak_expand", block, caller);
     if (found.kind == KIND_NONE || found.kind == KIND_FOREIGN || size > HEAP_SIZE_POSSIBLE)
         return 0;
-    return resize_here(block, size, &found) ? size_now(block, &found) : 0;
+    return resize_here(block, size, &found, caller) ? size_now(block, &found) : 0;
 }

@@ -182,9 +182,6 @@ static void look_at(size_t *at, size_t count, rest_clock_t clock, uint32_t tries
 sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) { return sparse_round_within(now_ms, delay_ms, 1); }
 
 sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned part) {
-    /* Freed blocks of hardened heaps carry a pattern that must stay. */
-    if (hardened_is_on())
-        return (sparse_result_t){0};
     size_t all = superslab_totals().superslab_count;
     size_t some = hk_max(SLOTS_A_ROUND_MIN / HK_SLOTS_PER_SUPERSLAB, (all + ROUND_SHARE - 1) / ROUND_SHARE);
     size_t at = atomic_load_explicit(&cursor, memory_order_relaxed);
@@ -195,8 +192,6 @@ sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned
 }
 
 size_t sparse_trim(void) {
-    if (hardened_is_on())
-        return 0;
     sparse_result_t result = {0};
     size_t at = 0;
     look_at(&at, SIZE_MAX, (rest_clock_t){.now = 2, .wait = 0}, TRIES_TO_TRIM, &result);

@@ -343,6 +343,8 @@ static void write_after_free_first(void) { write_after_free(64, 0); }
 static void write_after_free_last(void) { write_after_free(64, 63); }
 static void write_after_free_1000(void) { write_after_free(1000, 500); }
 
+static void write_after_free_middle_3(void) { write_after_free(5000, 2500); }
+
 static void write_after_free_border(void) { write_after_free(256 * TEST_KIB, 100); }
 static void write_after_free_border_3(void) { write_after_free(256 * TEST_KIB, 100); }
 static void write_after_free_large(void) { write_after_free(5 * TEST_MIB, 4 * TEST_MIB); }
@@ -354,7 +356,7 @@ static void overflow(size_t size, size_t offset) {
     reuse_blocks(size);
 }
 
-static void overflow_by_one(void) { overflow(24, 24); }
+static void overflow_by_one(void) { overflow(20, 20); }
 static void overflow_by_four(void) { overflow(100, 103); }
 static void overflow_aligned(void) {
     void *p = NULL;
@@ -371,10 +373,42 @@ static void overflow_large(void) { overflow(5000000, 5000000); }
 static void overflow_huge(void) { overflow(2 * TEST_GIB, 2 * TEST_GIB + 7); }
 
 static void overflow_at_realloc(void) {
-    unsigned char *p = block_announced(24, 0);
-    ((volatile unsigned char *)test_opaque(p))[24] ^= 0x5a;
+    unsigned char *p = block_announced(20, 0);
+    ((volatile unsigned char *)test_opaque(p))[20] ^= 0x5a;
     free(realloc(test_opaque(p), 4000));
 }
+
+static void overflow_seal_2(void) { overflow(24, 24); }
+static void overflow_seal_mid_2(void) { overflow(5000, 5112); } /* behind what it may use */
+
+/* A string's end, where the block is full. */
+static void overflow_string_2(void) {
+    char *p = (char *)block_announced(56, 0);
+    memset(p, 'a', 56);
+    p[malloc_usable_size(p)] = 0;
+    free(p);
+}
+
+/* `before` bytes in front of a block that has one below it are written. */
+static void underflow(size_t before) {
+    enum { BLOCKS = 64, SIZE = 100 };
+    char *blocks[BLOCKS], *p = NULL;
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = (char *)memset(malloc(SIZE), 1, SIZE);
+    for (size_t i = 0; i < BLOCKS && p == NULL; i++)
+        for (size_t k = 0; k < BLOCKS && p == NULL; k++)
+            p = blocks[i] - blocks[k] == 112 && (uintptr_t)blocks[i] % (64 * TEST_KIB) != 0 ? blocks[i] : NULL;
+    CHECK(p != NULL);
+    announce_all(p, p, SIZE);
+    memset((char *)test_opaque(p) - before, 0x5a, before);
+    free(test_opaque(p));
+}
+
+static void underflow_1_2(void) { underflow(1); }
+static void underflow_8_2(void) { underflow(8); }
+static void underflow_32_2(void) { underflow(32); }
+static void underflow_1_3(void) { underflow(1); }
+static void underflow_32_3(void) { underflow(32); }
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
@@ -462,6 +496,15 @@ static const bug_t bugs[] = {
     BUG(overflow_mid),
     BUG(overflow_aligned),
     BUG(overflow_at_realloc),
+    BUG(overflow_seal_2),
+    BUG(overflow_seal_mid_2),
+    BUG(overflow_string_2),
+    BUG(underflow_1_2),
+    BUG(underflow_8_2),
+    BUG(underflow_32_2),
+    BUG(underflow_1_3),
+    BUG(underflow_32_3),
+    BUG(write_after_free_middle_3),
 };
 
 static int by_address(const void *a, const void *b) {

@@ -46,7 +46,7 @@ def wrong_size(given, verb="free_sized", level=1):
     return (f"{verb} of wrong size", rf"{{size}}-byte block, size {given} given", {"HAKMEM_SAFE": str(level)})
 
 
-def written(offset, size=r"{size}"):
+def written(offset, size=r"\d+"):
     return ("write after free of", rf"{size}-byte block, offset {offset}", {"HAKMEM_SAFE": "2"})
 
 
@@ -58,8 +58,18 @@ def overflow(asked, offset):
     return ("overflow of", rf"\d+-byte block, {asked} bytes asked for, offset {offset} overwritten", {"HAKMEM_SAFE": "3"})
 
 
+def seal_broken(level):
+    return ("overflow of", r"\d+-byte block, its last bytes are overwritten", {"HAKMEM_SAFE": str(level)})
+
+
+def underflow(level):
+    return ("underflow of", r"112-byte block, or overflow of the one below it at 0x[0-9a-f]+", {"HAKMEM_SAFE": str(level)})
+
+
 # Who called the caller, down to main and what is behind it; all of it, as these stacks are short.
 STACK = r"(?:hakmem:   from 0x[0-9a-f]+ \(\S+\+0x[0-9a-f]+\)\n)+"
+
+SEAL_BYTES = 8  # of a block at HAKMEM_SAFE=2 that the program may not use
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -139,12 +149,21 @@ EXPECTED = {
     "overflow_border": overflow(256 * KIB, 256 * KIB),
     "overflow_large": overflow(5000000, 5000000),
     "overflow_huge": overflow(2 * GIB, 2 * GIB + 7),
-    "overflow_by_one": overflow(24, 24),
+    "overflow_by_one": overflow(20, 20),
     "overflow_by_four": overflow(100, 103),
     "overflow_full_class": overflow(64, 64),
     "overflow_mid": overflow(5000, 5000),
     "overflow_aligned": overflow(100, 100),
-    "overflow_at_realloc": overflow(24, 24),
+    "overflow_at_realloc": overflow(20, 20),
+    "overflow_seal_2": seal_broken(2),
+    "overflow_seal_mid_2": seal_broken(2),
+    "overflow_string_2": seal_broken(2),
+    "underflow_1_2": underflow(2),
+    "underflow_8_2": underflow(2),
+    "underflow_32_2": underflow(2),
+    "underflow_1_3": underflow(3),
+    "underflow_32_3": underflow(3),
+    "write_after_free_middle_3": written_3(2500),
     "sized_delete_wrong": wrong_size(128, "operator delete"),
     "sized_delete_array_wrong": wrong_size(400, r"operator delete\[\]"),
     "sized_delete_aligned_wrong": wrong_size(4096, "operator delete"),
@@ -171,7 +190,8 @@ def expected_line(program, name, announced):
     ptr, base, size = announced
     if LEVEL == 3:  # a block has its seal behind it
         size = r"\d+"
-    detail = detail.replace("{size}", size).replace("{base}", base).replace("{program}", os.path.basename(program))
+    sizes = f"(?:{size}|{int(size) + SEAL_BYTES})" if size.isdigit() and int(size) > 0 else size
+    detail = detail.replace("{size}", sizes).replace("{base}", base).replace("{program}", os.path.basename(program))
     return re.compile(rf"hakmem: {what} {ptr} \({detail}\), called from (0x[0-9a-f]+) \((\S+)\+(0x[0-9a-f]+)\)\n{STACK}")
 
 

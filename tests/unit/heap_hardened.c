@@ -8,7 +8,7 @@
 #include "heap_places.h"
 #include "superslab/superslab.h"
 
-enum { QUEUE_BLOCKS = 512, ASKED = 100, BLOCK2 = 112, BLOCK3 = 128 };
+enum { QUEUE_BLOCKS = 512, ASKED = 100, BLOCK2 = 112, BLOCK3 = 112 };
 
 static char text[4096];
 static heap_t *h;
@@ -275,8 +275,8 @@ int main(void) {
     says(write_after_free, "hakmem: write after free of 0x", "(112-byte block, offset 30)");
     says(write_into_key, "hakmem: write after free of 0x", "(112-byte block, offset 9)");
     says(write_later, "hakmem: write after free of 0x", "(112-byte block, offset 111)");
-    says(overflow, "hakmem: overflow of 0x", "(128-byte block, 100 bytes asked for, offset 100 overwritten)");
-    says(overflow_far, "hakmem: overflow of 0x", "(128-byte block, its last bytes are overwritten)");
+    says(overflow, "hakmem: overflow of 0x", "(112-byte block, 100 bytes asked for, offset 100 overwritten)");
+    says(overflow_far, "hakmem: overflow of 0x", "(112-byte block, its last bytes are overwritten)");
     says(twice, "hakmem: double free of 0x", "(112-byte block, free)");
     says(large_write_after_free, "hakmem: write after free of 0x", "(3145728-byte block, offset 2109497)");
     says(border_write_after_free, "hakmem: write after free of 0x", "(327680-byte block, offset 0)");

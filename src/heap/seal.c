@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/seal.h"
+
+#include "base/bits.h"
+#include "core/panic.h"
+#include "region/region.h"
+#include "sys/sys.h"
+
+uint64_t hk_seal_secret[2];
+
+void seal_init(void) { sys_random(hk_seal_secret, sizeof hk_seal_secret); }
+
+/* Offset in [from, to) of the first byte that is not `byte`; `to` when there is none. */
+static size_t find_other(const void *bytes, size_t from, size_t to, unsigned char byte) {
+    const unsigned char *at = bytes;
+    const uint64_t all = byte * UINT64_C(0x0101010101010101);
+    while (from < to && ((uintptr_t)(at + from) % sizeof all != 0 || to - from < sizeof all)) {
+        if (at[from] != byte)
+            return from;
+        from++;
+    }
+    for (; to - from >= sizeof all; from += sizeof all) {
+        uint64_t word;
+        memcpy(&word, at + from, sizeof word);
+        if (word != all)
+            return from + hk_ctz64(word ^ all) / 8;
+    }
+    return from < to ? find_other(bytes, from, to, byte) : to;
+}
+
+void seal_fill_slack(void *block, size_t block_size, size_t size) {
+    memset((char *)block + size, SEAL_SLACK, block_size - SEAL_BYTES - size);
+}
+
+size_t seal_find_in_slack(const void *block, size_t block_size, size_t size) {
+    size_t end = block_size - SEAL_BYTES, found = find_other(block, size, end, SEAL_SLACK);
+    return found < end ? found : block_size;
+}
+
+void seal_report_written(void *block, size_t block_size, const void *caller) {
+    size_t at = find_other(block, 0, block_size, 0);
+    if (at < block_size)
+        hk_misuse("write after free of", block, caller, "%zu-byte block, offset %zu", block_size, at);
+    memset(block, 0, block_size);
+}
+
+static bool report_if_part_written(char *run, size_t from, size_t to, size_t run_size, const void *caller) {
+    unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
+    size_t page = sys_page_size(), next;
+    bool known = sys_resident(run + from, to - from, pages) == 0;
+    for (size_t at = from; at < to; at = next) {
+        next = hk_min(to, hk_align_down(at, page) + page);
+        if (known && (pages[(at - from) / page] & 1) == 0)
+            continue;
+        size_t found = find_other(run, at, next, 0);
+        if (found == next)
+            continue;
+        hk_misuse("write after free of", run, caller, "%zu-byte block, offset %zu", run_size, found);
+        sys_purge(run, run_size);
+        return true;
+    }
+    return false;
+}
+
+void seal_report_if_run_written(char *run, size_t size, const void *caller) {
+    bool reported = false;
+    for (size_t from = 0; from < size && !reported; from += HK_SUPERSLAB_SIZE)
+        reported = report_if_part_written(run, from, hk_min(size, from + HK_SUPERSLAB_SIZE), size, caller);
+}
+
+void seal_report_below(void *block, size_t block_size, const void *caller) {
+    hk_misuse("underflow of", block, caller, "%zu-byte block, or overflow of the one below it at %p", block_size,
+              (void *)((char *)block - block_size));
+    seal_set((char *)block - block_size, block_size, block_size - SEAL_BYTES);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * seal.h: what the memory of blocks looks like at HAKMEM_SAFE=2 and 3 (docs/adr/0037).
+ *
+ * A block that is with the program ends in a word that nobody can guess, its seal: a function of its address, of the
+ * size that was asked for and of a secret of the process. Who frees or resizes the block looks at it, and at the one
+ * before the block: a write behind a block or before one breaks one of them. A free block is all zeros.
+ *
+ *   with the program   | what was asked for | slack | seal |      level 3: each byte of the slack is SEAL_SLACK
+ *   free               | zeros                             |
+ *
+ * SEAL-1 What is free in a slab, and slots that are nobody's, read as zeros unless the program wrote there.
+ * SEAL-2 The last word of each block of a slab is 0 when the block is free, its seal when it is not. It changes by one
+ *        store, and others may read it at any time: atomically.
+ * SEAL-3 The lowest byte of a seal, the one behind the block, is never 0: a string's end does not pass for it.
+ */
+#ifndef HK_HEAP_SEAL_H
+#define HK_HEAP_SEAL_H
+
+#include "base/base.h"
+#include "base/relaxed.h"
+#include "slab/size_class.h"
+
+#include <string.h>
+
+enum { SEAL_BYTES = 8, SEAL_SLACK = 0xca };
+
+/* Drawn once, at the start. */
+extern uint64_t hk_seal_secret[2];
+
+void seal_init(void);
+
+#define SEAL_FACTOR  UINT64_C(0x9e3779b97f4a7c15)
+#define SEAL_INVERSE UINT64_C(0xf1de83e19937733d)
+_Static_assert(SEAL_FACTOR *SEAL_INVERSE == 1, "modulo 2^64");
+
+HK_INLINE uint64_t *seal_place(const void *block, size_t block_size) {
+    return (uint64_t *)((uintptr_t)block + block_size - SEAL_BYTES);
+}
+
+/* Of a place of a seal. */
+HK_INLINE uint64_t seal_secret_of(const uint64_t *place) {
+    unsigned __int128 mixed = (unsigned __int128)((uintptr_t)place ^ hk_seal_secret[0]) * (hk_seal_secret[1] | 1);
+    return (uint64_t)(mixed >> 64) ^ (uint64_t)mixed;
+}
+
+/* The upper 56 bits hold the size, so scattered that another value of them is hardly ever one of a size. */
+HK_INLINE uint64_t seal_of(const uint64_t *place, size_t size) {
+    uint64_t secret = seal_secret_of(place);
+    return ((secret >> 8) + size * SEAL_FACTOR) << 8 | (secret & 0xff) | 1;
+}
+
+/* The size that `word` says was asked for, or a number above each size of a block. */
+HK_INLINE size_t seal_size(const uint64_t *place, uint64_t word) {
+    uint64_t secret = seal_secret_of(place);
+    uint64_t size = (((word >> 8) - (secret >> 8)) * SEAL_INVERSE) << 8 >> 8;
+    return (word & 0xff) == ((secret & 0xff) | 1) ? (size_t)size : SIZE_MAX;
+}
+
+HK_INLINE void seal_set(const void *block, size_t block_size, size_t size) {
+    uint64_t *place = seal_place(block, block_size);
+    hk_write(*place, seal_of(place, size));
+}
+
+/* What was asked for, or a number above the block's size when the seal is broken. */
+HK_INLINE size_t seal_asked(const void *block, size_t block_size) {
+    const uint64_t *place = seal_place(block, block_size);
+    return seal_size(place, hk_read(*place));
+}
+
+/* Whether the word before the block at `offset` of a slab is what the block below left there: SEAL-2. */
+HK_INLINE bool seal_below_is_whole(const void *block, size_t offset, size_t block_size) {
+    const uint64_t *place = (const uint64_t *)block - 1;
+    if (offset == 0)
+        return true;
+    uint64_t word = hk_read(*place);
+    return word == 0 || seal_size(place, word) <= block_size - SEAL_BYTES;
+}
+
+/* Sizes of blocks are multiples of 16. */
+HK_INLINE bool seal_is_zero(const void *block, size_t block_size) {
+    typedef uint64_t __attribute__((vector_size(16), may_alias)) pair_t;
+    const pair_t *pairs = block;
+    pair_t some = {0}, others = {0};
+    size_t at = 0, count = block_size / sizeof *pairs;
+    for (; at + 4 <= count; at += 4) {
+        some |= pairs[at] | pairs[at + 1];
+        others |= pairs[at + 2] | pairs[at + 3];
+    }
+    for (; at < count; at++)
+        some |= pairs[at];
+    some |= others;
+    return (some[0] | some[1]) == 0;
+}
+
+/* The block, which has a seal, is one of a free block from here on. */
+HK_INLINE void seal_clear(void *block, size_t block_size) {
+    memset(block, 0, block_size - SEAL_BYTES);
+    hk_write(*seal_place(block, block_size), 0);
+}
+
+/* Fills the slack of a block at level 3, and tells the offset of its first byte that is another now; `block_size` when
+ * none is. */
+void seal_fill_slack(void *block, size_t block_size, size_t size);
+size_t seal_find_in_slack(const void *block, size_t block_size, size_t size);
+
+/* A free block of a slab was written to: reports that, and makes it zeros again. */
+HK_COLD void seal_report_written(void *block, size_t block_size, const void *caller);
+
+/* A free run without pages: reports it when it does not read as zeros, which pages that nobody touched do unseen. */
+HK_COLD void seal_report_if_run_written(char *run, size_t size, const void *caller);
+
+/* The seal before the block is broken: reports that, and mends it. */
+HK_COLD void seal_report_below(void *block, size_t block_size, const void *caller);
+
+#endif
