@@ -30,7 +30,7 @@ static void copy_samples_locked(reach_t *reach) {
 
 static void add_place(place_t *places, const profile_sample_t *block) {
     place_t *place = &places[block->site];
-    const chance_weight_t weight = block_weight(block);
+    const chance_weight_t weight = chance_weight(hk_max(block->size, 1), block->interval_log2);
     place->lost.bytes += weight.bytes;
     place->lost.objects += weight.objects;
     place->oldest_us = place->blocks == 0 ? block->time_us : hk_min(place->oldest_us, block->time_us);

@@ -3,6 +3,8 @@
 
 #include "base/relaxed.h"
 
+enum { RECENTS_LOG2 = 6, RECENTS = 1 << RECENTS_LOG2 };
+
 static uint32_t unused; /* entries of blocks that have gone, by `next` */
 static uint32_t count;
 
@@ -79,6 +81,17 @@ void block_remove(uint32_t at) {
     count--;
 }
 
+/* Weights that were asked for lately: a program has few sizes at a time, and each block asks again when it is freed. */
+static struct recent {
+    uint64_t size; /* 0: none */
+    uint64_t log2;
+    chance_weight_t weight;
+} recents[RECENTS];
+
 chance_weight_t block_weight(const profile_sample_t *sample) {
-    return chance_weight(sample->size != 0 ? sample->size : 1, sample->interval_log2);
+    const uint64_t size = hk_max(sample->size, 1), log2 = sample->interval_log2;
+    struct recent *known = &recents[(size * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - RECENTS_LOG2)];
+    if (known->size != size || known->log2 != log2)
+        *known = (struct recent){.size = size, .log2 = log2, .weight = chance_weight(size, (unsigned)log2)};
+    return known->weight;
 }

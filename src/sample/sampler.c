@@ -199,20 +199,21 @@ void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *c
         .heap = block->heap,
         .flags = block->has_bit ? PROFILE_SAMPLE_HAS_BIT : 0,
     };
-    bool has_record = false;
+    uint64_t traced = 0; /* its weight in bytes */
     hk_lock(&hk_sample_lock);
     if (sample_is_active()) {
         sample.interval_log2 = draw != NULL ? draw->due_log2 : unowned.due_log2;
         sample.time_us = now_us();
         hk_write(hk_profile.header.elapsed_us, sample.time_us);
-        has_record = record_locked(&sample, &stack);
+        if (record_locked(&sample, &stack) && SYS_PROBE_IS_WANTED(hk_trace_alloc))
+            traced = block_weight(&sample).bytes >> PROFILE_BYTES_SHIFT;
         timeline_note(sample.time_us);
         if (named)
             draw->name = thread_note(draw->name, draw->thread, block->heap, name);
     }
     hk_unlock(&hk_sample_lock);
-    if (has_record && SYS_PROBE_IS_WANTED(hk_trace_alloc))
-        hk_trace_alloc(sample.address, sample.size, block_weight(&sample).bytes >> PROFILE_BYTES_SHIFT);
+    if (traced != 0)
+        hk_trace_alloc(sample.address, sample.size, traced);
 }
 
 static bool has_record(const void *address) {

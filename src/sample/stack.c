@@ -5,6 +5,8 @@
 #include "unwind/module.h"
 #include "unwind/unwind.h"
 
+#include <stdatomic.h>
+
 static unsigned mark_of(unwind_end_t why) {
     static const uint8_t marks[] = {
         [UNWIND_COMPLETE] = 0,
@@ -16,13 +18,26 @@ static unsigned mark_of(unwind_end_t why) {
     return marks[why];
 }
 
-/* How many of the first frames are of the library that this code is in. */
-static unsigned own_frames(const uintptr_t *pcs, unsigned count) {
+/* The library that this code is in, which is never unloaded; empty in a program. Of all threads: each would write the
+ * same. */
+static _Atomic uintptr_t own_start, own_end; /* end 0: not known yet */
+
+static void find_own(void) {
     unwind_module_t own;
+    const bool found = unwind_module_find((uintptr_t)&sample_stack_capture, &own) && !own.is_program;
+    atomic_store_explicit(&own_start, found ? own.start : 1, memory_order_relaxed);
+    /* Release: who sees the end sees the start. Pairs with the acquire in own_frames. */
+    atomic_store_explicit(&own_end, found ? own.end : 1, memory_order_release);
+}
+
+/* How many of the first frames are of it. */
+static unsigned own_frames(const uintptr_t *pcs, unsigned count) {
     unsigned frames = 0;
-    if (!unwind_module_find((uintptr_t)&sample_stack_capture, &own) || own.is_program)
-        return 0;
-    while (frames < count && pcs[frames] >= own.start && pcs[frames] < own.end)
+    if (atomic_load_explicit(&own_end, memory_order_relaxed) == 0)
+        find_own();
+    const uintptr_t end = atomic_load_explicit(&own_end, memory_order_acquire);
+    const uintptr_t start = atomic_load_explicit(&own_start, memory_order_relaxed);
+    while (frames < count && pcs[frames] >= start && pcs[frames] < end)
         frames++;
     return frames;
 }

@@ -49,6 +49,7 @@ static uint64_t key_of(const unwind_module_t *m, uintptr_t pc) {
 
 typedef struct walk {
     sys_registers_t at;
+    unwind_module_t module; /* of the last frame that was in one */
     bool is_exact;          /* `at.pc` is the next instruction, not behind a call */
     bool is_certain;        /* nothing was guessed */
     uintptr_t readable_end; /* from `at.sp` on all is readable up to here: UNWIND-1 */
@@ -77,14 +78,24 @@ static bool may_open(walk_t *w, const unwind_module_t *m) {
     return w->is_certain || m->is_program;
 }
 
+/* Most frames are in the module of the frame before. */
+static bool module_find(walk_t *w, uintptr_t pc) {
+    if (pc - w->module.start < w->module.end - w->module.start)
+        return true;
+    if (unwind_module_find(pc, &w->module))
+        return true;
+    w->module = (unwind_module_t){.start = 0};
+    return false;
+}
+
 static unwind_rule_t rule_find(walk_t *w, uintptr_t pc) {
-    unwind_module_t m;
+    unwind_module_t *const m = &w->module;
     uint64_t word;
     unwind_rule_t rule = {.kind = UNWIND_RULE_NOT_COVERED};
-    if (!unwind_module_find(pc, &m))
+    if (!module_find(w, pc))
         return rule;
-    const bool pinned = may_open(w, &m);
-    const uint64_t key = key_of(&m, pc);
+    const bool pinned = may_open(w, m);
+    const uint64_t key = key_of(m, pc);
     entry_t *entries = cache_get(), *entry = entries != NULL ? &entries[key >> (64 - RULES_SHIFT)] : NULL;
     if (entry != NULL) {
         word = atomic_load_explicit(&entry->rule, memory_order_relaxed);
@@ -92,9 +103,9 @@ static unwind_rule_t rule_find(walk_t *w, uintptr_t pc) {
         if (rule.kind != UNWIND_RULE_NONE && (atomic_load_explicit(&entry->check, memory_order_relaxed) ^ word) == key)
             return rule;
     }
-    if (!pinned || !unwind_module_open(&m))
+    if (!pinned || !unwind_module_open(m))
         return (unwind_rule_t){.kind = UNWIND_RULE_UNSUPPORTED};
-    rule = unwind_rule_of(&m, pc);
+    rule = unwind_rule_of(m, pc);
     if (entry != NULL) {
         memcpy(&word, &rule, sizeof word);
         atomic_store_explicit(&entry->rule, word, memory_order_relaxed);
@@ -199,6 +210,8 @@ unsigned unwind_capture(const unwind_start_t *start, uintptr_t *pcs, unsigned ca
     bool wanted = start->caller == 0;
     unsigned count = 0;
     w.readable_end = hk_align_down(w.at.sp, PAGE_LEAST);
+    if (w.readable_end == hk_align_down((uintptr_t)&w, PAGE_LEAST)) /* this function's own stack is on it */
+        w.readable_end += PAGE_LEAST;
     for (;;) {
         if (!wanted && w.at.pc == start->caller) {
             wanted = true;
