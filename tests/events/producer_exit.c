@@ -42,7 +42,7 @@ int main(void) {
             consumers[c] = test_thread(consume, (void *)(uintptr_t)(round * CONSUMERS + c));
         for (size_t c = 0; c < CONSUMERS; c++)
             test_join(consumers[c]);
-        long rss = test_rss_kib();
+        long rss = test_anonymous_kib();
         peak = rss > peak ? rss : peak;
     }
     test_say("resident after a round: at most %ld KiB\n", peak);

