@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "fake_front.h"
+#include "size_returning.hpp"
 
 #include <new>
 
@@ -45,15 +46,7 @@ static void every_form() {
     is_sized("operator delete[]");
 }
 
-struct sized_block {
-    void *p;
-    std::size_t n;
-};
 extern "C" {
-sized_block __size_returning_new(std::size_t);
-sized_block __size_returning_new_nothrow(std::size_t) noexcept;
-sized_block __size_returning_new_aligned(std::size_t, std::align_val_t);
-sized_block __size_returning_new_aligned_nothrow(std::size_t, std::align_val_t) noexcept;
 sized_block __size_returning_new_hot_cold(std::size_t, unsigned char);
 sized_block __size_returning_new_nothrow_hot_cold(std::size_t, unsigned char) noexcept;
 sized_block __size_returning_new_aligned_hot_cold(std::size_t, std::align_val_t, unsigned char);

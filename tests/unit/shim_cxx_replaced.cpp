@@ -4,6 +4,7 @@
 // program's operator made (here with a header in front) meets hakmem's delete.
 
 #include "check.h"
+#include "size_returning.hpp"
 
 #include <cstdlib>
 #include <initializer_list>
@@ -37,17 +38,6 @@ void *operator new(std::size_t size) { return block_make(size); }
 void operator delete(void *p) noexcept { block_unmake(p); }
 void *operator new(std::size_t size, std::align_val_t) { return block_make(size); }
 void operator delete(void *p, std::align_val_t) noexcept { block_unmake(p); }
-
-struct sized_block {
-    void *p;
-    std::size_t n;
-};
-extern "C" {
-sized_block __size_returning_new(std::size_t);
-sized_block __size_returning_new_nothrow(std::size_t) noexcept;
-sized_block __size_returning_new_aligned(std::size_t, std::align_val_t);
-sized_block __size_returning_new_aligned_nothrow(std::size_t, std::align_val_t) noexcept;
-}
 
 static void went_through(int count) {
     CHECK_EQ(made, count);
