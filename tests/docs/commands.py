@@ -17,6 +17,8 @@ and begins with one of the programs in INLINE. It has failed when its exit statu
 What cannot be run here is marked in the document, where its reader does not see it, with `*` for anything:
 `<!-- not run (COMMAND): WHY -->`, or `<!-- not run: WHY -->` right before a block. A mark that marks nothing is a failure.
 
+Commands of the tool `hakmem`, and documents with it (WITH_TOOL), are run where cargo has built it.
+
 What the documents take for granted is made up: `your-program` and `program`, a `sudo` that installs into a folder of its own, a home
 directory. The library is the one that README.md and docs/install.md build and install. Skips (77) where a tool is missing.
 """
@@ -31,9 +33,9 @@ import sys
 import tempfile
 
 DOCUMENTS = "README.md docs/install.md docs/options.md docs/tuning.md docs/compatibility.md docs/architecture.md docs/benchmarks.md docs/observe.md docs/hakmem.7"
-DOCUMENTS += " bench/README.md CONTRIBUTING.md docs/from-jemalloc.md"
+DOCUMENTS += " bench/README.md CONTRIBUTING.md docs/from-jemalloc.md docs/tutorials.md"
 INLINE = {"make", "sudo", "cmake", "addr2line", "apk", "apt-get", "cargo", "hakmem"}
-SILENT = {"cc", "mkdir", "ln", "sudo"}
+SILENT = {"cc", "mkdir", "ln", "sudo", "kill"}
 TOOLS = ["cc", "cmake", "make", "pkg-config", "jq", "musl-gcc", "bash"]
 LEFT_OUT = shutil.ignore_patterns(".git", "build", "target", "results", "__pycache__")
 PROGRAM = '#include <stdlib.h>\n#include <stdio.h>\nint main(void) { void *p = malloc(1000); printf("ran\\n"); free(p); return 0; }\n'
@@ -41,10 +43,17 @@ SUDO = """#!/bin/sh
 export DESTDIR="$ROOT"
 exec "$@"
 """
+HAKMEM = """#!/bin/sh
+verb=$1
+shift
+[ "$verb" != run ] || set -- --library '{library}' "$@"
+exec '{tool}' "$verb" "$@"
+"""
 LDCONFIG = """#!/bin/sh
 test -e "$ROOT/usr/local/lib/libhakmem.so.0"
 """
 LIMIT_SECONDS = 600
+WITH_TOOL = {"docs/tutorials.md"}
 NOT_PASSED_ON = ("HAKMEM_", "LD_", "MAKE", "MFLAGS", "CMAKE", "PREFIX", "DESTDIR", "ROUNDS")
 
 
@@ -105,6 +114,14 @@ def commands_of(name, text):
     return commands, problems
 
 
+def built_tool(source):
+    """None: cargo has not built it, or not with a library beside it."""
+    folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", source / "target"))
+    tools = [folder / kind / "hakmem" for kind in ("release", "debug")]
+    has_library = (source / "build/release/libhakmem.so.0").exists()
+    return next((tool for tool in tools if tool.exists() and has_library), None)
+
+
 class Sandbox:
     def __init__(self, source, work):
         self.tree, self.root = work / "hakmem", work / "root"
@@ -115,6 +132,11 @@ class Sandbox:
         for name, text in (("sudo", SUDO), ("ldconfig", LDCONFIG)):
             (programs / name).write_text(text)
             (programs / name).chmod(0o755)
+        tool = built_tool(source)
+        if tool is not None:
+            library = source / "build/release/libhakmem.so.0"
+            (programs / "hakmem").write_text(HAKMEM.format(library=library, tool=tool))
+            (programs / "hakmem").chmod(0o755)
         (self.tree / "your-program.c").write_text(PROGRAM)
         subprocess.run(["cc", "your-program.c", "-o", programs / "your-program"], cwd=self.tree, check=True)
         shutil.copy(programs / "your-program", programs / "program")
@@ -192,6 +214,9 @@ def main():
         print("\n".join(problems + ["%-22s %s%s" % (c.place, c.text, "   (not run: %s)" % c.why if c.why else "") for c in commands]))
         return 1 if problems else 0
     lacking = [tool for tool in TOOLS if shutil.which(tool) is None]
+    for command in commands:
+        if command.place in WITH_TOOL and built_tool(source) is None:
+            command.why = "the tool is not built (cargo build --release)"
     ran = 0
     if not lacking:
         with tempfile.TemporaryDirectory() as work:
