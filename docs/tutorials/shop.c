@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * shop.c: the service of docs/tutorials.md. It serves orders: each is parsed, which takes memory for a moment; its answer
- * is kept in a cache of 200; and its session is remembered for good, which is the bug.
+ * shop.c: the service of docs/tutorials.md. It serves orders: each is parsed, which takes memory for a moment; its
+ * answer is kept in a cache of 200; and its session is remembered for good, which is the bug.
  *
  *   shop           serves 500 orders a second until it is ended
  *   shop test      serves 1,000 orders and ends, as a test does

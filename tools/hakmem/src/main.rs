@@ -64,7 +64,7 @@ enum Verb {
     Limit(look::LimitArgs),
     /// Write the figures of processes for Prometheus, of all on this host or of those named
     Metrics(metrics::MetricsArgs),
-    /// Answer /metrics for all processes of this host
+    /// Answer /metrics, and /debug/pprof/ for `go tool pprof`, for all processes of this host
     Serve(serve::ServeArgs),
     /// Tell whether hakmem is active in a process or would be in a program, and if not, why and what to do
     Doctor(doctor::DoctorArgs),

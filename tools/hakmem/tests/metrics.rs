@@ -3,7 +3,7 @@
 
 mod running;
 
-use running::{hakmem, skipped, sleeping, stderr, stdout, Folder, Running, TOOL};
+use running::{hakmem, skipped, sleeping, started, stderr, stdout, Folder, Running, LIBRARY, TOOL};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -100,10 +100,14 @@ fn free_port() -> u16 {
 }
 
 fn fetched(address: &str, path: &str, header: &str) -> std::io::Result<String> {
+    Ok(String::from_utf8_lossy(&bytes_of(address, path, header)?).into_owned())
+}
+
+fn bytes_of(address: &str, path: &str, header: &str) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{header}\r\n")?;
-    let mut said = String::new();
-    stream.read_to_string(&mut said)?;
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said)?;
     Ok(said)
 }
 
@@ -153,4 +157,45 @@ fn prometheus_scrapes_the_server() {
     running::until("Prometheus never had the figures", || {
         fetched(&format!("127.0.0.1:{port}"), &query, "").is_ok_and(|said| said.contains("\"comm\":\"sleep\""))
     });
+}
+
+const GROWS: &str = "
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((noinline)) void *grows(void) { return memset(malloc(40000), 1, 40000); }
+int main(void) {
+    for (;;) { void *volatile kept = grows(); (void)kept; usleep(5000); }
+}";
+
+fn top_of(go: &str, address: &str, path: &str) -> String {
+    let output = Command::new(go).args(["tool", "pprof", "-top", &format!("http://{address}{path}")]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    stdout(&output)
+}
+
+#[test]
+fn the_server_answers_pprof() {
+    let folder = Folder::new("serve-pprof");
+    let mut command = Command::new(folder.program("grows", GROWS, &["-g", "-fno-optimize-sibling-calls"]));
+    command.env("LD_PRELOAD", LIBRARY);
+    let child = started(command, |id| running::figure(id, "live") > 40000);
+    let (_server, address) = serving();
+    let (heap, allocs) = (format!("/debug/pprof/heap?pid={}", child.id()), "/debug/pprof/allocs?pid=");
+    let said = fetched(&address, &heap, "").unwrap();
+    assert!(said.starts_with("HTTP/1.1 404") && said.contains("there is no heap profile in process"), "{said}");
+    assert!(fetched(&address, "/debug/pprof/heap", "").unwrap().starts_with("HTTP/1.1 400"));
+    let allocs = format!("{allocs}{}&seconds=2", child.id());
+    let said = bytes_of(&address, &allocs, "").unwrap();
+    let body = said.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    assert!(said.starts_with(b"HTTP/1.1 200") && said[body..].starts_with(&[0x1f, 0x8b]), "no gzip");
+    let go = ["go", "/usr/local/go/bin/go"].into_iter().find(|go| Command::new(go).arg("version").output().is_ok());
+    let Some(go) = go else {
+        return skipped("go tool pprof", "go is not installed");
+    };
+    for (path, kind) in [(&allocs, "Type: alloc_space"), (&heap, "Type: inuse_space")] {
+        let said = top_of(go, &address, path);
+        assert!(said.contains(kind), "{said}");
+        assert!(said.lines().any(|line| line.ends_with(" grows") || line.ends_with(" grows (inline)")), "{said}");
+    }
 }

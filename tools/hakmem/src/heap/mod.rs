@@ -9,7 +9,7 @@ mod watch;
 
 pub use diff::DiffArgs;
 pub use leaks::LeaksArgs;
-pub use profile::ProfileArgs;
+pub use profile::{sampled, ProfileArgs};
 
 pub use input::of_file;
 use input::Input;

@@ -5,7 +5,7 @@ use super::watch::{pause, Sampling};
 use super::Output;
 use crate::attach::select::Targets;
 use crate::attach::Attached;
-use crate::image;
+use crate::image::{self, Profile};
 use anyhow::Result;
 use clap::Args;
 use std::process::ExitCode;
@@ -31,18 +31,20 @@ pub struct ProfileArgs {
 impl ProfileArgs {
     pub fn run(&self) -> Result<ExitCode> {
         self.output.check(self.targets.pids.len() + self.targets.comm.len() + self.targets.cgroup.len())?;
-        self.targets.for_each(|pid| {
-            let process = Attached::to(pid)?;
-            let sampling = Sampling::of(&process, self.every)?;
-            let before = sampling.begin()?;
-            pause(pid, self.time);
-            let after = image::copy_of(&process)?;
-            sampling.end()?;
-            let since = match &before {
-                Some(before) => after.since(before),
-                None => after,
-            };
-            self.output.write(&since)
-        })
+        self.targets.for_each(|pid| self.output.write(&sampled(pid, self.every, self.time)?))
     }
+}
+
+/// What the process allocated and freed in that time, and what it has at its end.
+pub fn sampled(pid: i32, every: Option<u64>, time: Duration) -> Result<Profile> {
+    let process = Attached::to(pid)?;
+    let sampling = Sampling::of(&process, every)?;
+    let before = sampling.begin()?;
+    pause(pid, time);
+    let after = image::copy_of(&process)?;
+    sampling.end()?;
+    Ok(match &before {
+        Some(before) => after.since(before),
+        None => after,
+    })
 }
