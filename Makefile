@@ -9,7 +9,7 @@ ROUNDS ?= 1
 LIBRARY := build/release/libhakmem.so
 
 .DEFAULT_GOAL := help
-.PHONY: help all release check demo test programs soak install uninstall check-style format clean
+.PHONY: help all release check demo test programs soak install uninstall install-tool uninstall-tool check-style format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -46,6 +46,12 @@ install: release ## stripped library, header, CMake package, .pc file and manual
 
 uninstall: ## removes what `make install` with this DESTDIR and PREFIX installed, and the folders that it made
 	@scripts/install --remove "$(PREFIX)" "$(DESTDIR)"
+
+install-tool: ## the tool `hakmem` with manual pages and completions into DESTDIR/PREFIX (needs cargo; again after changes)
+	@scripts/install-tool "$(PREFIX)" "$(DESTDIR)"
+
+uninstall-tool: ## removes those
+	@scripts/install-tool --remove "$(PREFIX)" "$(DESTDIR)"
 
 check-style: ## layers, size, links, words, format, tables of options, marks left over
 	@scripts/check-layers

@@ -23,6 +23,24 @@ fn every_command_has_a_page() {
 }
 
 #[test]
+fn it_is_installed_with_its_pages_and_removed() {
+    let folder = Folder::new("install");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install-tool");
+    let install = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(script);
+        command.args(arguments).arg("/usr/local").arg(&folder.0).env("TOOL", running::TOOL);
+        assert!(command.status().unwrap().success());
+    };
+    install(&[]);
+    let there = |path: &str| folder.0.join("usr/local").join(path).exists();
+    let files =
+        ["bin/hakmem", "share/man/man1/hakmem-run.1", "share/man/man1/hakmem.1", "share/zsh/site-functions/_hakmem"];
+    assert!(files.iter().all(|file| there(file)));
+    install(&["--remove"]);
+    assert!(!files.iter().any(|file| there(file)));
+}
+
+#[test]
 fn shells_complete_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&hakmem(&["completions", shell]));
