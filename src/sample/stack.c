@@ -50,12 +50,19 @@ static unsigned plausible_frames(const uintptr_t *pcs, unsigned count) {
     return frames;
 }
 
+/* The caller was not met. Behind our own frames then is somebody's code, but where a guess has led out of them: a
+ * library that is linked without a table of the tables, as musl-gcc does. */
+static bool leads_to_code(const uintptr_t *pcs, unsigned own, unsigned count) {
+    unwind_module_t module;
+    return own > 0 && own < count && unwind_module_find(pcs[own], &module);
+}
+
 HK_NOINLINE void sample_stack_capture(sample_stack_t *stack, const void *caller) {
     unwind_end_t why;
     const unwind_start_t start = {.at = sys_registers_here(), .caller = (uintptr_t)caller};
     const unsigned count = unwind_capture(&start, stack->frames, SAMPLE_FRAMES_MAX, &why);
     unsigned own = own_frames(stack->frames, count);
-    const bool found = own > 0 || stack->frames[0] == start.caller;
+    const bool found = stack->frames[0] == start.caller || leads_to_code(stack->frames, own, count);
     stack->count = plausible_frames(stack->frames + own, count - own);
     stack->mark = stack->count < count - own ? PROFILE_STACK_NO_TABLES : mark_of(why);
     if (!found || stack->count == 0) {
