@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/runs.h"
 
+#include "base/bits.h"
 #include "large/huge.h"
 #include "limit/limit.h"
+#include "sys/sys.h"
 #include "sys/sys.h"
 
 /* --- What is taken ------------------------------------------------------------------------------------------------ */
@@ -67,13 +69,20 @@ static void unlink_locked(heap_t *h, void *block) {
     large_tag(block, HK_OWNER_NONE, 0);
 }
 
-/* What comes from the cache may be larger than what was asked for: the heap takes it all the same. */
+/* What comes from the cache, or grew ahead, may be larger than what was asked for: the heap takes it all, as far as its
+ * limit reaches. */
+static void keep_to_limit_locked(heap_t *h, void *block, size_t size) {
+    if (!runs_fit_locked(h, large_size(block)))
+        large_shrink(&heap_shared()->large, block, size);
+}
+
 void *runs_take(heap_t *h, size_t size, size_t align, const void *beside, bool *zeroed) {
     void *block = NULL;
     heap_lock(h);
-    if (runs_may_take_locked(h, beside) && runs_fit_locked(h, size) && limit_allows(size))
+    if (runs_may_take_locked(h, beside) && runs_fit_locked(h, hk_align_up(size, HK_SLOT_SIZE)) && limit_allows(size))
         block = large_alloc(&heap_shared()->large, size, align, zeroed);
     if (block != NULL) {
+        keep_to_limit_locked(h, block, size);
         link_locked(h, block);
         h->own.big_allocs++;
         runs_note_peak_locked(h);
@@ -109,7 +118,8 @@ void *runs_resize(void *block, size_t size, bool may_move) {
         void *now = NULL;
         heap_lock(h);
         bool still = map_lookup(block) == entry;
-        size_t more = still && size > large_size(block) ? size - large_size(block) : 0;
+        size_t wanted = hk_align_up(size, HK_SLOT_SIZE);
+        size_t more = still && wanted > large_size(block) ? wanted - large_size(block) : 0;
         if (still && (more == 0 || (runs_fit_locked(h, more) && limit_allows(more)))) {
             unlink_locked(h, block);
             (void)map_clear_live_shared(map_granule(block));
@@ -117,6 +127,8 @@ void *runs_resize(void *block, size_t size, bool may_move) {
                 now = large_resize(cache, block, size);
             else if (large_resize_here(cache, block, size))
                 now = block;
+            if (now != NULL)
+                keep_to_limit_locked(h, now, size);
             link_locked(h, now != NULL ? now : block);
             runs_note_peak_locked(h);
         }
@@ -132,7 +144,8 @@ void *runs_resize(void *block, size_t size, bool may_move) {
 void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
     void *block = NULL;
     heap_lock(h);
-    if (runs_may_take_locked(h, beside) && runs_fit_locked(h, size) && limit_allows(size))
+    if (runs_may_take_locked(h, beside) && runs_fit_locked(h, hk_align_up(size, sys_page_size())) &&
+        limit_allows(size))
         block = huge_alloc(size, align);
     if (block != NULL) {
         huge_set_owner(block, h->own.id);

@@ -353,6 +353,12 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
     return to;
 }
 
+void large_shrink(large_cache_t *cache, void *block, size_t size) {
+    slot_t first = (slot_t)map_slot(block);
+    if (slots_for(size) < run_at(first)->slot_count)
+        shrink(cache, first, slots_for(size));
+}
+
 bool large_resize_here(large_cache_t *cache, void *block, size_t size) {
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;

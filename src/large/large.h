@@ -95,6 +95,9 @@ void *large_start(const void *address);
  * not possible: the caller then allocates, copies and frees. `size` is above HK_MID_MAX. */
 void *large_resize(large_cache_t *cache, void *block, size_t size);
 
+/* A live block keeps what `size` bytes need, and no room to grow. */
+void large_shrink(large_cache_t *cache, void *block, size_t size);
+
 /* Changes the size of a live block where it is; false when that is not possible. `size` is above HK_MID_MAX. */
 bool large_resize_here(large_cache_t *cache, void *block, size_t size);
 

@@ -166,6 +166,32 @@ static void release(void) {
     CHECK_HEAP();
 }
 
+/* Whatever is taken has whole slots of 64 KiB, may come from blocks that were freed and are larger, or grow ahead. */
+static void limits_hold(void) {
+    for (size_t size = 300000; size < 20 * TEST_MIB; size += size / 2) {
+        hak_heap_t *other = hak_heap_new(NULL);
+        void *larger[8];
+        for (unsigned i = 0; i < 8; i++)
+            larger[i] = take(other, size + size / 10);
+        for (unsigned i = 0; i < 8; i++)
+            hak_free(larger[i]);
+        hak_heap_options_t options = {.struct_size = sizeof options, .limit = 3 * size + size / 3};
+        hak_heap_t *heap = hak_heap_new(&options);
+        while (hak_heap_malloc(heap, size) != NULL)
+            CHECK(stats_of(heap).taken <= options.limit);
+        hak_heap_reset(heap);
+        char *grown = take(heap, size);
+        for (size_t now = size; grown != NULL; now += size / 5) {
+            CHECK(stats_of(heap).taken <= options.limit && stats_of(heap).peak_taken <= options.limit);
+            memset(grown, 1, now);
+            grown = hak_realloc(grown, now + size / 5);
+        }
+        hak_heap_destroy(heap);
+        hak_heap_destroy(other);
+    }
+    CHECK_HEAP();
+}
+
 static void limits_and_names(void) {
     hak_heap_options_t options = {.struct_size = sizeof options,
                                   .name = "a name that is longer than thirty-one characters",
@@ -340,6 +366,7 @@ int main(void) {
     reallocs();
     reset_and_destroy();
     release();
+    limits_hold();
     limits_and_names();
     visits();
     any_thread();
