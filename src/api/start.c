@@ -24,8 +24,7 @@ __attribute__((constructor)) void hk_library_loaded(void) {
     inspect_follow_orders();
     if (heap_current() == NULL)
         return;
-    if (HK_CHECK)
-        heap_verify_by(hk_check_all);
+    heap_verify_by(hk_check_all);
     hk_stats_note_program();
     hk_misuse_stack_init(stack_show_callers);
     hk_profile_at_start();

@@ -20,7 +20,7 @@ void hk_request_attend(hk_request_by_t by) {
     atomic_store_explicit(&hk_request.status, status, memory_order_relaxed);
     atomic_store_explicit(&hk_request.result, result, memory_order_relaxed);
     atomic_store_explicit(&hk_request.by, by, memory_order_relaxed);
-    /* Release: whoever outside sees the answer sees what belongs to it. */
+    /* Release: an asker that reads this nonce then reads the status, the result and by whom that belong to it. */
     atomic_store_explicit(&hk_request.answer, nonce, memory_order_release);
 }
 

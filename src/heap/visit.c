@@ -12,7 +12,7 @@ enum { PLACES_FIRST = 64, SLAB_WORDS = HK_SLOT_SIZE / HK_ALIGNMENT / 64 };
 /* Where slabs, runs and huge blocks begin. */
 typedef struct places {
     void **at;
-    size_t count, most; /* of those that there are, so many fit */
+    size_t count, most; /* how many there are, and how many have room in `at` */
 } places_t;
 
 typedef struct visitor {

@@ -22,9 +22,9 @@ HK_NOINLINE void *heap_calloc_slow(size_t size);
 /* `align` is a power of two. */
 HK_NOINLINE void *heap_aligned(size_t align, size_t size);
 
-/* For the fast path, which has charged it: a block aligned as far as `size`, not 0, is: to the largest power of two
- * that divides it. When the countdown ran out: whoever needs to know what was asked for, as hardened heaps do, comes to
- * heap_aligned. */
+/* For the fast path, when the countdown ran out; it has charged the request. `size` is not 0 and is what was asked for,
+ * rounded up to its alignment: the block is aligned to the largest power of two that divides `size`. Hardened heaps
+ * need the size as it was asked for, and never come here: their magazines are empty. */
 HK_NOINLINE void *heap_aligned_slow(size_t size);
 
 /* NULL, and ENOMEM in errno. */

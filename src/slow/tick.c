@@ -16,14 +16,12 @@ enum {
     VERIFY_TICKS = 16, /* in the check build, of all threads: 64 MiB of allocations */
 };
 
-static size_t (*_Atomic verify)(void); /* NULL until it is set */
+size_t (*_Atomic hk_tick_verify)(void);
 static _Atomic uint32_t tick_count;
-
-void heap_verify_by(size_t (*who)(void)) { atomic_store_explicit(&verify, who, memory_order_relaxed); }
 
 /* No lock is held. Relaxed: which thread does it does not matter, and the walkers take the locks of what they read. */
 static void verify_now_and_then(void) {
-    size_t (*who)(void) = atomic_load_explicit(&verify, memory_order_relaxed);
+    size_t (*who)(void) = atomic_load_explicit(&hk_tick_verify, memory_order_relaxed);
     if (who == NULL || atomic_fetch_add_explicit(&tick_count, 1, memory_order_relaxed) % VERIFY_TICKS != 0)
         return;
     size_t violations = who();

@@ -25,9 +25,14 @@
 /* What is periodic, now. */
 void heap_tick(heap_t *h);
 
+extern size_t (*_Atomic hk_tick_verify)(void) HK_HIDDEN; /* NULL until it is set; written and read in any thread */
+
 /* In the check build, now and then a tick calls `who`, which verifies every invariant and returns how many do not hold:
  * the process stops at the first. */
-void heap_verify_by(size_t (*who)(void));
+HK_INLINE void heap_verify_by(size_t (*who)(void)) {
+    if (HK_CHECK)
+        atomic_store_explicit(&hk_tick_verify, who, memory_order_relaxed);
+}
 
 /* The countdown ran out, in a request of `size` bytes that has been charged (0: in none). True when its block is to be
  * sampled. */
