@@ -84,7 +84,7 @@ static int copy_tables(image_t *image) {
         if (!piece_make(&image->tables, size + size / 4))
             return ENOMEM;
         hk_lock(&hk_sample_lock);
-        sample_sweep_locked();
+        sample_settle_locked();
         bool fits = tables_size_locked() <= image->tables.mapped;
         if (fits)
             copy_tables_locked(image);
@@ -180,7 +180,7 @@ int image_write(int fd) {
     return error;
 }
 
-int image_write_file(const char *path) {
+static int write_new_file(const char *path) {
     char passing[PATH_MAX];
     hk_out_t out;
     hk_out_to_memory(&out, passing, sizeof passing);
@@ -194,5 +194,16 @@ int image_write_file(const char *path) {
         error = sys_rename(passing, path);
     if (error != 0)
         sys_unlink(passing);
+    return error;
+}
+
+int image_write_file(const char *path) {
+    const long fd = sys_open_special(path);
+    if (fd == -ENOENT)
+        return write_new_file(path);
+    if (fd < 0)
+        return (int)-fd;
+    const int error = image_write((int)fd);
+    sys_close(fd);
     return error;
 }

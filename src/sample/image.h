@@ -12,7 +12,7 @@
  * allocation. */
 int image_write(int fd);
 
-/* To a new file at `path`, which comes there whole or not at all. */
+/* To a new file at `path`, which comes there whole or not at all; or to the device, pipe or link that is there. */
 int image_write_file(const char *path);
 
 #endif

@@ -154,6 +154,23 @@ long sys_open_new(const char *path) {
     return fd;
 }
 
+/* Where the kind of a file cannot be asked, it is taken for one that is replaced. */
+long sys_open_special(const char *path) {
+    const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    if (!sys_passage_begin())
+        return -EPERM;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags | O_NOFOLLOW, 0);
+    const uint32_t kind = sys_failed(fd) ? 0 : sys_file(fd).mode & S_IFMT;
+    if (fd == -ELOOP) {
+        fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags | O_CREAT | O_TRUNC, 0666);
+    } else if (!sys_failed(fd) && (kind == 0 || kind == S_IFREG)) {
+        sys_close(fd);
+        fd = -ENOENT;
+    }
+    sys_passage_end();
+    return fd;
+}
+
 int sys_rename(const char *from, const char *to) {
     if (!sys_passage_begin())
         return EPERM;

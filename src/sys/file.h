@@ -23,8 +23,11 @@ void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t mill
 int sys_write_whole(int fd, const void *buffer, size_t size, uint32_t milliseconds);
 
 /* A file that comes to its place when it is whole: made or emptied, under another name, renamed. 0 or an errno value,
- * but sys_open_new as sys_open_append. */
+ * but those that open as sys_open_append. */
 long sys_open_new(const char *path);
+/* A device, a pipe, or what a link leads to: nothing takes its place, so it is written where it is. -ENOENT for a file
+ * and for nothing. */
+long sys_open_special(const char *path);
 int sys_rename(const char *from, const char *to);
 void sys_unlink(const char *path);
 
