@@ -65,7 +65,7 @@ void hk_profile_at_exit(const void *frame) {
     if (name != NULL)
         write_at_exit(name);
     if (leaks != HK_LEAKS_OFF && hk_leaks_report(frame) > 0 && leaks == HK_LEAKS_FAIL) {
-        libc_flush_output();
+        libc_exit_otherwise(LEAKS_STATUS);
         sys_exit(LEAKS_STATUS);
     }
 }

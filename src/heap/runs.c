@@ -144,8 +144,7 @@ void *runs_resize(void *block, size_t size, bool may_move) {
 void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
     void *block = NULL;
     heap_lock(h);
-    if (runs_may_take_locked(h, beside) && runs_fit_locked(h, hk_align_up(size, sys_page_size())) &&
-        limit_allows(size))
+    if (runs_may_take_locked(h, beside) && runs_fit_locked(h, hk_align_up(size, sys_page_size())) && limit_allows(size))
         block = huge_alloc(size, align);
     if (block != NULL) {
         huge_set_owner(block, h->own.id);

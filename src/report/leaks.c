@@ -2,6 +2,7 @@
 #include "report/leaks.h"
 
 #include "base/bits.h"
+#include "base/relaxed.h"
 #include "core/place.h"
 #include "core/print.h"
 #include "report/reach.h"
@@ -91,9 +92,11 @@ static size_t report_lost(const reach_t *reach) {
     place_t *places = sys_map(size);
     size_t lost = 0;
     for (size_t i = 0; i < reach->count && places != NULL; i++) {
-        if (reach->blocks[i].reached != 0)
+        const profile_sample_t *block = block_at(reach->blocks[i].sample);
+        if (reach->blocks[i].reached != 0 || hk_read(block->address) != reach->blocks[i].start ||
+            hk_read(block->site) >= site_count)
             continue;
-        add_place(places, block_at(reach->blocks[i].sample));
+        add_place(places, block);
         lost++;
     }
     if (places == NULL)
@@ -103,14 +106,14 @@ static size_t report_lost(const reach_t *reach) {
     return lost;
 }
 
-/* What is freed or sampled by other threads meanwhile may be shown or not. */
+/* What other threads free meanwhile may be shown or not. */
 size_t hk_leaks_report(const void *frame) {
     reach_t reach = {.frame = (uintptr_t)frame};
     if (!sample_was_ever_on() || !reach_begin(&reach, blocks_count()))
         return 0;
     sample_stop();
     hk_lock(&hk_sample_lock);
-    sample_sweep_locked();
+    sample_settle_locked();
     copy_samples_locked(&reach);
     hk_unlock(&hk_sample_lock);
     size_t lost = reach_mark(&reach) ? report_lost(&reach) : 0;

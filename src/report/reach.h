@@ -15,6 +15,8 @@ typedef struct reach_block {
 } reach_block_t;
 
 typedef struct reach {
+    char *copy;            /* a piece of memory that is being looked at; the others lie behind it */
+    unsigned char *pages;  /* which of them were written to */
     reach_block_t *blocks; /* sorted by address once marked */
     uint32_t *waiting;     /* those whose contents are still to be looked at */
     size_t count, capacity, waiting_count, mapped;

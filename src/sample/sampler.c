@@ -275,7 +275,8 @@ bool sample_resize(const void *address, size_t size, size_t usable) {
     return at != 0;
 }
 
-void sample_sweep_locked(void) {
+void sample_settle_locked(void) {
+    hk_write(hk_profile.header.elapsed_us, now_us());
     for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++) {
         const profile_sample_t *block = block_at(at);
         if (block->address != 0 && (block->flags & PROFILE_SAMPLE_HAS_BIT) != 0 &&

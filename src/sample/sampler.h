@@ -108,7 +108,8 @@ bool sample_is_active(void);
 
 void sample_after_fork(void);
 
-/* Before an image is taken, under hk_sample_lock: records that SAMPLE-1 speaks of go. */
-void sample_sweep_locked(void);
+/* Before an image is taken, under hk_sample_lock: the time is that of the image, and records that SAMPLE-1 speaks of
+ * go. */
+void sample_settle_locked(void);
 
 #endif

@@ -13,6 +13,12 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#if defined(__GLIBC__)
+enum { LIBC_EXITS_AGAIN = 1 };
+#else
+enum { LIBC_EXITS_AGAIN = 0 };
+#endif
+
 /* Key destructors run in rounds; ours waits for the last one, so that the destructors of other keys still find the
  * thread's heap. The value carries the round in `rounds_left`, thread-local. */
 static void (*thread_exit_hook)(void *);
@@ -141,7 +147,12 @@ int libc_exit_hook_init(void (*on_exit)(void)) { return atexit(on_exit); }
 /* Weak: a static program may have no stdio. */
 extern __typeof__(fflush) fflush __attribute__((weak));
 
-void libc_flush_output(void) {
+/* glibc goes on with the exit that this is called from, with the new status, and then writes the buffers of stdio
+ * without waiting for streams that other threads read. Source: exit.c there, "recursive calls to exit". In musl it may
+ * be called once. */
+void libc_exit_otherwise(int status) {
+    if (LIBC_EXITS_AGAIN)
+        exit(status);
     if (fflush != NULL)
         (void)fflush(NULL);
 }

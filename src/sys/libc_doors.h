@@ -57,8 +57,9 @@ const char *libc_program_name(void);
 int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 int libc_exit_hook_init(void (*on_exit)(void));
 
-/* Writes what is in the buffers of stdio. */
-void libc_flush_output(void);
+/* In a destructor of ours: the process ends with another status, after all output. Returns, with the output written,
+ * where the C library knows no other status. */
+void libc_exit_otherwise(int status);
 
 /* The library that this code is linked into stays when it is closed. Nothing in a program, and where libc unloads
  * nothing. */

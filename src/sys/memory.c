@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -173,11 +174,34 @@ bool sys_is_readable(uintptr_t address) {
     return word != 0 && (sys_is_confined() ? futex_reads(word) : mask_reads(word));
 }
 
+/* Page by page; between the question and the reading somebody may unmap one. */
+__attribute__((no_sanitize("address", "thread"))) static size_t copy_words(uintptr_t *to, uintptr_t from, size_t size) {
+    size_t done = 0;
+    for (; done < size; done += sizeof *to) {
+        if ((done == 0 || (from + done) % sys_page_size() == 0) && !sys_is_readable(from + done))
+            break;
+        to[done / sizeof *to] = *(const volatile uintptr_t *)(from + done);
+    }
+    return done;
+}
+
+size_t sys_copy(void *to, uintptr_t from, size_t size) {
+    const struct iovec here = {to, size}, there = {(void *)from, size};
+    if (sys_is_filtered() || !sys_passage_begin())
+        return copy_words(to, from, size);
+    long got = sys_call6(SYS_process_vm_readv, sys_call1(SYS_getpid, 0), (long)&here, 1, (long)&there, 1, 0);
+    sys_passage_end();
+    return sys_failed(got) ? copy_words(to, from, size) : (size_t)got;
+}
+
 /* --- What is resident --------------------------------------------------------------------------------------------- */
 
-/* Source: proc_pid_pagemap(5). */
-static int resident_by_pagemap(uintptr_t address, size_t size, unsigned char *pages) {
-    enum { PRESENT_BIT = 63, BATCH = 128 };
+/* Bits of an entry: the page is there, or in swap. Source: proc_pid_pagemap(5). */
+#define PAGEMAP_PRESENT (UINT64_C(1) << 63)
+#define PAGEMAP_SWAPPED (UINT64_C(1) << 62)
+
+static int by_pagemap(uintptr_t address, size_t size, uint64_t bits, unsigned char *pages) {
+    enum { BATCH = 128 };
     uint64_t entries[BATCH];
     size_t first = address / sys_page_size(), count = (size + sys_page_size() - 1) / sys_page_size();
     long fd = sys_open_read("/proc/self/pagemap"), got = fd;
@@ -187,17 +211,21 @@ static int resident_by_pagemap(uintptr_t address, size_t size, unsigned char *pa
         if (got == 0)
             got = -EIO;
         for (size_t i = 0; !sys_failed(got) && i < (size_t)got / sizeof entries[0]; i++)
-            pages[done++] = (unsigned char)(entries[i] >> PRESENT_BIT);
+            pages[done++] = (entries[i] & bits) != 0;
     }
     if (!sys_failed(fd))
         sys_close_read(fd);
     return sys_failed(got) ? (int)-got : 0;
 }
 
+int sys_touched(uintptr_t address, size_t size, unsigned char *pages) {
+    return by_pagemap(address, size, PAGEMAP_PRESENT | PAGEMAP_SWAPPED, pages);
+}
+
 int sys_resident(const void *address, size_t size, unsigned char *pages) {
     if (!sys_passage_begin())
         return EPERM;
-    int error = sys_is_filtered() ? resident_by_pagemap((uintptr_t)address, size, pages)
+    int error = sys_is_filtered() ? by_pagemap((uintptr_t)address, size, PAGEMAP_PRESENT, pages)
                                   : (int)-sys_call3(SYS_mincore, (long)address, (long)size, (long)pages);
     sys_passage_end();
     return error;

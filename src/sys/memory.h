@@ -64,6 +64,14 @@ bool sys_is_mapped(void *address, size_t size);
  * of that. */
 bool sys_is_readable(uintptr_t address);
 
+/* Copies words of this process, which other threads may unmap meanwhile: without a fault, where the kernel lets a
+ * process read itself (process_vm_readv). Returns the bytes in front of the first page that cannot be read. Takes
+ * multiples of a word. */
+size_t sys_copy(void *to, uintptr_t from, size_t size);
+
+/* Which of the pages of private memory hold anything: bit 0 of one byte a page. Returns 0 or an errno value. */
+int sys_touched(uintptr_t address, size_t size, unsigned char *pages);
+
 /* Which of the pages are resident: bit 0 of one byte a page (mincore, or pagemap under a filter). EPERM in a confined
  * process. */
 int sys_resident(const void *address, size_t size, unsigned char *pages);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * What leaks.py runs:  leaks lose | keep
+ * What leaks.py runs:  leaks lose | keep | heap | reserve | reader
  */
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct node {
     struct node *next;
@@ -44,6 +48,41 @@ __attribute__((noinline)) static void keep(void) {
     *(void **)own = malloc(30);
 }
 
+/* The one pointer to a block lies deep in a large block of a heap of the program's. */
+__attribute__((noinline)) static void keep_in_heap(void) {
+    static void **in_heap;
+    void *(*heap_new)(const void *), *(*heap_malloc)(void *, size_t);
+    *(void **)&heap_new = dlsym(RTLD_DEFAULT, "hak_heap_new");
+    *(void **)&heap_malloc = dlsym(RTLD_DEFAULT, "hak_heap_malloc");
+    in_heap = heap_malloc(heap_new(NULL), 8 << 20);
+    in_heap[(6 << 20) / sizeof *in_heap] = malloc(1000);
+}
+
+/* It would take a minute to read it. */
+static void reserve(void) {
+    void *all =
+        mmap(NULL, (size_t)256 << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED)
+        exit(77);
+}
+
+static void *read_on(void *unused) {
+    (void)unused;
+    (void)getchar();
+    return NULL;
+}
+
+/* A thread has the lock of standard input for as long as it waits for a character. */
+static void wait_for_input(void) {
+    pthread_t reader;
+#ifndef __GLIBC__
+    _exit(77); /* its exit waits for that thread with any malloc */
+#endif
+    if (pthread_create(&reader, NULL, read_on, NULL) != 0)
+        exit(77);
+    sleep(1);
+}
+
 /* No stale pointer stays on the stack. */
 __attribute__((noinline)) static void wipe(void) {
     volatile char stack[16384];
@@ -52,10 +91,17 @@ __attribute__((noinline)) static void wipe(void) {
 
 int main(int argc, char **argv) {
     keep();
-    if (argc > 1 && strcmp(argv[1], "lose") == 0) {
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "heap") == 0)
+        keep_in_heap();
+    if (strcmp(what, "reserve") == 0)
+        reserve();
+    if (strcmp(what, "lose") == 0 || strcmp(what, "reader") == 0) {
         lose();
         lose_cycle();
     }
+    if (strcmp(what, "reader") == 0)
+        wait_for_input();
     wipe();
     printf("output\n");
     return 3;

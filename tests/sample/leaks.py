@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """HAKMEM_LEAKS: what nothing points to is reported by stacks, with status 23 after all output; clean programs are silent.
+Where HAKMEM_PROFILE writes at exit.
 
     leaks.py LIBRARY LEAKS-PROGRAM
 """
@@ -10,15 +11,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 LIBRARY, PROGRAM = sys.argv[1:3]
 FRAME = r"hakmem:   from 0x[0-9a-f]+ \(\S+\+0x[0-9a-f]+\)\n"
 
 
-def run(command, **options):
+def run(command, seconds=300, stdin=None, **options):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
     environment.update({"LD_PRELOAD": LIBRARY}, **options)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds, stdin=stdin)
 
 
 def check(what, holds, done):
@@ -39,6 +41,28 @@ done = run([PROGRAM, "keep"], HAKMEM_LEAKS="fail")
 check("a list, a buffer of stdio, thread-local storage: clean", done.returncode == 3 and done.stderr == "", done)
 done = run([PROGRAM, "keep"], HAKMEM_LEAKS="fail", HAKMEM_PROFILE="256")
 check("clean by sampling", done.returncode == 3 and done.stderr == "", done)
+done = run([PROGRAM, "heap"], HAKMEM_LEAKS="fail")
+check("what a large block of a heap of the program's points to: clean", done.returncode == 3 and done.stderr == "", done)
+done = run([PROGRAM, "reserve"], 30, HAKMEM_LEAKS="fail")
+check("a reservation of 256 GiB is not read", done.returncode in (3, 77) and done.stderr == "", done)
+with subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE) as silent:
+    done = run([PROGRAM, "reader"], 30, silent.stdout, HAKMEM_LEAKS="fail")
+    silent.kill()
+check("another thread waits for input, and time passes", done.returncode == 77 or (
+    done.returncode == 23 and done.stdout == "output\n"
+    and re.search("leak: 5000 bytes in 5 blocks, allocated [1-9] to [1-9] s ago", done.stderr)), done)
+
+with tempfile.TemporaryDirectory() as folder:
+    file, link = os.path.join(folder, "file"), os.path.join(folder, "link")
+    os.symlink(file, link)
+    for name in (file, link):
+        done = run([PROGRAM, "keep"], HAKMEM_PROFILE=f"1,out={name}")
+        with open(file, "rb") as written:
+            check(f"a profile by the name of a {os.path.basename(name)}", done.returncode == 3
+                  and written.read(14) == b"hakmem-profile", done)
+        os.remove(file)
+    check("a link stays one", os.path.islink(link), done)
+
 # Python as it is: with PYTHONMALLOC=malloc 3.13 leaves its interned strings, and other checkers say so too.
 for command in (["python3", "-c", "import json; print(json.dumps({1: 2}))"], ["git", "--version"], ["bash", "-c", "echo $((1 + 2))"]):
     if shutil.which(command[0]) is None:
