@@ -194,25 +194,29 @@ void magazine_flush(heap_t *h, unsigned cls, unsigned count) {
     heap_memory_freed(h);
 }
 
-void magazine_give_one(heap_t *h, unsigned cls, void *block) {
+void heap_give_batch(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, unsigned counted) {
     flush_report_t report = {.count = 0};
-    granule_t granule = map_granule(block);
-    if (cls >= HK_CLASS_COUNT)
-        give_runs(h, cls, &granule, 1);
     heap_lock(h);
-    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, &granule, 1, &report) : 0;
-    hk_add(h->front.magazines[cls].pushes, 1);
-    h->class_stats[cls].flushed++;
-    heap_count_freed_locked(h, cls, 1 - left);
+    unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, blocks, count, &report) : 0;
+    hk_add(h->front.magazines[cls].pushes, counted);
+    hk_add(h->class_stats[cls].flushed, counted);
+    heap_count_freed_locked(h, cls, count - left);
     if (!gathers(h)) /* else it counts with the table */
         h->posted_bytes += left * (size_t)hk_class_info[cls].block_size;
     bool much = heap_posted_much(h);
     heap_unlock(h);
-    give_all_elsewhere(h, cls, &granule, left, &report);
+    give_all_elsewhere(h, cls, blocks, left, &report);
     if (hk_unlikely(report.count > 0))
         report_double_frees(&report, cls);
     if (much)
         heap_memory_freed_much(); /* the owners may be asleep */
     else
         heap_memory_freed(h);
+}
+
+void magazine_give_one(heap_t *h, unsigned cls, void *block) {
+    granule_t granule = map_granule(block);
+    if (cls >= HK_CLASS_COUNT)
+        give_runs(h, cls, &granule, 1);
+    heap_give_batch(h, cls, &granule, 1, 1);
 }

@@ -3,6 +3,7 @@
 
 #include "base/relaxed.h"
 #include "heap/flush.h"
+#include "heap/lane.h"
 #include "heap/seal.h"
 #include "map/meta.h"
 #include "sys/sys.h"
@@ -39,6 +40,8 @@ static size_t weight(const void *block, unsigned cls) {
 static void give_back(heap_t *h, void *block, unsigned cls) {
     if (cls == CLASS_OF_RUNS)
         large_let_go(block);
+    else if (cls < LANE_CLASSES && h != heap_shared())
+        lane_push(h, cls, map_granule(block));
     else
         magazine_give_one(h, cls, block);
 }
@@ -51,7 +54,7 @@ static void release_oldest(heap_t *h, struct quarantine *q, const void *caller) 
     hk_write_release(q->first, (q->first + 1) % QUEUE_BLOCKS);
     if (cls == CLASS_OF_RUNS)
         seal_report_if_run_written(block, large_size(block), caller);
-    else if (hk_unlikely(!seal_is_zero(block, hk_class_info[cls].block_size)))
+    else if (cls >= LANE_CLASSES && hk_unlikely(!seal_is_zero(block, hk_class_info[cls].block_size)))
         seal_report_written(block, hk_class_info[cls].block_size, caller);
     /* Behind a lock, which the fork takes too: what is given back in the child has left the queue there. */
     give_back(h, block, cls);
@@ -97,4 +100,5 @@ void quarantine_drain(heap_t *h) {
         release_oldest(h, q, NULL);
     hk_write(h->quarantine, NULL); /* before the lock in meta_free is released: a fork takes it too */
     meta_free(q, sizeof *q);
+    lanes_drain(h);
 }

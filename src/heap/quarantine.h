@@ -20,7 +20,7 @@ void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller);
 /* The run at `block` is held (large_hold). */
 void quarantine_put_run(heap_t *h, void *block, const void *caller);
 
-/* Checks and releases what waits. */
+/* Checks and releases what waits, here and in the lanes of the heap. */
 void quarantine_drain(heap_t *h);
 
 #endif

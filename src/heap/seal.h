@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-enum { SEAL_BYTES = 8, SEAL_SLACK = 0xca };
+enum { SEAL_BYTES = 8, SEAL_SLACK = 0xca, SEAL_SHORT = 16 /* slack of less bytes is looked at as words */ };
 
 /* Drawn once, at the start. */
 extern uint64_t hk_seal_secret[2];
@@ -95,8 +95,45 @@ HK_INLINE bool seal_is_zero(const void *block, size_t block_size) {
 
 /* The block, which has a seal, is one of a free block from here on. */
 HK_INLINE void seal_clear(void *block, size_t block_size) {
-    memset(block, 0, block_size - SEAL_BYTES);
-    hk_write(*seal_place(block, block_size), 0);
+    enum { CALL_MIN = 512 };
+    typedef uint64_t __attribute__((vector_size(16), may_alias)) pair_t;
+    pair_t *pairs = block;
+    size_t at = 0, last = block_size / sizeof *pairs - 1;
+    if (block_size >= CALL_MIN)
+        memset(block, 0, last * sizeof *pairs);
+    else
+        for (; at < last; at++) {
+            pairs[at] = (pair_t){0};
+            HK_OPAQUE(at); /* a call takes longer */
+        }
+    uint64_t *place = seal_place(block, block_size);
+    place[-1] = 0;
+    hk_write(*place, 0);
+}
+
+/* The bytes of the last two words before a seal that are among the last `slack` of them, at most 15. */
+HK_INLINE uint64_t seal_slack_mask(size_t slack, bool upper) {
+    size_t bytes = upper ? hk_min(slack, 8) : slack > 8 ? slack - 8 : 0;
+    return bytes == 0 ? 0 : UINT64_MAX << (64 - 8 * bytes);
+}
+
+#define SEAL_SLACK_WORD (SEAL_SLACK * UINT64_C(0x0101010101010101))
+
+/* Fills up to 15 bytes of slack in a block of zeros. */
+HK_INLINE void seal_fill_short(void *block, size_t block_size, size_t slack) {
+    uint64_t *place = seal_place(block, block_size);
+    place[-1] = SEAL_SLACK_WORD & seal_slack_mask(slack, true);
+    if (slack > 8)
+        place[-2] = SEAL_SLACK_WORD & seal_slack_mask(slack, false);
+}
+
+/* Whether up to 15 bytes of slack are as they were filled. */
+HK_INLINE bool seal_short_is_whole(const void *block, size_t block_size, size_t slack) {
+    const uint64_t *place = seal_place(block, block_size);
+    uint64_t other = (place[-1] ^ SEAL_SLACK_WORD) & seal_slack_mask(slack, true);
+    if (slack > 8)
+        other |= (place[-2] ^ SEAL_SLACK_WORD) & seal_slack_mask(slack, false);
+    return other == 0;
 }
 
 /* Fills the slack of a block at level 3, and tells the offset of its first byte that is another now; `block_size` when

@@ -139,6 +139,12 @@ void map_reset_live(slot_t slot, unsigned count);
 /* By the owner of the slab: no atomic read-modify-write, see above. */
 HK_INLINE void map_set_live(granule_t granule) { hk_bit_set(&hk_map.live, granule); }
 
+/* As map_clear_live_apart, and sets it. */
+HK_INLINE void map_set_live_apart(granule_t granule) {
+    uint8_t *byte = (uint8_t *)hk_map.live + granule / 8;
+    __atomic_store_n(byte, (uint8_t)(1u << granule % 8), __ATOMIC_RELAXED);
+}
+
 /* map_set_live in two steps: the first tells whether the bit is set already, as that of granule 0 always is. */
 typedef hk_bit_place_t map_live_t;
 HK_INLINE bool map_find_live(granule_t granule, map_live_t *live) {

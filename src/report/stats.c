@@ -5,6 +5,7 @@
 #include "core/counters.h"
 #include "core/panic.h"
 #include "heap/explicit.h"
+#include "heap/lane.h"
 #include "heap/remote.h"
 #include "large/huge.h"
 #include "limit/limit.h"
@@ -33,7 +34,7 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
     out->free_remote += hk_read(stats->freed_remote);
     out->refill_count += stats->refills;
     out->flush_count += stats->flushes;
-    out->cached_blocks += count;
+    out->cached_blocks += count + lane_count(h, cls);
     out->slab_count += stats->slab_count;
 }
 

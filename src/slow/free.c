@@ -3,7 +3,6 @@
 
 #include "core/counters.h"
 #include "heap/explicit.h"
-#include "heap/quarantine.h"
 #include "heap/magazine.h"
 #include "heap/remote.h"
 #include "heap/supply.h"
@@ -133,7 +132,7 @@ static bool free_explicit(void *block, unsigned cls, bool was_live, const void *
         return true;
     if (was_live && !explicit_give(block, cls, &double_free)) {
         if (hk_unlikely(hardened_is_on())) /* its seal is gone by now */
-            quarantine_put(heap_current(), block, cls, caller);
+            hardened_put(heap_current(), block, cls, caller);
         return hardened_is_on();
     }
     if (hk_unlikely(double_free))
@@ -242,7 +241,7 @@ static HK_COLD void free_stranded(void *block) {
 }
 
 static HK_NOINLINE void free_other(void *block, const void *caller) {
-    if (block == NULL)
+    if (block == NULL || (hardened_is_on() && fork_attend() && hardened_free_soon(block, caller)))
         return;
     if (hk_unlikely(!fork_attend()) || hk_unlikely(emergency_size(block) != 0)) {
         free_stranded(block);

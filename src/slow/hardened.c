@@ -2,21 +2,23 @@
 #include "slow/hardened.h"
 
 #include "core/panic.h"
+#include "heap/lane.h"
 #include "heap/quarantine.h"
 #include "heap/seal.h"
 #include "large/huge.h"
 #include "slow/blocks.h"
 #include "slow/sampled.h"
 #include "slow/tick.h"
+#include "start/fork.h"
 #include "start/start.h"
+#include "sys/libc_doors.h"
 #include "watch/misuse.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum {
-    LOOK_PAST_MIN = 4096
-}; /* blocks from here on need no look when they were never handed out: it costs their pages */
+/* Blocks from here on need no look when they were never handed out: it costs their pages. */
+enum { LOOK_PAST_MIN = 4096 };
 
 /* Each block of a slab has a seal, and at level 3 large and huge ones have. */
 static bool is_sealed(const void *block) {
@@ -38,7 +40,9 @@ static size_t sealed_size(size_t size) { return size < SIZE_MAX - SEAL_BYTES ? s
 
 /* Class of a block that serves the request. */
 static unsigned class_for(size_t align, size_t size) {
-    return class_of_aligned(sealed_size(size), hk_max(align, HK_ALIGNMENT));
+    size_t sealed = sealed_size(size);
+    return hk_likely(align <= HK_ALIGNMENT && sealed <= HK_MID_MAX) ? class_of(sealed)
+                                                                    : class_of_aligned(sealed, align);
 }
 
 /* What a large or huge block takes. */
@@ -77,20 +81,26 @@ static HK_COLD void report_broken(const void *block, size_t block_size, size_t a
     seal_set(block, block_size, room);
 }
 
-/* True when nothing behind the asked size was written; reports otherwise. */
-static bool seal_is_whole(const void *block, size_t block_size, const void *caller) {
-    size_t asked = seal_asked(block, block_size), at = block_size;
-    bool known = asked <= block_size - SEAL_BYTES;
-    if (hk_likely(known) && hk_hardened_level >= 3)
-        at = seal_find_in_slack(block, block_size, asked);
-    if (hk_likely(known && at == block_size))
+static HK_NOINLINE bool slack_is_whole(const void *block, size_t block_size, size_t asked, const void *caller) {
+    size_t at = asked <= block_size - SEAL_BYTES ? seal_find_in_slack(block, block_size, asked) : 0;
+    if (at == block_size)
         return true;
     report_broken(block, block_size, asked, at, caller);
     return false;
 }
 
+/* True when nothing behind the asked size was written; reports otherwise. */
+HK_INLINE bool seal_is_whole(const void *block, size_t block_size, const void *caller) {
+    size_t asked = seal_asked(block, block_size), room = block_size - SEAL_BYTES;
+    bool short_slack = room - asked < SEAL_SHORT; /* not when it is above the room */
+    if (hk_likely(hk_hardened_level < 3 ? asked <= room
+                                        : short_slack && seal_short_is_whole(block, block_size, room - asked)))
+        return true;
+    return slack_is_whole(block, block_size, asked, caller);
+}
+
 /* As seal_is_whole, of a block of a slab; and looks at what lies before it. */
-static bool slab_seal_is_whole(void *block, unsigned cls, const void *caller) {
+HK_INLINE bool slab_seal_is_whole(void *block, unsigned cls, const void *caller) {
     size_t block_size = hk_class_info[cls].block_size;
     if (hk_unlikely(!seal_below_is_whole(block, class_slab_offset(&hk_classes[cls], block), block_size)))
         seal_report_below(block, block_size, caller);
@@ -98,12 +108,17 @@ static bool slab_seal_is_whole(void *block, unsigned cls, const void *caller) {
 }
 
 /* A free block of a slab is handed out. */
-static void look_and_seal(void *block, unsigned cls, block_past_t past, size_t size, const void *caller) {
+HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_t size, const void *caller) {
     size_t block_size = hk_class_info[cls].block_size;
     bool never_used = past == BLOCK_ZEROED && block_size >= LOOK_PAST_MIN;
     if (hk_unlikely(!never_used && !seal_is_zero(block, block_size)))
         seal_report_written(block, block_size, caller);
-    seal(block, block_size, size);
+    size_t slack = block_size - SEAL_BYTES - size;
+    if (hk_hardened_level >= 3 && slack < SEAL_SHORT)
+        seal_fill_short(block, block_size, slack);
+    else if (hk_hardened_level >= 3)
+        seal_fill_slack(block, block_size, size);
+    seal_set(block, block_size, size);
 }
 
 /* --- Explicit heaps ----------------------------------------------------------------------------------------------- */
@@ -127,12 +142,14 @@ bool hardened_is_whole(const void *block, size_t block_size, const void *caller)
     return !is_sealed(block) || seal_is_whole(block, block_size, caller);
 }
 
-bool hardened_end(void *block, unsigned cls, const void *caller) {
-    if (!slab_seal_is_whole(block, cls, caller))
+HK_INLINE bool end(void *block, unsigned cls, const void *caller) {
+    if (hk_unlikely(!slab_seal_is_whole(block, cls, caller)))
         return false;
     seal_clear(block, hk_class_info[cls].block_size);
     return true;
 }
+
+bool hardened_end(void *block, unsigned cls, const void *caller) { return end(block, cls, caller); }
 
 /* --- Large and huge blocks ---------------------------------------------------------------------------------------- */
 
@@ -184,10 +201,38 @@ static void *resize_huge(void *block, size_t size, const void *caller) {
 
 /* --- Alloc, free, realloc ----------------------------------------------------------------------------------------- */
 
+/* Live bits change by atomic operations where there may be another thread: a clear one proves that a block is free.
+ * From this class on a block has a byte of them for itself. */
+enum { APART_CLASS_MIN = HK_LIVE_SHARE / HK_ALIGNMENT - 1 };
+
+HK_INLINE void set_live(granule_t granule, unsigned cls) {
+    if (cls >= APART_CLASS_MIN)
+        map_set_live_apart(granule);
+    else if (libc_is_single_threaded())
+        map_set_live(granule);
+    else
+        map_set_live_shared(granule);
+}
+
+HK_INLINE bool clear_live(granule_t granule) {
+    return libc_is_single_threaded() ? map_clear_live(granule) : map_clear_live_shared(granule);
+}
+
+HK_INLINE void *lane_alloc(heap_t *h, lane_t *lane, unsigned cls, size_t size) {
+    void *block = lane_take(h, lane);
+    hk_add(h->class_stats[cls].refilled, 1);
+    look_and_seal(block, cls, BLOCK_USED, size, __builtin_return_address(0));
+    set_live(map_granule(block), cls);
+    return block;
+}
+
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     if (h == NULL)
         h = heap_shared();
     unsigned cls = class_for(align, size);
+    lane_t *lane = cls < LANE_CLASSES && h != heap_shared() ? lane_with_blocks(h, cls) : NULL;
+    if (hk_likely(lane != NULL))
+        return lane_alloc(h, lane, cls, size);
     if (cls >= HK_CLASS_COUNT)
         return big_alloc(h, align, size, zero);
     block_past_t past;
@@ -200,9 +245,38 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     return block;
 }
 
-void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
-    if (hardened_end(block, cls, caller))
+HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
+    if (h == NULL || cls >= LANE_CLASSES) {
         quarantine_put(h, block, cls, caller);
+        return;
+    }
+    hk_add(h->front.magazines[cls].pushes, 1);
+    hk_add(h->class_stats[cls].flushed, 1);
+    if (hk_hardened_level >= 3)
+        quarantine_put(h, block, cls, caller);
+    else if (!lane_give(h, cls, map_granule(block)))
+        lane_push(h, cls, map_granule(block));
+}
+
+void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) { put(h, block, cls, caller); }
+
+void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
+    if (end(block, cls, caller))
+        put(h, block, cls, caller);
+}
+
+/* The common case: a live block of a slab of any thread's, and a thread that has a heap. */
+bool hardened_free_soon(void *block, const void *caller) {
+    heap_front_t *front = hk_front;
+    granule_t granule = map_granule(block);
+    size_t slot = map_granule_slot(granule);
+    uint32_t entry = hk_likely(slot < map_count()) ? map_entry(slot) : 0, cls = entry & HK_MAP_CLASS_MAX;
+    if (hk_unlikely(front == &hk_no_heap || cls >= LANE_CLASSES || entry == 0 || map_is_explicit(entry) ||
+                    !clear_live(granule)))
+        return false;
+    if (hk_likely(end(block, cls, caller)))
+        put(heap_of_front(front), block, cls, caller);
+    return true;
 }
 
 static void free_moved(heap_t *h, void *block, size_t old_size, const void *caller) {

@@ -3,13 +3,13 @@
  * hardened.h: HAKMEM_SAFE=2 and 3.
  *
  * Magazines stay empty, so that every call takes the slow path and comes here.
- *   2  free makes a block of a slab zeros, and it waits in a queue of its thread's heap (heap/quarantine.h): when it
- *      leaves the queue, and when it is handed out again, it must still be zeros: a write after free is found. Its last
+ *   2  free makes a block of a slab zeros, and it waits in its lane (heap/lane.h), or above LANE_BLOCK_MAX in a queue
+ *      (heap/quarantine.h): when it is handed out again it must still be zeros: a write after free is found. Its last
  *      word is its seal (heap/seal.h): a write behind it, or before it, is found when it or its neighbour is freed or
  *      resized. A large block (above 256 KiB less the seal) waits in that queue without pages, and must read as zeros
  *      when it leaves it. A huge one is unmapped at once: who writes to it faults.
  *   3  besides, large and huge blocks have seals, and each byte from what was asked for to the seal carries a pattern:
- *      an overflow by one byte is found at free.
+ *      an overflow by one byte is found at free. Each block waits in the queue before it comes to its lane.
  */
 #ifndef HK_SLOW_HARDENED_H
 #define HK_SLOW_HARDENED_H
@@ -19,6 +19,11 @@
 
 /* `h` may be NULL. NULL with errno ENOMEM on failure. */
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero);
+/* Frees the block if that takes no more than a look: it is live, and of a slab. */
+bool hardened_free_soon(void *block, const void *caller);
+
+/* The block, which is zeros by now, is free. `h` may be NULL. */
+void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller);
 void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller);
 void *hardened_realloc(void *block, size_t old_size, size_t size, const void *caller);
 

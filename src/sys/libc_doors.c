@@ -62,10 +62,7 @@ static void (*fork_child_hook)(void);
 __attribute__((weak)) void _IO_list_lock(void);
 __attribute__((weak)) void _IO_list_unlock(void);
 __attribute__((weak)) void _IO_list_resetlock(void);
-extern char __libc_single_threaded __attribute__((weak));
 static bool streams_locked; /* by who forks: under the lock */
-
-bool libc_is_single_threaded(void) { return &__libc_single_threaded != NULL && __libc_single_threaded != 0; }
 
 static void lock_streams(void) {
     if (libc_is_single_threaded() || _IO_list_lock == NULL || _IO_list_unlock == NULL || _IO_list_resetlock == NULL)
@@ -84,7 +81,6 @@ static void unlock_streams(void (*unlock)(void)) {
 static void unlock_streams_in_parent(void) { unlock_streams(_IO_list_unlock); }
 static void unlock_streams_in_child(void) { unlock_streams(_IO_list_resetlock); }
 #else
-bool libc_is_single_threaded(void) { return false; }
 static void lock_streams(void) {}
 static void unlock_streams_in_parent(void) {}
 static void unlock_streams_in_child(void) {}

@@ -45,7 +45,12 @@ int libc_thread_register(void *value);
 
 /* True when libc knows of no thread but the caller; false when it does not tell. The helper is none that it knows
  * of. */
-bool libc_is_single_threaded(void);
+#if defined(__GLIBC__)
+extern char __libc_single_threaded __attribute__((weak));
+HK_INLINE bool libc_is_single_threaded(void) { return &__libc_single_threaded != NULL && __libc_single_threaded != 0; }
+#else
+HK_INLINE bool libc_is_single_threaded(void) { return false; }
+#endif
 
 /* The environment that the program was started with; NULL when libc tells it to nobody. It is there before libc's own
  * list of it: the library is initialised before libc. */

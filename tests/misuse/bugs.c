@@ -318,15 +318,18 @@ static void sized_aligned_wrong(void) {
 
 /* --- Written where it must not be (levels 2 and 3) ---------------------------------------------------------------- */
 
-/* Takes every free block of the class, so that the damaged one is handed out, and then gives all of them back. */
+/* Takes every free block of the class, so that the damaged one is handed out, and then gives all of them back. Twice,
+ * as it may be waiting the first time. */
 static void reuse_blocks(size_t size) {
-    enum { BLOCKS = 50000, LARGE_BLOCKS = 600 };
+    enum { BLOCKS = 50000, LARGE_BLOCKS = 600, ROUNDS = 2 };
     static void *blocks[BLOCKS];
     size_t count = size < 64 * TEST_KIB ? BLOCKS : LARGE_BLOCKS;
-    for (size_t i = 0; i < count; i++)
-        blocks[i] = malloc(size);
-    for (size_t i = 0; i < count; i++)
-        free(blocks[i]);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < count; i++)
+            blocks[i] = malloc(size);
+        for (size_t i = 0; i < count; i++)
+            free(blocks[i]);
+    }
 }
 
 static void write_after_free(size_t size, size_t offset) {

@@ -37,11 +37,19 @@ static void write_into_key(void) {
     quarantine_drain(h);
 }
 
-/* What left the queue waits for its owner like other threads' frees. */
-static void fetch_freed(void) {
-    heap_lock(h);
-    heap_drain_locked(h);
-    heap_unlock(h);
+/* Blocks are handed out in random order: asks for some until it is this one. */
+static bool comes_back(const void *block, size_t size) {
+    enum { TRIES = 2000 };
+    static void *others[TRIES];
+    unsigned count = 0;
+    bool came = false;
+    while (count < TRIES && !came) {
+        others[count] = heap_malloc_slow(size);
+        came = others[count++] == block;
+    }
+    for (unsigned i = 0; i < count; i++)
+        release(others[i]);
+    return came;
 }
 
 /* The block is back in its slab when it is written to: found when it is handed out again. */
@@ -52,9 +60,46 @@ static void write_later(void) {
     quarantine_drain(h);
     CHECK_EQ(hk_misuse_count(), 0);
     block[BLOCK2 - 1] = 1;
-    fetch_freed();
-    CHECK(heap_malloc_slow(ASKED) == block);
+    CHECK(comes_back(block, ASKED));
     CHECK_EQ(hk_misuse_count(), 1);
+}
+
+/* The block waits in its lane. */
+static void write_in_lane(void) {
+    start_safe("2");
+    char *block = heap_malloc_slow(ASKED);
+    release(block);
+    block[BLOCK2 / 2] = 1;
+    quarantine_drain(h);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+/* Neither the order of blocks nor when one comes back can be foretold; and none is there twice. */
+static void random_order(void) {
+    enum { COUNT = 300, TURNS = 10000 };
+    start_safe("2");
+    char *blocks[COUNT];
+    unsigned upward = 0, at_once = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        blocks[i] = heap_malloc_slow(ASKED);
+        upward += i > 0 && blocks[i] == blocks[i - 1] + BLOCK2;
+    }
+    CHECK_SAY(upward < COUNT / 4, "%u of %u blocks lie behind the last one", upward, COUNT);
+    for (unsigned i = 0; i < TURNS; i++) {
+        release(blocks[i % COUNT]);
+        char *next = heap_malloc_slow(ASKED);
+        at_once += next == blocks[i % COUNT];
+        for (unsigned k = 0; k < COUNT; k++)
+            CHECK(k == i % COUNT || blocks[k] != next);
+        blocks[i % COUNT] = next;
+    }
+    CHECK_SAY(at_once < TURNS / 20, "%u of %u blocks came back at once", at_once, TURNS);
+    for (unsigned i = 0; i < COUNT; i++)
+        release(blocks[i]);
+    quarantine_drain(h);
+    CHECK_EQ(live_blocks(class_of(BLOCK2)), 0);
+    CHECK_EQ(hk_misuse_count(), 0);
+    all_is_well();
 }
 
 static void overflow(void) {
@@ -183,24 +228,32 @@ static void twice(void) {
     CHECK_EQ(hk_misuse_count(), 1);
 }
 
-/* A freed block is not handed out again before the queue lets go of it: by count, and by bytes. */
+/* A freed block is not handed out again before the queue lets go of it: by count at level 3. */
 static void queue_holds(void) {
-    enum { LARGE = 100000, LARGE_FIT = 9 };
-    start_safe("2");
+    start_safe("3");
     void *others[QUEUE_BLOCKS + 10], *first = heap_malloc_slow(ASKED);
     for (unsigned i = 0; i < QUEUE_BLOCKS + 10; i++)
         others[i] = heap_malloc_slow(ASKED);
     release(first);
     for (unsigned i = 0; i < QUEUE_BLOCKS - 1; i++) {
         release(others[i]);
-        if (i % 50 == 0)
-            fetch_freed();
         CHECK(i % 50 != 0 || heap_malloc_slow(ASKED) != first);
     }
     release(others[QUEUE_BLOCKS - 1]);
-    fetch_freed();
-    CHECK(heap_malloc_slow(ASKED) == first);
-    quarantine_drain(h);
+    CHECK(comes_back(first, ASKED));
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
+static void fetch_freed(void) {
+    heap_lock(h);
+    heap_drain_locked(h);
+    heap_unlock(h);
+}
+
+/* ... and by bytes, where blocks have no lane. */
+static void queue_holds_bytes(void) {
+    enum { LARGE = 100000, LARGE_FIT = 9 };
+    start_safe("2");
     void *large[LARGE_FIT + 1];
     for (unsigned i = 0; i <= LARGE_FIT; i++)
         large[i] = heap_malloc_slow(LARGE);
@@ -293,7 +346,10 @@ int main(void) {
     says(large_twice, "hakmem: double free of 0x", "(1048576-byte block, free)");
     in_child(large_only_read);
     in_child(large_queue_is_bounded);
+    says(write_in_lane, "hakmem: write after free of 0x", "(112-byte block, offset 56)");
+    in_child(random_order);
     in_child(queue_holds);
+    in_child(queue_holds_bytes);
     in_child(innocent_2);
     in_child(innocent_3);
     return CHECK_PASS;

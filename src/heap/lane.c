@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/lane.h"
+
+#include "heap/flush.h"
+#include "heap/seal.h"
+#include "heap/supply.h"
+#include "map/meta.h"
+
+#include <string.h>
+
+enum {
+    LANE_BYTES = 32 << 10, /* ready, and as many delayed, */
+    LANE_PLACES_MAX = 64,  /* but no more blocks */
+    LANE_PLACES_MIN = 4,
+};
+
+static size_t places_bytes(const lane_t *lane) { return ((size_t)lane->room + lane->delay) * sizeof(granule_t); }
+
+static lanes_t *lanes_of(heap_t *h) {
+    if (h->lanes != NULL)
+        return h->lanes;
+    lanes_t *all = meta_alloc(sizeof *all);
+    if (all == NULL)
+        return NULL;
+    memset(all, 0, sizeof *all);
+    hk_random_init(&all->random);
+    hk_write_release(h->lanes, all);
+    return all;
+}
+
+/* The sizes come before the places, for who counts in between. */
+static lane_t *lane_of(heap_t *h, unsigned cls) {
+    lanes_t *all = lanes_of(h);
+    if (all == NULL || all->lanes[cls].places != NULL)
+        return all == NULL ? NULL : &all->lanes[cls];
+    lane_t *lane = &all->lanes[cls];
+    size_t fit = LANE_BYTES / hk_class_info[cls].block_size;
+    lane->room = lane->delay = (uint16_t)hk_max(LANE_PLACES_MIN, hk_min(fit, LANE_PLACES_MAX));
+    granule_t *places = meta_alloc(places_bytes(lane));
+    if (places == NULL)
+        return NULL;
+    memset(places, 0, places_bytes(lane));
+    heap_lock(h);
+    hk_write_release(lane->places, places);
+    heap_unlock(h);
+    return lane;
+}
+
+lane_t *lane_fill(heap_t *h, unsigned cls) {
+    lane_t *lane = lane_of(h, cls);
+    if (lane == NULL || lane->ready > 0)
+        return lane;
+    unsigned want = lane->room / 2u;
+    heap_lock(h);
+    unsigned got = heap_take_locked(h, cls, lane->places + want, want);
+    double_frees_t double_frees = heap_take_double_frees_locked(h);
+    heap_count_taken_locked(h, cls, got);
+    h->class_stats[cls].refills++;
+    if (got < want)
+        memmove(lane->places, lane->places + want - got, got * sizeof *lane->places);
+    hk_write_release(lane->ready, got);
+    heap_unlock(h);
+    heap_report_double_frees(h, &double_frees);
+    return got > 0 ? lane : NULL;
+}
+
+void lane_push(heap_t *h, unsigned cls, granule_t block) {
+    lane_t *lane = lane_of(h, cls);
+    if (lane == NULL) {
+        heap_give_batch(h, cls, &block, 1, 0);
+        return;
+    }
+    if (lane->ready == lane->room) { /* which of them leave is as random as what lies there */
+        unsigned half = lane->room / 2u;
+        hk_write_release(lane->ready, half);
+        heap_give_batch(h, cls, lane->places + half, half, 0);
+    }
+    hk_write(lane->places[lane->ready], block);
+    hk_write_release(lane->ready, lane->ready + 1);
+}
+
+uint64_t lane_count(const heap_t *h, unsigned cls) {
+    const lanes_t *all = hk_read_acquire(h->lanes);
+    if (all == NULL || cls >= LANE_CLASSES)
+        return 0;
+    const lane_t *lane = &all->lanes[cls];
+    const granule_t *places = hk_read_acquire(lane->places);
+    uint64_t count = places != NULL ? hk_read(lane->ready) : 0;
+    for (unsigned i = 0; places != NULL && i < lane->delay; i++)
+        count += hk_read(places[lane->room + i]) != 0;
+    return count;
+}
+
+/* --- The end ------------------------------------------------------------------------------------------------------ */
+
+static void look(granule_t granule, unsigned cls) {
+    void *block = map_granule_address(granule);
+    size_t block_size = hk_class_info[cls].block_size;
+    if (hk_unlikely(!seal_is_zero(block, block_size)))
+        seal_report_written(block, block_size, NULL);
+}
+
+/* A fork in between may have left a place without its block. */
+static void drain(heap_t *h, unsigned cls, lane_t *lane) {
+    granule_t blocks[2 * LANE_PLACES_MAX];
+    unsigned count = 0, ready = lane->ready;
+    hk_write_release(lane->ready, 0);
+    for (unsigned i = 0; i < (unsigned)lane->room + lane->delay; i++) {
+        if (lane->places[i] == 0 || (i >= ready && i < lane->room))
+            continue;
+        blocks[count++] = lane->places[i];
+        hk_write_release(lane->places[i], 0);
+    }
+    for (unsigned i = 0; i < count; i++)
+        look(blocks[i], cls);
+    if (count > 0)
+        heap_give_batch(h, cls, blocks, count, 0);
+}
+
+void lanes_drain(heap_t *h) {
+    lanes_t *all = h->lanes;
+    if (all == NULL)
+        return;
+    for (unsigned cls = 0; cls < LANE_CLASSES; cls++)
+        if (all->lanes[cls].places != NULL)
+            drain(h, cls, &all->lanes[cls]);
+    heap_lock(h);
+    hk_write_release(h->lanes, NULL);
+    heap_unlock(h);
+    for (unsigned cls = 0; cls < LANE_CLASSES; cls++)
+        if (all->lanes[cls].places != NULL)
+            meta_free(all->lanes[cls].places, places_bytes(&all->lanes[cls]));
+    meta_free(all, sizeof *all);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/random.h"
+
+#include "sys/sys.h"
+
+#include <string.h>
+
+enum { WORDS = 16, BLOCKS = 4, DOUBLE_ROUNDS = 4 };
+
+/* A word of each of the four blocks. */
+typedef uint32_t __attribute__((vector_size(4 * BLOCKS))) quad_t;
+
+static quad_t rotated(quad_t x, int by) { return x << by | x >> (32 - by); }
+
+static void quarter_round(quad_t *a, quad_t *b, quad_t *c, quad_t *d) {
+    *a += *b, *d = rotated(*d ^ *a, 16);
+    *c += *d, *b = rotated(*b ^ *c, 12);
+    *a += *b, *d = rotated(*d ^ *a, 8);
+    *c += *d, *b = rotated(*b ^ *c, 7);
+}
+
+static void double_round(quad_t x[WORDS]) {
+    for (unsigned i = 0; i < 4; i++)
+        quarter_round(&x[i], &x[4 + i], &x[8 + i], &x[12 + i]);
+    for (unsigned i = 0; i < 4; i++)
+        quarter_round(&x[i], &x[4 + (i + 1) % 4], &x[8 + (i + 2) % 4], &x[12 + (i + 3) % 4]);
+}
+
+void hk_random_fill(hk_random_t *random) {
+    static const uint32_t constants[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
+    quad_t start[WORDS], x[WORDS];
+    for (unsigned i = 0; i < 4; i++)
+        start[i] = constants[i] - (quad_t){0};
+    for (unsigned i = 0; i < 8; i++)
+        start[4 + i] = random->key[i] - (quad_t){0};
+    start[12] = (quad_t){0, 1, 2, 3}; /* the counter: each key makes four blocks */
+    start[13] = start[14] = start[15] = (quad_t){0};
+    memcpy(x, start, sizeof x);
+    for (unsigned i = 0; i < DOUBLE_ROUNDS; i++)
+        double_round(x);
+    for (unsigned i = 0; i < WORDS; i++)
+        x[i] += start[i];
+    _Static_assert(sizeof random->key + sizeof random->values == sizeof x, "all that is made is used");
+    memcpy(random->key, x, sizeof random->key);
+    memcpy(random->values, (const char *)x + sizeof random->key, sizeof random->values);
+    random->left = HK_RANDOM_VALUES;
+}
+
+void hk_random_init(hk_random_t *random) {
+    sys_random(random->key, sizeof random->key);
+    random->left = 0;
+}

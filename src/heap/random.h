@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * random.h: numbers that nobody can foretell: ChaCha with 8 rounds, four blocks at a time (D. J. Bernstein, 2008; J.-P.
+ * Aumasson, "Too much crypto", 2019, on the rounds).
+ *
+ * Each generator belongs to one thread. The first of the bytes that it makes become its next key, so that who reads its
+ * memory learns nothing of what it gave before. The child of a fork goes on with its parent's numbers until its
+ * generator is made anew.
+ */
+#ifndef HK_HEAP_RANDOM_H
+#define HK_HEAP_RANDOM_H
+
+#include "base/base.h"
+
+enum { HK_RANDOM_VALUES = 224 };
+
+typedef struct hk_random {
+    uint32_t left; /* values that are still to be given */
+    uint32_t key[8];
+    uint8_t values[HK_RANDOM_VALUES];
+} hk_random_t;
+
+/* With a key from the kernel. */
+void hk_random_init(hk_random_t *random);
+
+void hk_random_fill(hk_random_t *random);
+
+/* A number below `bound`, at most 2^8: some come once more in 2^8 times than others. */
+HK_INLINE uint32_t hk_random_below(hk_random_t *random, uint32_t bound) {
+    if (hk_unlikely(random->left == 0))
+        hk_random_fill(random);
+    return random->values[--random->left] * bound >> 8;
+}
+
+#endif
