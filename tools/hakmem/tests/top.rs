@@ -128,6 +128,31 @@ fn a_leak_is_told_at_80_by_24() {
 }
 
 #[test]
+fn sites_and_threads_are_shown_of_a_process_that_is_sampled() {
+    let folder = Folder::new("top-sites");
+    let program = folder.program("leaks", LEAKS, &[]);
+    for (profile, [sites, threads]) in
+        [("4K", ["< __libc_start", "leaks ("]), ("off", ["there is no heap profile", "there is no heap profile"])]
+    {
+        let mut command = Command::new(&program);
+        command.env("LD_PRELOAD", LIBRARY).env("HAKMEM_PROFILE", profile);
+        let child = started(command, |id| running::figure(id, "live") > 200_000);
+        let mut top = Top::start(&["--every", "0.2", &child.id()]);
+        top.until_shown("v view: sites");
+        top.press("v");
+        top.until_shown("v view: threads");
+        top.until_shown(sites);
+        top.press("v");
+        top.until_shown("v view: classes");
+        top.until_shown(threads);
+        top.press("v");
+        top.until_shown("block size");
+        top.press("q");
+        assert!(top.ended().success());
+    }
+}
+
+#[test]
 fn the_terminal_is_given_back_on_every_exit() {
     let child = running::sleeping(&[]);
     let mut top = Top::start(&[&child.id()]);

@@ -2,6 +2,7 @@
 //! `hakmem top`: running processes, once a second. A look tells whether it is leak, cache or fragmentation.
 
 mod host;
+mod memory;
 mod model;
 mod process;
 mod screen;

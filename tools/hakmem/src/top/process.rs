@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! One process: what its memory is made up of, over time, and by size class.
 
+use super::memory::{Memory, Part};
 use super::model::{lines, rate, History, Line, Point, Sort, Verdict, PARTS};
 use super::{After, View};
 use crate::attach::snapshot::{Class, Snapshot};
@@ -11,7 +12,7 @@ use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, Wrap};
 use ratatui::Frame;
 use std::time::Instant;
 
@@ -26,6 +27,8 @@ pub struct OneProcess {
     /// Between the last two looks.
     seconds: f64,
     sort: Sort,
+    part: Part,
+    memory: Memory,
     scroll: usize,
     paused: bool,
 }
@@ -40,6 +43,8 @@ impl OneProcess {
             before: Vec::new(),
             seconds: 0.0,
             sort: Sort::Live,
+            part: Part::Classes,
+            memory: Memory::default(),
             scroll: 0,
             paused: false,
         }
@@ -150,6 +155,23 @@ impl OneProcess {
         frame.render_widget(Table::new(rows, widths).header(header).column_spacing(1), area);
     }
 
+    fn draw_memory(&self, frame: &mut Frame, area: Rect) {
+        let lines = self.memory.lines.iter().skip(self.scroll).map(|line| Text::from(line.as_str()));
+        let shown = Paragraph::new(lines.collect::<Vec<_>>());
+        // A line that says what to do is read whole; of a table the ends of stacks may be missing.
+        let is_table = self.memory.lines.len() > 1;
+        frame.render_widget(if is_table { shown } else { shown.wrap(Wrap { trim: true }) }, area);
+    }
+
+    /// How many can be scrolled.
+    fn line_count(&self) -> usize {
+        if self.part == Part::Classes {
+            self.lines().len()
+        } else {
+            self.memory.lines.len()
+        }
+    }
+
     /// By class; what has runs of its own is in the last one.
     fn lines(&self) -> Vec<Line> {
         lines(&self.snapshot.classes, &self.before, self.seconds, self.sort)
@@ -177,6 +199,7 @@ impl View for OneProcess {
         self.seconds = seconds - self.history.last().seconds;
         self.history.push(Point::of(seconds, &snapshot));
         self.before = std::mem::replace(&mut self.snapshot, snapshot).classes;
+        self.memory.look(&self.process, self.part);
         Ok(())
     }
 
@@ -190,17 +213,25 @@ impl View for OneProcess {
         frame.render_widget(self.legend(), areas[3]);
         self.draw_history(frame, areas[4]);
         frame.render_widget(Text::from(self.larger()), areas[5]);
-        self.draw_classes(frame, areas[6]);
-        let keys = format!("q quit  s sort: {}  up/down scroll  p pause  esc back", self.sort.name());
+        match self.part {
+            Part::Classes => self.draw_classes(frame, areas[6]),
+            Part::Sites | Part::Threads => self.draw_memory(frame, areas[6]),
+        }
+        let (sort, part) = (self.sort.name(), self.part.next().name());
+        let keys = format!("q quit  s sort: {sort}  v view: {part}  up/down scroll  p pause  esc back");
         frame.render_widget(Text::from(keys).style(Style::new().add_modifier(Modifier::REVERSED)), areas[7]);
     }
 
     fn key(&mut self, key: KeyCode) -> After {
-        let last = self.lines().len().saturating_sub(1);
+        let last = self.line_count().saturating_sub(1);
         match key {
             KeyCode::Char('q') => return After::Quit,
             KeyCode::Esc => return After::Back,
             KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('v') => {
+                (self.part, self.scroll) = (self.part.next(), 0);
+                self.memory.look(&self.process, self.part);
+            }
             KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Up => self.scroll = self.scroll.saturating_sub(1),
             KeyCode::Down => self.scroll = (self.scroll + 1).min(last),
