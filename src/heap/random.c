@@ -8,18 +8,18 @@
 enum { WORDS = 16, BLOCKS = 4, DOUBLE_ROUNDS = 4 };
 
 /* A word of each of the four blocks. */
-typedef uint32_t __attribute__((vector_size(4 * BLOCKS))) quad_t;
+typedef uint32_t __attribute__((vector_size(4 * BLOCKS))) quarter_t;
 
-static quad_t rotated(quad_t x, int by) { return x << by | x >> (32 - by); }
+static quarter_t rotated(quarter_t x, int by) { return x << by | x >> (32 - by); }
 
-static void quarter_round(quad_t *a, quad_t *b, quad_t *c, quad_t *d) {
+static void quarter_round(quarter_t *a, quarter_t *b, quarter_t *c, quarter_t *d) {
     *a += *b, *d = rotated(*d ^ *a, 16);
     *c += *d, *b = rotated(*b ^ *c, 12);
     *a += *b, *d = rotated(*d ^ *a, 8);
     *c += *d, *b = rotated(*b ^ *c, 7);
 }
 
-static void double_round(quad_t x[WORDS]) {
+static void double_round(quarter_t x[WORDS]) {
     for (unsigned i = 0; i < 4; i++)
         quarter_round(&x[i], &x[4 + i], &x[8 + i], &x[12 + i]);
     for (unsigned i = 0; i < 4; i++)
@@ -28,13 +28,13 @@ static void double_round(quad_t x[WORDS]) {
 
 void hk_random_fill(hk_random_t *random) {
     static const uint32_t constants[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
-    quad_t start[WORDS], x[WORDS];
+    quarter_t start[WORDS], x[WORDS];
     for (unsigned i = 0; i < 4; i++)
-        start[i] = constants[i] - (quad_t){0};
+        start[i] = constants[i] - (quarter_t){0};
     for (unsigned i = 0; i < 8; i++)
-        start[4 + i] = random->key[i] - (quad_t){0};
-    start[12] = (quad_t){0, 1, 2, 3}; /* the counter: each key makes four blocks */
-    start[13] = start[14] = start[15] = (quad_t){0};
+        start[4 + i] = random->key[i] - (quarter_t){0};
+    start[12] = (quarter_t){0, 1, 2, 3}; /* the counter: each key makes four blocks */
+    start[13] = start[14] = start[15] = (quarter_t){0};
     memcpy(x, start, sizeof x);
     for (unsigned i = 0; i < DOUBLE_ROUNDS; i++)
         double_round(x);
