@@ -73,8 +73,12 @@ static void *resize_big(heap_t *h, void *block, size_t size, const found_t *foun
 
 static void *resize_in_place(void *block, size_t size, const found_t *found, const void *caller) {
     heap_t *h = heap_current();
-    if (found->kind == KIND_SLAB)
-        return heap_block_stays(found->cls, size) ? block : NULL;
+    if (found->kind == KIND_SLAB && !heap_block_stays(found->cls, size))
+        return NULL;
+    if (found->kind == KIND_SLAB) {
+        (void)sample_resize(block, size, found->size);
+        return block;
+    }
     void *same = resize_big(h, block, size, found);
     if (same != NULL)
         heap_sample_resized(h, block, same, found->size, size, caller);

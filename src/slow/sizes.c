@@ -8,7 +8,9 @@
 #include "slow/blocks.h"
 #include "slow/classify.h"
 #include "slow/hardened.h"
+#include "slow/heaps.h"
 #include "slow/realloc.h"
+#include "slow/sampled.h"
 #include "start/fork.h"
 #include "start/start.h"
 #include "sys/sys.h"
@@ -59,6 +61,16 @@ static size_t size_now(const void *block, const found_t *found) {
     return found->kind == KIND_HUGE && huge_find(block, &start, &size) ? size : found->size;
 }
 
+/* Blocks of heaps that the program makes are not sampled. */
+static void note_size(void *block, size_t size, const found_t *found, const void *caller) {
+    if (!sample_was_ever_on() || found_is_hardened(found) || !fork_attend() || heaps_of(block) != NULL)
+        return;
+    if (found->kind == KIND_LARGE || found->kind == KIND_HUGE)
+        heap_sample_resized(heap_current(), block, block, found->size, size, caller);
+    else if (found->kind == KIND_SLAB)
+        (void)sample_resize(block, size, found->size);
+}
+
 size_t heap_expand(void *block, size_t size, const void *caller) {
     if (block == NULL)
         return 0;
@@ -67,5 +79,8 @@ size_t heap_expand(void *block, size_t size, const void *caller) {
         misuse_foreign("hak_expand", block, caller);
     if (found.kind == KIND_NONE || found.kind == KIND_FOREIGN || size > HEAP_SIZE_POSSIBLE)
         return 0;
-    return resize_here(block, size, &found, caller) ? size_now(block, &found) : 0;
+    if (!resize_here(block, size, &found, caller))
+        return 0;
+    note_size(block, size, &found, caller);
+    return size_now(block, &found);
 }
