@@ -179,13 +179,28 @@ typedef struct found_object {
     void *eh_frame;
     unsigned long long reserved[7];
 } found_object_t;
-extern int find_object(void *pc, found_object_t *found) __asm__("_dl_find_object") __attribute__((weak));
+typedef int (*find_object_fn)(void *pc, found_object_t *found);
+
+/* Looked up instead of named: a name, weak or not, would bind the library to glibc 2.35. Written once, by the
+ * constructor; read by every thread that samples. Relaxed: the function was there before, and nothing else goes with
+ * its address; who reads NULL knows less for a while. */
+static _Atomic(find_object_fn) find_object;
+
+#if defined(__GLIBC__)
+/* At the start, because a signal handler may not ask dlsym. */
+__attribute__((constructor(101))) static void look_up_find_object(void) {
+    if (dlsym != NULL)
+        atomic_store_explicit(&find_object, (find_object_fn)dlsym(RTLD_DEFAULT, "_dl_find_object"),
+                              memory_order_relaxed);
+}
+#endif
 
 libc_found_t libc_find_code(uintptr_t pc, uintptr_t *start, uintptr_t *end, uintptr_t *tables) {
     found_object_t found;
-    if (find_object == NULL)
+    const find_object_fn find = atomic_load_explicit(&find_object, memory_order_relaxed);
+    if (find == NULL)
         return LIBC_UNKNOWN;
-    if (find_object((void *)pc, &found) != 0)
+    if (find((void *)pc, &found) != 0)
         return LIBC_NONE;
     *start = (uintptr_t)found.start;
     *end = (uintptr_t)found.end;
