@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/classify.h"
 
+#include "heap/nothing.h"
 #include "heap/search.h"
 #include "large/huge.h"
 #include "slow/hardened.h"
@@ -58,6 +59,14 @@ static found_t find_large(const char *verb, void *block, const void *caller) {
     return (found_t){KIND_NONE, 0, 0};
 }
 
+/* A block of size 0 of a hardened heap. */
+static HK_COLD found_t find_nothing(const char *verb, const void *block, const void *caller) {
+    if (nothing_is_live(block))
+        return (found_t){KIND_NOTHING, 0, 0};
+    misuse_double_free(verb, block, 0, caller);
+    return (found_t){KIND_NONE, 0, 0};
+}
+
 found_t classify(const char *verb, void *block, const void *caller) {
     uint32_t entry = map_lookup(block);
     unsigned cls = entry & HK_MAP_CLASS_MAX;
@@ -76,6 +85,8 @@ found_t classify(const char *verb, void *block, const void *caller) {
     size = emergency_size(block);
     if (hk_unlikely(size != 0))
         return (found_t){KIND_EMERGENCY, 0, size};
+    if (hk_unlikely(nothing_holds(block)))
+        return find_nothing(verb, block, caller);
     if (fork_attend() ? !huge_find(block, &start, &size) : !huge_find_try(block, &start, &size))
         return (found_t){KIND_FOREIGN, 0, 0};
     if (start == block)

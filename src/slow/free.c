@@ -4,6 +4,7 @@
 #include "core/counters.h"
 #include "heap/explicit.h"
 #include "heap/magazine.h"
+#include "heap/nothing.h"
 #include "heap/remote.h"
 #include "heap/supply.h"
 #include "heap/wake.h"
@@ -224,6 +225,11 @@ static void free_outside_window(void *block, const void *caller) {
     if (hk_unlikely(hardened_is_on()) && !hardened_huge_is_whole(block, caller))
         return;
     (void)sample_close(block, heap_draw(heap_current()));
+    if (hk_unlikely(nothing_holds(block))) {
+        if (!nothing_free(block))
+            misuse_double_free("free", block, 0, caller);
+        return;
+    }
     if (huge_free(block))
         return;
     if (huge_find(block, &start, &size))

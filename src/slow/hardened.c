@@ -3,6 +3,7 @@
 
 #include "core/panic.h"
 #include "heap/lane.h"
+#include "heap/nothing.h"
 #include "heap/quarantine.h"
 #include "heap/seal.h"
 #include "large/huge.h"
@@ -49,7 +50,7 @@ static unsigned class_for(size_t align, size_t size) {
 static size_t big_room(size_t size) { return hk_hardened_level >= 3 ? sealed_size(size) : size; }
 
 size_t hardened_good_size(size_t size) {
-    if (hk_hardened_level >= 3)
+    if (hk_hardened_level >= 3 || size == 0)
         return size;
     unsigned cls = class_for(1, size);
     return cls < HK_CLASS_COUNT ? hk_class_info[cls].block_size - SEAL_BYTES : 0;
@@ -229,6 +230,9 @@ HK_INLINE void *lane_alloc(heap_t *h, lane_t *lane, unsigned cls, size_t size) {
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     if (h == NULL)
         h = heap_shared();
+    void *nothing = hk_unlikely(size == 0) && align <= HK_ALIGNMENT ? nothing_alloc() : NULL;
+    if (nothing != NULL)
+        return nothing;
     unsigned cls = class_for(align, size);
     lane_t *lane = cls < LANE_CLASSES && h != heap_shared() ? lane_with_blocks(h, cls) : NULL;
     if (hk_likely(lane != NULL))

@@ -146,7 +146,7 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
         return heap_fail();
     if (found.kind == KIND_FOREIGN)
         return realloc_foreign(block, size, caller);
-    if (hk_unlikely(found.kind == KIND_EMERGENCY || !fork_attend()))
+    if (hk_unlikely(found.kind == KIND_EMERGENCY || found.kind == KIND_NOTHING || !fork_attend()))
         return size <= found.size ? block : move_block(block, found_usable(block, &found), size, caller);
     if (hk_unlikely(heaps_of(block) != NULL))
         return realloc_to(NULL, block, size, &found);
@@ -158,6 +158,8 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
 
 static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {
     size_t asked = size + (size == 0);
+    if (found->kind == KIND_NOTHING)
+        return size == 0;
     if (found_is_hardened(found))
         return hardened_size_fits(block, found->size, size);
     if (heap_has_kept_whole())

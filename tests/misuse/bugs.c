@@ -8,6 +8,8 @@
  */
 #include "testing.h"
 
+#include <sys/wait.h>
+
 typedef struct bug {
     const char *name;
     void (*make)(void);
@@ -381,6 +383,26 @@ static void overflow_at_realloc(void) {
     free(realloc(test_opaque(p), 4000));
 }
 
+/* Nobody may touch a block of size 0: the program dies there. */
+static void dies_at(size_t at) {
+    volatile unsigned char *p = (volatile unsigned char *)test_opaque(malloc(0));
+    announce((const void *)(uintptr_t)p);
+    CHECK(malloc_usable_size((void *)(uintptr_t)p) == 0);
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        p[at] = 1;
+        _exit(0);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK_SAY(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "status %d", status);
+    free((void *)(uintptr_t)p);
+    free(test_opaque((void *)(uintptr_t)p));
+}
+
+static void nothing_2(void) { dies_at(0); }
+static void nothing_3(void) { dies_at(7); }
+
 static void overflow_seal_2(void) { overflow(24, 24); }
 static void overflow_seal_mid_2(void) { overflow(5000, 5112); } /* behind what it may use */
 
@@ -500,6 +522,8 @@ static const bug_t bugs[] = {
     BUG(overflow_aligned),
     BUG(overflow_at_realloc),
     BUG(overflow_seal_2),
+    BUG(nothing_2),
+    BUG(nothing_3),
     BUG(overflow_seal_mid_2),
     BUG(overflow_string_2),
     BUG(underflow_1_2),

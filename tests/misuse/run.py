@@ -155,6 +155,8 @@ EXPECTED = {
     "overflow_mid": overflow(5000, 5000),
     "overflow_aligned": overflow(100, 100),
     "overflow_at_realloc": overflow(20, 20),
+    "nothing_2": ("double free of", r"0-byte block, free", {"HAKMEM_SAFE": "2"}),
+    "nothing_3": ("double free of", r"0-byte block, free", {"HAKMEM_SAFE": "3"}),
     "overflow_seal_2": seal_broken(2),
     "overflow_seal_mid_2": seal_broken(2),
     "overflow_string_2": seal_broken(2),

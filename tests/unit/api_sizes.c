@@ -31,6 +31,8 @@ static size_t size_of_block(size_t size) {
 static size_t model_size(size_t size) {
     if (level == 3)
         return size;
+    if (level == 2 && size == 0)
+        return 0;
     return level == 2 && size <= 256 * HK_KIB - 8 ? size_of_block(size + 8) - 8 : size_of_block(size);
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * nothing.h: at HAKMEM_SAFE=2 and 3, blocks of size 0: addresses where nobody may read or write.
+ *
+ * A mapping without access has an address for each of them, 16 bytes from the next, and a bit here says that it is with
+ * the program. Any thread, without a lock. Addresses are taken in turn, so that one comes back late. When all are out,
+ * a block of size 0 is one of a slab, as any other.
+ */
+#ifndef HK_HEAP_NOTHING_H
+#define HK_HEAP_NOTHING_H
+
+#include "base/base.h"
+
+enum { NOTHING_COUNT = 16384, NOTHING_STEP = 16 };
+
+/* NULL when all are out, or there is no mapping for them. */
+void *nothing_alloc(void);
+
+/* Whether the address lies in the mapping. */
+bool nothing_holds(const void *address);
+
+/* Whether it is one of the program's blocks. */
+bool nothing_is_live(const void *address);
+
+/* False when it is none. */
+bool nothing_free(const void *address);
+
+#endif

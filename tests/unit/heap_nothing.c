@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks of size 0 at HAKMEM_SAFE=2 and 3: each has an address of its own that nobody can read, none is handed out
+ * twice, and a free knows which are the program's.
+ */
+#include "check.h"
+#include "heap/nothing.h"
+#include "rooms.h"
+#include "sys/sys.h"
+
+static char *blocks[NOTHING_COUNT];
+
+static int by_address(const void *a, const void *b) {
+    char *const *left = a, *const *right = b;
+    return *left < *right ? -1 : *left > *right;
+}
+
+int main(void) {
+    CHECK(!nothing_holds(blocks) && !nothing_free(blocks) && !nothing_holds(NULL));
+    for (unsigned i = 0; i < NOTHING_COUNT; i++)
+        CHECK((blocks[i] = nothing_alloc()) != NULL && nothing_is_live(blocks[i]));
+    CHECK(nothing_alloc() == NULL);
+    CHECK(!sys_is_readable((uintptr_t)blocks[7]));
+    CHECK(nothing_holds(blocks[7] + 3) && !nothing_is_live(blocks[7] + 3) && !nothing_free(blocks[7] + 3));
+    CHECK(nothing_free(blocks[7]) && !nothing_is_live(blocks[7]) && !nothing_free(blocks[7]));
+    CHECK(nothing_alloc() == blocks[7]);
+    qsort(blocks, NOTHING_COUNT, sizeof *blocks, by_address);
+    for (unsigned i = 1; i < NOTHING_COUNT; i++)
+        CHECK(blocks[i] - blocks[i - 1] == NOTHING_STEP);
+    for (unsigned i = 0; i < NOTHING_COUNT; i++)
+        CHECK(nothing_free(blocks[i]));
+    CHECK(!nothing_free(blocks[0] - NOTHING_STEP) && !nothing_free(blocks[NOTHING_COUNT - 1] + NOTHING_STEP));
+    return CHECK_PASS;
+}
