@@ -210,7 +210,7 @@ HK_INLINE unsigned heap_magazine_capacity(const heap_t *h, unsigned cls) {
  * count frees of this moment as allocations too. */
 HK_INLINE uint64_t heap_pops(const heap_t *h, unsigned cls, uint64_t count) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
-    return hk_read(h->front.magazines[cls].pushes) + stats->refilled - stats->flushed - count;
+    return hk_read(h->front.magazines[cls].pushes) + hk_read(stats->refilled) - hk_read(stats->flushed) - count;
 }
 
 /* Puts a block on top; the magazine has room. The child of a fork may lose a block, and never has one twice: what

@@ -38,12 +38,13 @@ static size_t weight(const void *block, unsigned cls) {
 }
 
 static void give_back(heap_t *h, void *block, unsigned cls) {
+    granule_t granule = map_granule(block);
     if (cls == CLASS_OF_RUNS)
         large_let_go(block);
-    else if (cls < LANE_CLASSES && h != heap_shared())
-        lane_push(h, cls, map_granule(block));
+    else if (cls < LANE_CLASSES)
+        lane_push(h, cls, granule);
     else
-        magazine_give_one(h, cls, block);
+        heap_give_batch(h, cls, &granule, 1, 0);
 }
 
 static void release_oldest(heap_t *h, struct quarantine *q, const void *caller) {
@@ -70,11 +71,11 @@ static struct quarantine *queue_of(heap_t *h) {
     return q;
 }
 
-/* `h` may be NULL: then nothing waits. */
+/* `h` may be NULL for a run: then it does not wait. */
 static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
     struct quarantine *q = h != NULL ? queue_of(h) : NULL;
     if (q == NULL) {
-        give_back(h != NULL ? h : heap_shared(), block, cls);
+        give_back(h, block, cls);
         return;
     }
     size_t bytes = weight(block, cls);

@@ -14,10 +14,10 @@
 /* `level` is 2 or 3. Once, at the start. */
 void hardened_init(int level);
 
-/* The block, which was made zeros, waits from now on. `h` may be NULL: then nothing waits. */
+/* The block, which was made zeros and is counted as freed, waits from now on. */
 void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller);
 
-/* The run at `block` is held (large_hold). */
+/* So does the run at `block`, which is held (large_hold). `h` may be NULL: then it does not wait. */
 void quarantine_put_run(heap_t *h, void *block, const void *caller);
 
 /* Checks and releases what waits, here and in the lanes of the heap. */

@@ -27,7 +27,7 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
     const heap_class_stats_t *stats = &h->class_stats[cls];
     /* Pushes last: those of this moment then look like allocations too, and no count is below 0. */
     uint64_t count = heap_magazine_count(h, cls), pops = heap_pops(h, cls, count);
-    uint64_t pushes = count + pops + stats->flushed - stats->refilled;
+    uint64_t pushes = count + pops + hk_read(stats->flushed) - hk_read(stats->refilled);
     out->alloc_count += pops;
     /* The thread counts a block that it keeps after its push, but the two may be seen in another order. */
     out->free_local += pushes - hk_min(hk_read(stats->kept), pushes);

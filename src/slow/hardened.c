@@ -2,6 +2,7 @@
 #include "slow/hardened.h"
 
 #include "core/panic.h"
+#include "heap/flush.h"
 #include "heap/lane.h"
 #include "heap/nothing.h"
 #include "heap/quarantine.h"
@@ -249,14 +250,23 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     return block;
 }
 
-HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
-    if (h == NULL || cls >= LANE_CLASSES) {
-        quarantine_put(h, block, cls, caller);
-        return;
-    }
+/* For statistics: freed, and out of what the heap has handed out; a block of another heap serves here from now on. */
+HK_INLINE void count_freed(heap_t *h, const void *block, unsigned cls) {
     hk_add(h->front.magazines[cls].pushes, 1);
     hk_add(h->class_stats[cls].flushed, 1);
-    if (hk_hardened_level >= 3)
+    if (map_entry(map_slot(block)) >> 8 == h->front.id)
+        return;
+    hk_add(h->class_stats[cls].freed_remote, 1);
+    hk_add(h->class_stats[cls].kept, 1);
+}
+
+HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
+    if (h == NULL) {
+        magazine_give_one(heap_shared(), cls, block);
+        return;
+    }
+    count_freed(h, block, cls);
+    if (cls >= LANE_CLASSES || hk_hardened_level >= 3)
         quarantine_put(h, block, cls, caller);
     else if (!lane_give(h, cls, map_granule(block)))
         lane_push(h, cls, map_granule(block));
