@@ -19,11 +19,11 @@ all: release ## the release library, build/release/libhakmem.so (a compiler, CMa
 
 release:
 	@cmake --preset release -DHAKMEM_TESTS=OFF
-	@cmake --build --preset release -j $(JOBS) --target hakmem_shared hakmem_static
+	@cmake --build --preset release -j $(JOBS) --target hakmem_shared hakmem_static hakmem_jemalloc
 
 check: ## the library that verifies every invariant while it runs, build/check/libhakmem.so
 	@cmake --preset check -DHAKMEM_TESTS=OFF
-	@cmake --build --preset check -j $(JOBS) --target hakmem_shared hakmem_static
+	@cmake --build --preset check -j $(JOBS) --target hakmem_shared hakmem_static hakmem_jemalloc
 
 demo: ## a real program on the system's malloc and on hakmem, side by side (under a minute)
 	@scripts/bootstrap demo

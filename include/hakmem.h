@@ -253,9 +253,12 @@ int hak_stats_get(hak_stats_t *stats);
 typedef enum hak_format { HAK_FORMAT_TEXT, HAK_FORMAT_JSON } hak_format_t;
 
 /* One field of hak_stats_t by its name ("live", "mapped", "remote_frees"), or one of hak_heap_stats_t of the heap of a
- * name ("heap/NAME/live"). Takes a walk over the heaps; only for `resident`, `untouched`, `cached`, `fragmented`,
- * `retained`, `metadata` and `huge_page_waste` the kernel is asked about every page, as hak_stats_get does. Returns 0,
- * ENOENT no such field, EINVAL a NULL, ENOMEM, or EAGAIN in the child of a fork that has no statistics. */
+ * name ("heap/NAME/live"), or how many usable bytes the calling thread has allocated or freed ("thread/allocated",
+ * "thread/freed": differences count, as the first figure is not 0 in a thread that has the heap of an ended one;
+ * blocks above 1 GiB and those of heaps of the program's own are left out). Takes a walk over the heaps; only for
+ * `resident`, `untouched`, `cached`, `fragmented`, `retained`, `metadata` and `huge_page_waste` the kernel is asked
+ * about every page, as hak_stats_get does. Returns 0, ENOENT no such field, EINVAL a NULL, ENOMEM, or EAGAIN in the
+ * child of a fork that has no statistics. */
 int hak_stat_read(const char *name, uint64_t *value);
 
 /* Prints a snapshot to `fd`. */

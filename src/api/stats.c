@@ -32,7 +32,7 @@ void stats_release(hak_stats_t *stats) { sys_unmap(stats, snapshot_bytes()); }
 
 /* --- One figure --------------------------------------------------------------------------------------------------- */
 
-static const char HEAP_PATH[] = "heap/";
+static const char HEAP_PATH[] = "heap/", THREAD_PATH[] = "thread/";
 
 typedef struct stat_place {
     const char *name;
@@ -60,6 +60,17 @@ static bool is_of_residency(const stat_place_t *place) {
            place->offset != offsetof(hak_stats_t, live);
 }
 
+static int thread_stat_read(const char *name, uint64_t *value) {
+    uint64_t allocated, freed;
+    bool is_freed = strcmp(name, "freed") == 0;
+    if (!is_freed && strcmp(name, "allocated") != 0)
+        return ENOENT;
+    if (!hk_thread_snapshot(&allocated, &freed))
+        return EAGAIN;
+    *value = is_freed ? freed : allocated;
+    return 0;
+}
+
 _Static_assert(offsetof(hak_stats_t, huge_page_waste) + sizeof(uint64_t) == offsetof(hak_stats_t, peak_mapped),
                "between the two lie live and what is known by residency");
 
@@ -68,6 +79,8 @@ HK_EXPORT int hak_stat_read(const char *name, uint64_t *value) {
         return EINVAL;
     if (strncmp(name, HEAP_PATH, sizeof HEAP_PATH - 1) == 0)
         return heaps_stat_read(name + sizeof HEAP_PATH - 1, value);
+    if (strncmp(name, THREAD_PATH, sizeof THREAD_PATH - 1) == 0)
+        return thread_stat_read(name + sizeof THREAD_PATH - 1, value);
     const stat_place_t *place = stat_find(name);
     if (place == NULL)
         return ENOENT;

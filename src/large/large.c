@@ -85,13 +85,18 @@ static slot_t remove_locked(large_cache_t *cache, uint32_t index) {
     return first;
 }
 
+static void add_live_locked(large_cache_t *cache, int64_t bytes) {
+    cache->live_bytes += bytes;
+    cache->taken_bytes += bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 static slot_t take_cached(large_cache_t *cache, size_t count, size_t align_slots) {
     slot_t first = 0;
     hk_lock(&cache->lock);
     uint32_t index = find_fit_locked(cache, count, count + count / FIT_SHARE, align_slots);
     if (index < LARGE_CACHE_ENTRIES) {
         first = remove_locked(cache, index);
-        cache->live_bytes += (int64_t)run_at(first)->slot_count << HK_SLOT_SHIFT;
+        add_live_locked(cache, (int64_t)run_at(first)->slot_count << HK_SLOT_SHIFT);
     }
     hk_unlock(&cache->lock);
     return first;
@@ -99,7 +104,7 @@ static slot_t take_cached(large_cache_t *cache, size_t count, size_t align_slots
 
 static void count_live(large_cache_t *cache, int64_t bytes) {
     hk_lock(&cache->lock);
-    cache->live_bytes += bytes;
+    add_live_locked(cache, bytes);
     hk_unlock(&cache->lock);
 }
 

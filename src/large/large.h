@@ -51,7 +51,8 @@ typedef struct large_cache {
     hk_lock_t lock;
     uint32_t count;
     size_t bytes;
-    int64_t live_bytes; /* allocated less freed through this cache: only the sum over all caches means something */
+    int64_t live_bytes;   /* allocated less freed through this cache: only the sum over all caches means something */
+    uint64_t taken_bytes; /* allocated through it, and grown by */
     struct large_entry {
         slot_t first;
         uint32_t slot_count;

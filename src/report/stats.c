@@ -178,3 +178,41 @@ void hk_snapshot_counts(hak_stats_t *stats) {
     if (fill_counts(stats, &sums))
         fill_space(stats);
 }
+
+/* --- One thread --------------------------------------------------------------------------------------------------- */
+
+static size_t magazine_block_bytes(unsigned cls) {
+    const size_class_info_t *info = &hk_class_info[cls];
+    return cls < HK_CLASS_COUNT ? info->block_size : (size_t)info->slab_slots << HK_SLOT_SHIFT;
+}
+
+/* What came into a large class's magazine from the run cache, and went back there, the cache has counted. */
+static void add_thread_class_locked(const heap_t *h, unsigned cls, uint64_t *allocated, uint64_t *freed) {
+    hak_class_stats_t c = {0};
+    add_class_locked(h, cls, &c);
+    uint64_t in = c.alloc_count, out = c.free_local + c.free_remote;
+    if (cls >= HK_CLASS_COUNT) {
+        in -= hk_read(h->class_stats[cls].refilled);
+        out -= hk_read(h->class_stats[cls].flushed);
+    }
+    *allocated += in * magazine_block_bytes(cls);
+    *freed += out * magazine_block_bytes(cls);
+}
+
+bool hk_thread_snapshot(uint64_t *allocated, uint64_t *freed) {
+    *allocated = *freed = 0;
+    if (!heap_system_ready())
+        return false;
+    heap_t *h = heap_current();
+    if (h == NULL)
+        return true;
+    heap_lock(h);
+    for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
+        add_thread_class_locked(h, cls, allocated, freed);
+    heap_unlock(h);
+    hk_lock(&h->large.lock);
+    *allocated += h->large.taken_bytes;
+    *freed += h->large.taken_bytes - (uint64_t)h->large.live_bytes;
+    hk_unlock(&h->large.lock);
+    return true;
+}

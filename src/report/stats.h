@@ -15,4 +15,8 @@ void hk_snapshot(hak_stats_t *stats);
  * untouched, cached, fragmented, retained, metadata and huge_page_waste stay 0. */
 void hk_snapshot_counts(hak_stats_t *stats);
 
+/* Usable bytes that the heap of the calling thread has handed out, and that the thread has freed, since the heap was
+ * made. Blocks above 1 GiB and those of explicit heaps are left out. False where there are no figures. */
+bool hk_thread_snapshot(uint64_t *allocated, uint64_t *freed);
+
 #endif

@@ -5,6 +5,7 @@
  */
 #include "testing.h"
 
+#include <grp.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
@@ -27,9 +28,15 @@ static const char *said(void (*run)(void), int fd) {
     return text;
 }
 
-/* A copy that belongs to somebody else, with the set-uid bit. */
+/* A user of no rights starts what is root's and has the set-uid bit: root reads the library wherever it lies. */
+enum { NOBODY = 65534 };
+
+static void run_by_nobody(void) {
+    CHECK(setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0);
+    run_overridden();
+}
+
 static void privileged(void) {
-    enum { NOBODY = 65534 };
     char copy[] = "/tmp/compiled_XXXXXX", buffer[65536];
     if (geteuid() != 0)
         return;
@@ -37,9 +44,9 @@ static void privileged(void) {
     CHECK(to >= 0 && from >= 0);
     for (ssize_t n; (n = read(from, buffer, sizeof buffer)) > 0;)
         CHECK(write(to, buffer, (size_t)n) == n);
-    CHECK(fchown(to, NOBODY, NOBODY) == 0 && fchmod(to, 04755) == 0 && close(to) == 0 && close(from) == 0);
+    CHECK(fchmod(to, 04755) == 0 && close(to) == 0 && close(from) == 0);
     self = copy;
-    const char *got = said(run_overridden, STDOUT_FILENO);
+    const char *got = said(run_by_nobody, STDOUT_FILENO);
     unlink(copy);
     if (strstr(got, "secure 0") != NULL)
         return; /* the bit has no effect here */

@@ -31,6 +31,19 @@ static void get(void) {
     CHECK_EQ(sum.block_size, 0);
 }
 
+static void read_of_thread(void) {
+    uint64_t value = 0;
+    CHECK_EQ(hak_stat_read("thread/allocated", &value), 0);
+    CHECK_EQ(value, 700);
+    CHECK_EQ(hak_stat_read("thread/freed", &value), 0);
+    CHECK_EQ(value, 300);
+    CHECK_EQ(hak_stat_read("thread/", &value), ENOENT);
+    CHECK_EQ(hak_stat_read("thread/live", &value), ENOENT);
+    fake_has_classes = false;
+    CHECK_EQ(hak_stat_read("thread/freed", &value), EAGAIN);
+    fake_has_classes = true;
+}
+
 static void format_text(void) {
     size_t length = hak_stats_format(text, sizeof text, HAK_FORMAT_TEXT);
     CHECK_EQ(length, strlen(text));
@@ -120,6 +133,7 @@ static void without_snapshot(void) {
 int main(void) {
     hk_stats_note_program();
     get();
+    read_of_thread();
     format_text();
     format_json();
     cut();

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+#include "values.h"
+
+#include "arenas.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPTION_MAX = 512, LG_SAMPLE_DEFAULT = 19, LG_SAMPLE_MAX = 40 };
+
+/* --- hakmem's statistics ------------------------------------------------------------------------------------------ */
+
+/* Figures of one moment: 10 KiB, on the stack so that they are not among what they count. */
+static int snapshot(hak_stats_t *stats) {
+    stats->struct_size = sizeof *stats;
+    return hak_stats_get(stats);
+}
+
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+/* Pages of slabs and blocks, as far as jemalloc would have them: touched or not. */
+static size_t active_of(const hak_stats_t *stats) {
+    size_t bytes = (size_t)(stats->live + stats->cached + stats->fragmented), page = page_size();
+    return (bytes + page - 1) / page * page;
+}
+
+static size_t figure_of(const hak_stats_t *stats, const char *of) {
+    size_t active = active_of(stats), mapped = active + (size_t)stats->retained;
+    size_t known = mapped + (size_t)stats->metadata;
+    if (strcmp(of, "active") == 0)
+        return active;
+    if (strcmp(of, "mapped") == 0)
+        return mapped;
+    if (strcmp(of, "retained") == 0)
+        return stats->mapped > known ? (size_t)stats->mapped - known : 0;
+    return (size_t)(strcmp(of, "metadata") == 0 ? stats->metadata : stats->resident);
+}
+
+static int read_figure(size_t index, const char *of, value_t *value) {
+    (void)index;
+    hak_stats_t stats;
+    int error = snapshot(&stats);
+    if (error == 0)
+        value->size = figure_of(&stats, of);
+    return error;
+}
+
+static int read_stat(size_t index, const char *of, value_t *value) {
+    (void)index;
+    return hak_stat_read(of, &value->u64);
+}
+
+/* --- Options ------------------------------------------------------------------------------------------------------ */
+
+static int option(const char *name, char text[OPTION_MAX]) { return hak_option_get(name, text, OPTION_MAX); }
+
+static int read_option_is_on(size_t index, const char *of, value_t *value) {
+    (void)index;
+    char text[OPTION_MAX];
+    int error = option(of, text);
+    value->is_on = error == 0 && strcmp(text, "off") != 0;
+    return error;
+}
+
+static int read_delay(size_t index, const char *of, value_t *value) {
+    (void)index;
+    char text[OPTION_MAX];
+    int error = option(of, text);
+    if (error == 0)
+        value->ssize = strtol(text, NULL, 10);
+    return error;
+}
+
+static int set_delay(size_t index, const value_t *given) {
+    (void)index;
+    char text[24];
+    if (given == NULL)
+        return 0;
+    snprintf(text, sizeof text, "%zd", given->ssize);
+    return hak_option_set("PURGE_DELAY", text) == 0 ? 0 : EFAULT;
+}
+
+static int read_has_file(size_t index, const char *of, value_t *value) {
+    (void)index;
+    char text[OPTION_MAX];
+    int error = option(of, text);
+    value->is_on = error == 0 && strstr(text, "out=") != NULL;
+    return error;
+}
+
+/* HAKMEM_HUGE in jemalloc's words. */
+static int read_huge(size_t index, const char *of, value_t *value) {
+    (void)index;
+    char text[OPTION_MAX];
+    int error = option("HUGE", text);
+    bool metadata = strcmp(of, "metadata") == 0;
+    if (strcmp(text, "off") == 0)
+        value->text = metadata ? "disabled" : "never";
+    else if (strcmp(text, "force") == 0)
+        value->text = "always";
+    else
+        value->text = metadata ? "auto" : "default";
+    return error;
+}
+
+static int read_junk(size_t index, const char *of, value_t *value) {
+    (void)index, (void)of;
+    char text[OPTION_MAX];
+    int error = option("SAFE", text);
+    value->text = error == 0 && text[0] >= '2' ? "free" : "false";
+    return error;
+}
+
+/* --- What is always so -------------------------------------------------------------------------------------------- */
+
+static int read_text(size_t index, const char *of, value_t *value) {
+    (void)index;
+    value->text = of;
+    return 0;
+}
+
+static int read_number(size_t index, const char *of, value_t *value) {
+    (void)index;
+    value->u64 = strtoul(of, NULL, 10); /* as every kind that is no larger, on little-endian machines */
+    return 0;
+}
+
+static int read_page(size_t index, const char *of, value_t *value) {
+    (void)index, (void)of;
+    value->size = page_size();
+    return 0;
+}
+
+static int accept_epoch(size_t index, const value_t *given) {
+    (void)index, (void)given;
+    return 0;
+}
+
+/* --- Size classes ------------------------------------------------------------------------------------------------- */
+
+static size_t class_sizes[HAK_STATS_CLASS_MAX];
+static unsigned class_count;
+
+static void look_at_classes(void) {
+    hak_stats_t stats;
+    if (snapshot(&stats) != 0)
+        return;
+    class_count = stats.class_count;
+    for (unsigned i = 0; i < class_count; i++)
+        class_sizes[i] = stats.classes[i].block_size;
+}
+
+static void know_classes(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, look_at_classes);
+}
+
+static int read_class_count(size_t index, const char *of, value_t *value) {
+    (void)index, (void)of;
+    know_classes();
+    value->u32 = class_count;
+    return 0;
+}
+
+static int read_class_size(size_t index, const char *of, value_t *value) {
+    (void)of;
+    know_classes();
+    if (index >= class_count)
+        return ENOENT;
+    value->size = class_sizes[index];
+    return 0;
+}
+
+/* --- Arenas ------------------------------------------------------------------------------------------------------- */
+
+static int read_arena_count(size_t index, const char *of, value_t *value) {
+    (void)index, (void)of;
+    value->u32 = arenas_count();
+    return 0;
+}
+
+static int create_arena(size_t index, const char *of, value_t *value) {
+    (void)index, (void)of;
+    value->u32 = arenas_create();
+    return value->u32 != 0 ? 0 : EAGAIN;
+}
+
+/* What is free goes back from everywhere. */
+static int purge(size_t index, const value_t *given) {
+    (void)given;
+    if (index != ARENAS_ALL && !arenas_exists(index))
+        return ENOENT;
+    (void)hak_trim();
+    return 0;
+}
+
+static int flush(size_t index, const value_t *given) {
+    (void)index, (void)given;
+    (void)hak_trim();
+    return 0;
+}
+
+/* Of a number that no arena has had yet, and of ordinary memory or an arena that is gone. */
+static int no_heap(size_t index) { return index > arenas_count() ? ENOENT : EFAULT; }
+
+static int reset_arena(size_t index, const value_t *given) {
+    (void)given;
+    hak_heap_t *heap = arenas_heap(index);
+    if (heap == NULL)
+        return no_heap(index);
+    (void)hak_heap_reset(heap);
+    return 0;
+}
+
+static int destroy_arena(size_t index, const value_t *given) {
+    (void)given;
+    hak_heap_t *heap = arenas_take(index);
+    if (heap == NULL)
+        return no_heap(index);
+    hak_heap_destroy(heap);
+    return 0;
+}
+
+/* --- Profiles ----------------------------------------------------------------------------------------------------- */
+
+static _Atomic unsigned lg_sample; /* 0: that of HAKMEM_PROFILE */
+static _Atomic int is_active = -1; /* -1: what HAKMEM_PROFILE says */
+
+/* "512K" or "1M,out=FILE"; without a number, the default. */
+static unsigned lg_of(const char *text) {
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+    unsigned lg = 0;
+    const char *unit = *end != 0 ? strchr("KMGT", *end) : NULL;
+    if (number == 0)
+        return LG_SAMPLE_DEFAULT;
+    while (lg < LG_SAMPLE_MAX && (1ul << lg) < number)
+        lg++;
+    return lg + (unit != NULL ? 10 * (unsigned)(unit - "KMGT" + 1) : 0);
+}
+
+static unsigned lg_now(void) {
+    char text[OPTION_MAX];
+    unsigned set = atomic_load_explicit(&lg_sample, memory_order_relaxed);
+    return set != 0 ? set - 1 : option("PROFILE", text) == 0 ? lg_of(text) : LG_SAMPLE_DEFAULT;
+}
+
+static int read_lg_sample(size_t index, const char *of, value_t *value) {
+    (void)index, (void)of;
+    value->size = lg_now();
+    return 0;
+}
+
+static bool profile_is_active(void) {
+    value_t value;
+    int set = atomic_load_explicit(&is_active, memory_order_relaxed);
+    return set >= 0 ? set != 0 : read_option_is_on(0, "PROFILE", &value) == 0 && value.is_on;
+}
+
+static int read_active(size_t index, const char *of, value_t *value) {
+    (void)index, (void)of;
+    value->is_on = profile_is_active();
+    return 0;
+}
+
+static int set_active(size_t index, const value_t *given) {
+    (void)index;
+    if (given == NULL)
+        return 0;
+    int error = given->is_on ? hak_profile_start((size_t)1 << lg_now()) : 0;
+    if (!given->is_on)
+        hak_profile_stop();
+    if (error == 0)
+        atomic_store_explicit(&is_active, given->is_on, memory_order_relaxed);
+    return error;
+}
+
+static int reset_profile(size_t index, const value_t *given) {
+    (void)index;
+    if (given != NULL && given->size > LG_SAMPLE_MAX)
+        return EINVAL;
+    if (given != NULL)
+        atomic_store_explicit(&lg_sample, (unsigned)given->size + 1, memory_order_relaxed);
+    hak_profile_reset();
+    return given != NULL && profile_is_active() ? hak_profile_start((size_t)1 << given->size) : 0;
+}
+
+/* To the file of the name, or as jemalloc to one with the number of the process and of the profile. */
+static int dump_profile(size_t index, const value_t *given) {
+    (void)index;
+    static _Atomic unsigned dumps;
+    char path[64];
+    const char *name = given != NULL ? given->text : NULL;
+    if (name == NULL) {
+        unsigned number = atomic_fetch_add_explicit(&dumps, 1, memory_order_relaxed);
+        snprintf(path, sizeof path, "hakmem.%ld.%u.heap", (long)getpid(), number);
+        name = path;
+    }
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return EFAULT;
+    int error = hak_profile_write(fd);
+    if (close(fd) != 0 && error == 0)
+        error = EFAULT;
+    return error == 0 || error == ENOENT ? error : EFAULT;
+}
+
+/* --- The table ---------------------------------------------------------------------------------------------------- */
+
+static const row_t rows[] = {
+    {"version", KIND_TEXT, read_text, NULL, "5.3.0-0-g0 (hakmem)"},
+    {"epoch", KIND_U64, read_number, accept_epoch, "1"},
+    {"stats.allocated", KIND_SIZE, read_stat, NULL, "live"},
+    {"stats.active", KIND_SIZE, read_figure, NULL, "active"},
+    {"stats.resident", KIND_SIZE, read_figure, NULL, "resident"},
+    {"stats.mapped", KIND_SIZE, read_figure, NULL, "mapped"},
+    {"stats.retained", KIND_SIZE, read_figure, NULL, "retained"},
+    {"stats.metadata", KIND_SIZE, read_figure, NULL, "metadata"},
+    {"thread.allocated", KIND_U64, read_stat, NULL, "thread/allocated"},
+    {"thread.deallocated", KIND_U64, read_stat, NULL, "thread/freed"},
+    {"thread.tcache.flush", KIND_NONE, NULL, flush, NULL},
+    {"arenas.narenas", KIND_U32, read_arena_count, NULL, NULL},
+    {"arenas.page", KIND_SIZE, read_page, NULL, NULL},
+    {"arenas.quantum", KIND_SIZE, read_number, NULL, "16"},
+    {"arenas.nbins", KIND_U32, read_class_count, NULL, NULL},
+    {"arenas.bin.*.size", KIND_SIZE, read_class_size, NULL, NULL},
+    {"arenas.create", KIND_U32, create_arena, NULL, NULL},
+    {"arena.*.purge", KIND_NONE, NULL, purge, NULL},
+    {"arena.*.decay", KIND_NONE, NULL, purge, NULL},
+    {"arena.*.reset", KIND_NONE, NULL, reset_arena, NULL},
+    {"arena.*.destroy", KIND_NONE, NULL, destroy_arena, NULL},
+    {"arena.*.dirty_decay_ms", KIND_SSIZE, read_delay, set_delay, "PURGE_DELAY"},
+    {"opt.dirty_decay_ms", KIND_SSIZE, read_delay, NULL, "PURGE_DELAY"},
+    {"opt.muzzy_decay_ms", KIND_SSIZE, read_number, NULL, "0"},
+    {"opt.background_thread", KIND_BOOL, read_option_is_on, NULL, "BACKGROUND"},
+    {"opt.narenas", KIND_U32, read_number, NULL, "1"},
+    {"opt.percpu_arena", KIND_TEXT, read_text, NULL, "disabled"},
+    {"opt.tcache_max", KIND_SIZE, read_number, NULL, "262144"},
+    {"opt.retain", KIND_BOOL, read_number, NULL, "1"},
+    {"opt.oversize_threshold", KIND_SIZE, read_number, NULL, "0"},
+    {"opt.thp", KIND_TEXT, read_huge, NULL, "blocks"},
+    {"opt.metadata_thp", KIND_TEXT, read_huge, NULL, "metadata"},
+    {"opt.stats_print", KIND_BOOL, read_option_is_on, NULL, "STATS"},
+    {"opt.prof", KIND_BOOL, read_option_is_on, NULL, "PROFILE"},
+    {"opt.lg_prof_sample", KIND_SIZE, read_lg_sample, NULL, NULL},
+    {"opt.prof_final", KIND_BOOL, read_has_file, NULL, "PROFILE"},
+    {"opt.prof_leak", KIND_BOOL, read_option_is_on, NULL, "LEAKS"},
+    {"opt.confirm_conf", KIND_BOOL, read_option_is_on, NULL, "VERBOSE"},
+    {"opt.abort_conf", KIND_BOOL, read_number, NULL, "0"},
+    {"opt.junk", KIND_TEXT, read_junk, NULL, NULL},
+    {"prof.active", KIND_BOOL, read_active, set_active, NULL},
+    {"prof.dump", KIND_TEXT, NULL, dump_profile, NULL},
+    {"prof.lg_sample", KIND_SIZE, read_lg_sample, NULL, NULL},
+    {"prof.reset", KIND_SIZE, NULL, reset_profile, NULL},
+};
+
+const row_t *values_row(size_t number) { return number < sizeof rows / sizeof rows[0] ? &rows[number] : NULL; }
