@@ -23,10 +23,10 @@
     X(HEAP_LIST, "the list of heaps")                                                                                  \
     X(RECORD, "the counts of all heaps")                                                                               \
     X(HEAP, "a thread's heap")                                                                                         \
-    X(POOL_HEAP, "the heap of slabs without a thread")                                                                 \
+    X(SHARED_HEAP, "the heap of slabs without a thread")                                                               \
     X(RUN_CACHE, "a heap's cache of large runs")                                                                       \
     X(HUGE, "the registry of huge blocks")                                                                             \
-    X(SUPERSLAB, "the shared pool of slots")                                                                           \
+    X(SUPERSLAB, "the slot pool")                                                                                      \
     X(REGION, "address space")                                                                                         \
     X(META, "memory for our own records")                                                                              \
     X(SAMPLE, "the tables of the heap profile")                                                                        \

@@ -69,7 +69,7 @@ HK_INLINE void *front_malloc_or(size_t size, void *(*slow)(size_t)) {
     size_t size_minus_1 = size - 1; /* 0 becomes the largest size: the slow path knows it */
     if (hk_likely(size_minus_1 < HK_TINY_MAX))
         return front_pop(front, front_at_tiny(front, size_minus_1), size, false, slow);
-    if (hk_likely(size_minus_1 < HK_BIN_MAX))
+    if (hk_likely(size_minus_1 < HK_MAGAZINE_SIZE_MAX))
         return front_pop(front, front_at(front, class_of_mid(size_minus_1)), size, true, slow);
     return slow(size);
 }

@@ -113,7 +113,7 @@ static void for_each_class(heap_t *h, void (*act)(heap_t *, unsigned, void *), v
 }
 
 /* Whole pages of a record whose heap has ended are zeros, but for its first. */
-static void strip(heap_t *h) {
+static void give_record_back(heap_t *h) {
     size_t page = sys_page_size();
     uintptr_t from = hk_align_up((uintptr_t)&h->own + sizeof h->own, page),
               to = hk_align_down((uintptr_t)h + HEAP_STRIDE, page);
@@ -134,7 +134,7 @@ void explicit_end_locked(heap_t *h) {
     if (h->own.is_warm)
         warm_count++;
     else
-        strip(h);
+        give_record_back(h);
     heap_unlock(h);
     h->next_unused = unused_ids;
     unused_ids = h->own.id;
@@ -220,7 +220,7 @@ bool explicit_give(const void *block, unsigned cls, bool *double_free) {
 
 /* --- Everything at once ------------------------------------------------------------------------------------------- */
 
-static size_t drop_list_locked(heap_t *h, slot_t *head) {
+static size_t close_list_locked(heap_t *h, slot_t *head) {
     size_t bytes = 0;
     while (*head != 0) {
         slab_t *slab = slab_at(*head);
@@ -228,24 +228,24 @@ static size_t drop_list_locked(heap_t *h, slot_t *head) {
         heap_remove_locked(h, slab);
         if (hk_unlikely(hardened_is_on())) /* SEAL-1 */
             sys_purge(slab_base(slab), (size_t)hk_class_info[slab->cls].slab_slots << HK_SLOT_SHIFT);
-        slab_drop(slab);
+        slab_close_live(slab);
         hk_count(slabs_retired);
     }
     return bytes;
 }
 
-static void drop_class_locked(heap_t *h, unsigned cls, void *bytes) {
+static void close_class_locked(heap_t *h, unsigned cls, void *bytes) {
     for (unsigned bin = 0; bin < HEAP_BINS; bin++)
-        *(size_t *)bytes += drop_list_locked(h, &h->class_stats[cls].partial[bin]);
+        *(size_t *)bytes += close_list_locked(h, &h->class_stats[cls].partial[bin]);
 }
 
-size_t explicit_drop_all(heap_t *h) {
+size_t explicit_close_all(heap_t *h) {
     size_t bytes = 0;
     heap_lock(h);
     heap_drain_locked(h); /* nothing, but after mistakes */
-    for_each_class(h, drop_class_locked, &bytes);
-    bytes += drop_list_locked(h, &h->full);
-    bytes += runs_drop_locked(h);
+    for_each_class(h, close_class_locked, &bytes);
+    bytes += close_list_locked(h, &h->full);
+    bytes += runs_close_locked(h);
     heap_unlock(h);
     return bytes;
 }

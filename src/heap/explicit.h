@@ -46,7 +46,7 @@ void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, b
 bool explicit_give(const void *block, unsigned cls, bool *double_free);
 
 /* Gives back everything. Returns the usable bytes of the blocks that were live. */
-size_t explicit_drop_all(heap_t *h);
+size_t explicit_close_all(heap_t *h);
 
 /* Everything that is live becomes the shared heap's. Caller holds the lock under which counts move
  * (upkeep/record.h). */

@@ -183,7 +183,7 @@ void magazine_flush(heap_t *h, unsigned cls, unsigned count) {
         give_runs(h, cls, blocks, count);
     give_all_elsewhere(h, cls, blocks, left, &report);
     heap_remote_post_much(h);
-    h->run_total += count * (size_t)hk_class_info[cls].block_size;
+    h->streak_total += count * (size_t)hk_class_info[cls].block_size;
     /* A thread that only frees has its ticks. */
     h->tick_flushed += (uint64_t)count * hk_min(hk_class_info[cls].block_size, HEAP_TICK_MID_BYTES);
     if (h->tick_flushed >= HEAP_TICK_BYTES && hk_read(h->front.countdown) >= 0)

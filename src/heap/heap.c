@@ -14,7 +14,7 @@ _Atomic uint32_t hk_heap_id_limit = HK_OWNER_FIRST; /* written under it, read al
 _Atomic uint32_t hk_explicit_id_limit = HK_OWNER_EXPLICIT; /* as well */
 
 bool heap_has_id(uint32_t id) {
-    return id >= HK_OWNER_EXPLICIT ? id < heap_explicit_limit() : id >= HK_OWNER_POOL && id < heap_limit();
+    return id >= HK_OWNER_EXPLICIT ? id < heap_explicit_limit() : id >= HK_OWNER_SHARED && id < heap_limit();
 }
 
 uint32_t heap_limit(void) { return atomic_load_explicit(&hk_heap_id_limit, memory_order_acquire); }

@@ -3,10 +3,10 @@
  * heap.h: one thread's heap.
  *
  * In front, touched by its thread alone and without synchronisation: a magazine per class, an array of free blocks, by
- * their granules. Behind it, under the heap's lock: the slabs that the heap owns. The pool heap (id 1) has no thread
+ * their granules. Behind it, under the heap's lock: the slabs that the heap owns. The shared heap (id 1) has no thread
  * and no magazines; it owns the slabs of threads that are gone until somebody adopts them.
  *
- *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the pool heap)
+ *   heap states:  UNUSED --heap_start--> LIVE --thread exit--> UNUSED (its slabs go to the shared heap)
  *                 LIVE --thread exit, small--> PARKED --heap_start--> LIVE
  *                 PARKED, UNUSED --helper, trim--> RETIRING --> UNUSED
  *                 LIVE --its thread is gone, and nobody told (upkeep/unnoticed.h)--> RETIRING --> UNUSED
@@ -15,7 +15,7 @@
  * Who may touch what:
  *   front.*                   the heap's thread, or who retires it; anybody may read it relaxed (statistics, reports)
  *   remote_table, outbox      the heap's thread; anybody may read it (reports)
- *   lists, class_stats, ...   who holds `lock`; counts move to the pool heap under hk_record_lock too
+ *   lists, class_stats, ...   who holds `lock`; counts move to the shared heap under hk_record_lock too
  *   inbox                     any thread pushes; who holds `lock` takes
  *
  * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in a message, in
@@ -23,7 +23,7 @@
  * HEAP-2  an OPEN slab that the heap owns is in exactly one list: partial[class][bin] by its free_count, or full; it is
  *         moved by the free that reaches its settle_at. Empty ones come first in the last bin, and `spares` has the
  *         class's bit.
- * HEAP-3  a thread that holds one heap's lock takes no other heap's but the pool heap's.
+ * HEAP-3  a thread that holds one heap's lock takes no other heap's but the shared heap's.
  */
 #ifndef HK_HEAP_H
 #define HK_HEAP_H
@@ -98,13 +98,13 @@ typedef struct heap_class_stats {
     uint32_t refills;
     uint32_t flushes;
     uint32_t slab_count;
-    uint8_t events;       /* refills and flushes since the last tick: what magazine growth follows */
-    uint8_t idle_ticks;   /* in which nobody allocated */
-    uint8_t borrowed;     /* blocks of larger classes handed out in place of the first ones of this class */
-    uint8_t still_ticks;  /* ... in which nobody freed either */
-    uint32_t rest_blocks; /* into slabs, less what was taken, since the helper looked; never below 0 */
-    uint32_t seen;        /* of magazine and flushes at the last tick: what a free changes */
-    granule_t *array;     /* of the magazine; read by anybody, relaxed */
+    uint8_t events;        /* refills and flushes since the last tick: what magazine growth follows */
+    uint8_t idle_ticks;    /* in which nobody allocated */
+    uint8_t borrowed;      /* blocks of larger classes handed out in place of the first ones of this class */
+    uint8_t still_ticks;   /* ... in which nobody freed either */
+    uint32_t freed_blocks; /* into slabs, less what was taken, since the helper looked; never below 0 */
+    uint32_t seen;         /* of magazine and flushes at the last tick: what a free changes */
+    granule_t *array;      /* of the magazine; read by anybody, relaxed */
     slot_t partial[HEAP_BINS];
 } heap_class_stats_t;
 
@@ -113,7 +113,7 @@ typedef struct remote_entry {
     uint64_t bits; /* 0 when nobody's */
 } remote_entry_t;
 
-/* Blocks that came home twice. */
+/* Blocks that were freed twice. */
 typedef struct double_frees {
     uint32_t count;
     uint32_t block_size; /* of the last of them that is known */
@@ -138,9 +138,9 @@ typedef struct heap {
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
     size_t magazine_bytes;                /* what the magazines can hold; the heap's thread */
     uint64_t magazines_in_use[3];         /* a bit for each magazine that has a capacity; the heap's thread */
-    size_t run_bytes;                     /* flushed since the thread last allocated; the heap's thread */
-    size_t run_total;                     /* run_bytes, and what left the other magazines then; the heap's thread */
-    int64_t run_countdown;                /* the countdown when run_bytes was last written; the heap's thread */
+    size_t streak_bytes;                  /* flushed since the thread last allocated; the heap's thread */
+    size_t streak_total;                  /* streak_bytes, and what left the other magazines then; the heap's thread */
+    int64_t streak_countdown;             /* the countdown when streak_bytes was last written; the heap's thread */
     int64_t countdown_set;                /* what the countdown was set to; this and the next, the heap's thread */
     uint64_t tick_charged;                /* bytes allocated since the last tick, when it was set */
     uint64_t tick_flushed; /* bytes flushed since the last tick: a thread that only frees has ticks too */
@@ -148,12 +148,11 @@ typedef struct heap {
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
-    uint64_t ended_since_ms;    /* of one without a thread, as the next; written by who puts it on a list */
-    size_t ended_with_bytes;    /* what it may hold; under the heap-list lock */
-    uint64_t seen_takes;        /* lock_takes at the last maintenance round: equal means idle */
-    _Atomic size_t freed_bytes; /* the sum of the classes' rest_blocks, in bytes; also read without the lock */
-    size_t
-        posted_bytes; /* thread's own, the pool's under the lock: remote frees since the helper was called for them */
+    uint64_t ended_since_ms;       /* of one without a thread, as the next; written by who puts it on a list */
+    size_t ended_with_bytes;       /* what it may hold; under the heap-list lock */
+    uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
+    _Atomic size_t freed_bytes;    /* the sum of the classes' freed_blocks, in bytes; also read without the lock */
+    size_t posted_bytes;           /* remote frees since the helper was called; own, or under the shared one's lock */
     uint32_t remote_pending_bytes; /* thread's own */
     uint32_t remote_batches;       /* thread's own: posted, not yet in the counter that all threads share */
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
@@ -233,7 +232,7 @@ HK_INLINE void heap_run_out(heap_t *h) {
     hk_write(h->front.countdown, -1);
 }
 
-HK_INLINE heap_t *heap_shared(void) { return heap_by_id(HK_OWNER_POOL); }
+HK_INLINE heap_t *heap_shared(void) { return heap_by_id(HK_OWNER_SHARED); }
 
 /* 0, or HAKMEM_SAFE when it is 2 or 3; constant after the start. */
 extern int hk_hardened_level;
@@ -250,16 +249,16 @@ HK_INLINE void heap_unlock(heap_t *h) { hk_unlock(&h->lock); }
 /* Blocks that went from magazines or other threads to the slabs, and back. Caller holds the lock. */
 HK_INLINE void heap_count_freed_locked(heap_t *h, unsigned cls, uint32_t blocks) {
     size_t bytes = atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
-    h->class_stats[cls].rest_blocks += blocks;
+    h->class_stats[cls].freed_blocks += blocks;
     bytes += blocks * (size_t)hk_class_info[cls].block_size;
     atomic_store_explicit(&h->freed_bytes, bytes, memory_order_relaxed);
 }
 
 HK_INLINE void heap_count_taken_locked(heap_t *h, unsigned cls, uint32_t blocks) {
     size_t bytes = atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
-    uint32_t rest = h->class_stats[cls].rest_blocks;
+    uint32_t rest = h->class_stats[cls].freed_blocks;
     blocks = blocks < rest ? blocks : rest;
-    h->class_stats[cls].rest_blocks = rest - blocks;
+    h->class_stats[cls].freed_blocks = rest - blocks;
     bytes -= blocks * (size_t)hk_class_info[cls].block_size;
     atomic_store_explicit(&h->freed_bytes, bytes, memory_order_relaxed);
 }

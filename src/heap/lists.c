@@ -100,7 +100,7 @@ static bool may_be_spare_locked(const heap_t *h, const slab_t *slab) {
     return true;
 }
 
-void heap_retire_slab_locked(heap_t *h, slab_t *slab) {
+void heap_close_slab_locked(heap_t *h, slab_t *slab) {
     heap_remove_locked(h, slab);
     slab_close(slab);
     hk_count(slabs_retired);
@@ -108,8 +108,8 @@ void heap_retire_slab_locked(heap_t *h, slab_t *slab) {
 
 /* False when it was closed. */
 static bool settle_locked(heap_t *h, slab_t *slab) {
-    if (slab_is_empty(slab) && (h->front.id == HK_OWNER_POOL || !may_be_spare_locked(h, slab))) {
-        heap_retire_slab_locked(h, slab);
+    if (slab_is_empty(slab) && (h->front.id == HK_OWNER_SHARED || !may_be_spare_locked(h, slab))) {
+        heap_close_slab_locked(h, slab);
         return false;
     }
     bool full = slab->free_count == 0;
@@ -125,14 +125,14 @@ void heap_settle_locked(heap_t *h, slab_t *slab) {
     hk_assert(!stays || slab_check(slab) == 0);
 }
 
-void heap_retire_spares_locked(heap_t *h) {
+void heap_close_spares_locked(heap_t *h) {
     for (unsigned word = 0; word < HK_CLASS_COUNT / 64; word++) {
         uint64_t classes = h->spares[word];
         h->spares[word] = 0;
         for (; classes != 0; classes &= classes - 1) {
             const slot_t *head = &h->class_stats[word * 64 + hk_ctz64(classes)].partial[HEAP_BINS - 1];
             while (is_spare(*head))
-                heap_retire_slab_locked(h, slab_at(*head));
+                heap_close_slab_locked(h, slab_at(*head));
         }
     }
 }

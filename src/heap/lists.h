@@ -14,12 +14,12 @@ void heap_remove_locked(heap_t *h, slab_t *slab);
 void heap_settle_locked(heap_t *h, slab_t *slab);
 
 /* Closes empty slabs that were kept for reuse. */
-void heap_retire_spares_locked(heap_t *h);
+void heap_close_spares_locked(heap_t *h);
 
 /* The fullest slab of the class that has room, or an empty one; NULL when there is none. */
 slab_t *heap_pick_locked(const heap_t *h, unsigned cls);
 
 /* Closes a slab that is empty. */
-void heap_retire_slab_locked(heap_t *h, slab_t *slab);
+void heap_close_slab_locked(heap_t *h, slab_t *slab);
 
 #endif

@@ -14,9 +14,9 @@
 #include <string.h>
 
 enum {
-    SWEEP_BYTES = 256 << 10,  /* a thread that only frees empties all magazines each time it has flushed so much */
-    LONG_RUN_BYTES = 8 << 20, /* ... and when it has flushed so much makes them small, */
-    LONG_RUN_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
+    SWEEP_BYTES = 256 << 10,     /* a thread that only frees empties all magazines each time it has flushed so much */
+    LONG_STREAK_BYTES = 8 << 20, /* ... and when it has flushed so much makes them small, */
+    LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
     LARGE_EVENTS = 4,
     LARGE_BUDGET_BYTES = 4 << 20,
@@ -144,7 +144,7 @@ static unsigned refill(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     unsigned capacity = heap_magazine_capacity(h, cls), want = (capacity + 1) / 2;
     granule_t *blocks = h->class_stats[cls].array + 1;
-    h->run_bytes = h->run_total = 0;
+    h->streak_bytes = h->streak_total = 0;
     heap_lock(h);
     unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, blocks + want, want);
     double_frees_t double_frees = heap_take_double_frees_locked(h);
@@ -196,31 +196,31 @@ static void drop(heap_t *h, unsigned cls) {
     (void)set_capacity(h, cls, 0);
 }
 
-/* In a long run of frees: what the magazine takes after this may stay when the thread goes to sleep. */
+/* In a long streak of frees: what the magazine takes after this may stay when the thread goes to sleep. */
 static void empty_and_shrink(heap_t *h, unsigned cls) {
     empty(h, cls);
-    if (heap_magazine_capacity(h, cls) > LONG_RUN_BLOCKS && hk_option(HK_OPT_ADAPT) != 0)
-        (void)set_capacity(h, cls, LONG_RUN_BLOCKS);
+    if (heap_magazine_capacity(h, cls) > LONG_STREAK_BLOCKS && hk_option(HK_OPT_ADAPT) != 0)
+        (void)set_capacity(h, cls, LONG_STREAK_BLOCKS);
 }
 
 /* Makes room in a full magazine, or leaves none: the block then goes straight to its slab. A thread that frees on and
  * on without an allocation in between may go to sleep next; what its magazines hold nobody else could give back. */
 static void make_room(heap_t *h, unsigned cls) {
-    if (hk_read(h->front.countdown) != h->run_countdown)
-        h->run_bytes = h->run_total = 0;
-    bool oversubscribed = heap_is_oversubscribed(), runs = h->run_bytes > 0;
-    if (!runs)
+    if (hk_read(h->front.countdown) != h->streak_countdown)
+        h->streak_bytes = h->streak_total = 0;
+    bool oversubscribed = heap_is_oversubscribed(), on_streak = h->streak_bytes > 0;
+    if (!on_streak)
         note_event(h, cls);
     unsigned count = (unsigned)heap_magazine_count(h, cls);
     if (count > 0 && count == heap_magazine_capacity(h, cls)) {
-        magazine_flush(h, cls, runs ? count : (count + 1) / 2);
-        h->run_bytes += (size_t)count * hk_class_info[cls].block_size;
+        magazine_flush(h, cls, on_streak ? count : (count + 1) / 2);
+        h->streak_bytes += (size_t)count * hk_class_info[cls].block_size;
     }
-    if (runs && h->run_bytes >= (oversubscribed ? 1 : SWEEP_BYTES)) {
-        for_each_magazine(h, oversubscribed ? drop : h->run_total >= LONG_RUN_BYTES ? empty_and_shrink : empty);
-        h->run_bytes = 1;
+    if (on_streak && h->streak_bytes >= (oversubscribed ? 1 : SWEEP_BYTES)) {
+        for_each_magazine(h, oversubscribed ? drop : h->streak_total >= LONG_STREAK_BYTES ? empty_and_shrink : empty);
+        h->streak_bytes = 1;
     }
-    h->run_countdown = hk_read(h->front.countdown);
+    h->streak_countdown = hk_read(h->front.countdown);
 }
 
 void magazine_free(heap_t *h, unsigned cls, void *block) {
@@ -238,7 +238,7 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
 void magazine_drop_all(heap_t *h) { for_each_magazine(h, drop); }
 
 _Static_assert(HK_CLASS_COUNT == HK_MAP_CLASS_LARGE && HK_CLASS_COUNT % 64 == 0,
-               "runs have words of bins of their own");
+               "magazines of runs have words of their own");
 
 void magazine_drop_large(heap_t *h) { for_each_magazine_from(h, HK_MAP_CLASS_LARGE / 64, drop); }
 

@@ -158,7 +158,7 @@ static void take_in_locked(heap_t *h, message_t *message, unsigned at) {
         note_double_frees_locked(h, &word, cls, double_frees);
 }
 
-/* Its bits have come home, or are of a slab that is gone: freed twice. */
+/* Its bits are back in the slab, or are of a slab that is gone: freed twice. */
 static void lose_locked(heap_t *h, remote_entry_t *word) {
     h->double_frees.count += hk_popcount64(word->bits);
     hk_write(word->bits, 0);

@@ -158,7 +158,7 @@ void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
 
 /* --- All of them -------------------------------------------------------------------------------------------------- */
 
-size_t runs_drop_locked(heap_t *h) {
+size_t runs_close_locked(heap_t *h) {
     size_t bytes = 0;
     while (h->own.runs != 0) {
         void *block = map_slot_address(h->own.runs);

@@ -40,7 +40,7 @@ bool runs_fit(heap_t *h, size_t bytes);
 void runs_note_peak_locked(heap_t *h);
 
 /* Gives all back; their usable bytes. */
-size_t runs_drop_locked(heap_t *h);
+size_t runs_close_locked(heap_t *h);
 
 /* All become ordinary blocks. */
 void runs_leave_locked(heap_t *h);

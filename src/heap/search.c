@@ -33,13 +33,13 @@ static bool is_free_in_slab(const void *block, unsigned cls) {
     return cls < HK_CLASS_COUNT && slab_block_is_free(slab_of(block, cls), class_block_index(&hk_classes[cls], block));
 }
 
-/* Freed by a thread other than its owner's, and not home yet. The pool gets messages too. */
+/* Freed by a thread other than its owner's, and not back in its slab yet. The shared heap gets messages too. */
 static HK_SNAPSHOT bool is_on_its_way(const void *block, unsigned cls) {
     const remote_entry_t word = heap_remote_word(block, cls);
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
         if (is_in_remote_table(heap_by_id(id), &word) || messages_hold_out(heap_by_id(id), &word))
             return true;
-    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+    for (uint32_t id = HK_OWNER_SHARED; id < heap_limit(); id++)
         if (messages_hold_in(heap_by_id(id), &word))
             return true;
     return false;

@@ -49,12 +49,12 @@ static bool has_anything(const heap_t *h) {
 
 /* A partial slab of the class whose thread is gone. */
 static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
-    heap_t *pool = heap_shared();
-    if (h == pool || !has_anything(pool))
+    heap_t *shared = heap_shared();
+    if (h == shared || !has_anything(shared))
         return NULL;
-    heap_lock(pool);
-    slab_t *slab = adopt_from_locked(h, pool, cls);
-    heap_unlock(pool);
+    heap_lock(shared);
+    slab_t *slab = adopt_from_locked(h, shared, cls);
+    heap_unlock(shared);
     return slab;
 }
 
@@ -122,28 +122,28 @@ static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
     return slab;
 }
 
-/* Whether the pool, whose lock is held, has a slab of the class here. */
+/* Whether the shared heap, whose lock is held, has a slab of the class here. */
 static bool is_pools_locked(const slab_t *slab, unsigned cls) {
-    return atomic_load_explicit(&slab->owner, memory_order_relaxed) == HK_OWNER_POOL &&
+    return atomic_load_explicit(&slab->owner, memory_order_relaxed) == HK_OWNER_SHARED &&
            atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
 }
 
 bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls) {
-    heap_t *pool = heap_shared();
+    heap_t *shared = heap_shared();
     if (hk_unlikely(!hk_try_lock(&h->lock)))
         return false;
     h->lock_takes++;
-    heap_lock(pool);
+    heap_lock(shared);
     bool adopted = is_pools_locked(slab, cls);
     if (adopted) {
-        /* Messages at the pool may have the slab's last blocks, when this free is a second one of one of them: then
-         * the drain closes it, and somebody may have opened another here since. */
-        drain_for_locked(h, pool);
+        /* Messages at the shared heap may have the slab's last blocks, when this free is a second one of one of them:
+         * then the drain closes it, and somebody may have opened another here since. */
+        drain_for_locked(h, shared);
         adopted = is_pools_locked(slab, cls);
     }
     if (adopted)
-        adopt_slab_locked(h, pool, slab);
-    heap_unlock(pool);
+        adopt_slab_locked(h, shared, slab);
+    heap_unlock(shared);
     heap_unlock(h);
     return adopted;
 }
@@ -177,7 +177,7 @@ static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
         slab = drained_slab_locked(h, cls);
     if (slab == NULL)
         slab = adopt_from_pool_locked(h, cls);
-    if (slab == NULL) /* the pool may have passed on what others freed of ours */
+    if (slab == NULL) /* the shared heap may have passed on what others freed of ours */
         slab = drained_slab_locked(h, cls);
     if (slab == NULL)
         slab = adopt_from_others_locked(h, cls);
@@ -209,7 +209,7 @@ static void *take_one(heap_t *h, unsigned cls, slab_t *with_room_locked(heap_t *
     }
     heap_unlock(h);
     if (block != NULL)
-        map_set_live_shared(map_granule(block)); /* the pool heap's slabs serve several threads */
+        map_set_live_shared(map_granule(block)); /* the shared heap's slabs serve several threads */
     return block;
 }
 
@@ -227,34 +227,34 @@ void *heap_take_one_there(heap_t *h, unsigned cls) {
     return take_one(h, cls, slab_there_locked, &past);
 }
 
-static void give_to_pool_locked(heap_t *pool, slab_t *slab) {
-    slab_set_owner(slab, HK_OWNER_POOL);
-    heap_insert_locked(pool, slab);
-    /* Messages to the old owner go on to the pool when they are opened. */
+static void give_to_shared_locked(heap_t *shared, slab_t *slab) {
+    slab_set_owner(slab, HK_OWNER_SHARED);
+    heap_insert_locked(shared, slab);
+    /* Messages to the old owner go on to the shared heap when they are opened. */
 }
 
-/* The pool's lock is taken for one slab at a time: threads that need one may wait for it. */
-static void hand_over_list_locked(heap_t *h, heap_t *pool, slot_t *head) {
+/* The shared heap's lock is taken for one slab at a time: threads that need one may wait for it. */
+static void hand_over_list_locked(heap_t *h, heap_t *shared, slot_t *head) {
     while (*head != 0) {
         slab_t *slab = slab_at(*head);
         if (slab_is_empty(slab)) {
-            heap_retire_slab_locked(h, slab);
+            heap_close_slab_locked(h, slab);
             continue;
         }
         heap_remove_locked(h, slab);
-        heap_lock(pool);
-        give_to_pool_locked(pool, slab);
-        heap_unlock(pool);
+        heap_lock(shared);
+        give_to_shared_locked(shared, slab);
+        heap_unlock(shared);
     }
 }
 
 void heap_hand_over_locked(heap_t *h) {
-    heap_t *pool = heap_shared();
+    heap_t *shared = heap_shared();
     heap_drain_locked(h);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         for (unsigned bin = 0; bin < HEAP_BINS && h->class_stats[cls].slab_count > 0; bin++)
-            hand_over_list_locked(h, pool, &h->class_stats[cls].partial[bin]);
-    hand_over_list_locked(h, pool, &h->full);
-    /* What came to this heap meanwhile goes on to the pool. */
+            hand_over_list_locked(h, shared, &h->class_stats[cls].partial[bin]);
+    hand_over_list_locked(h, shared, &h->full);
+    /* What came to this heap meanwhile goes on to the shared heap. */
     heap_drain_locked(h);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * supply.h: where blocks come from when the magazine has none: slabs of the heap, of the pool, of other heaps, new
- * ones.
+ * supply.h: where blocks come from when the magazine has none: slabs of the heap, of the shared heap, of other heaps,
+ * new ones.
  */
 #ifndef HK_HEAP_SUPPLY_H
 #define HK_HEAP_SUPPLY_H
@@ -23,7 +23,7 @@ void *heap_take_one_there(heap_t *h, unsigned cls);
  * and those that follow are its own. False when somebody else was faster. Takes the locks. */
 bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls);
 
-/* Moves every slab to the pool heap, closing the empty ones. Caller holds the heap's lock, and no other. */
+/* Moves every slab to the shared heap, closing the empty ones. Caller holds the heap's lock, and no other. */
 void heap_hand_over_locked(heap_t *h);
 
 #endif

@@ -22,7 +22,7 @@ void heap_memory_freed(const heap_t *h);
 /* After so much memory became free that the helper is worth its start. */
 void heap_memory_freed_much(void);
 
-/* What heaps without a thread may hold: slabs and magazines of those that rest, records of the unused. */
+/* What heaps without a thread may hold: slabs and magazines of parked ones, records of the unused. */
 size_t heap_ended_bytes(void);
 void heap_add_ended(size_t bytes);
 void heap_subtract_ended(size_t bytes);

@@ -44,7 +44,7 @@ typedef struct large_run {
     uint8_t slab_owner[offsetof(slab_t, padding) - offsetof(slab_t, run_fields) - 10];
     large_links_t links; /* heap/runs.h */
     uint8_t alone;       /* 1 + the class whose slab the block stands in for; 0: none; who allocates and frees */
-    uint8_t slab_rest[sizeof(slab_t) - offsetof(slab_t, padding) - sizeof(large_links_t) - 1];
+    uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - sizeof(large_links_t) - 1];
 } large_run_t;
 
 typedef struct large_cache {

@@ -14,7 +14,7 @@
  *   id << 8 | class 128     first slot of a run of the explicit heap `id`
  *   HK_MAP_RUN_BODY         another slot of a run
  *
- * Writers: the owner of the slots (slab open and retire, adoption, large). Readers: any thread, relaxed: who frees a
+ * Writers: the owner of the slots (slab open and close, adoption, large). Readers: any thread, relaxed: who frees a
  * block got its address through some synchronisation that came after the entry was written; a stale owner only sends a
  * free down the remote path, which is always valid.
  *
@@ -53,7 +53,7 @@ typedef uint32_t slot_t;     /* index of a slot in the window; 0 is none, supers
 
 enum {
     HK_OWNER_NONE = 0,
-    HK_OWNER_POOL = 1, /* the heap of slabs whose thread is gone */
+    HK_OWNER_SHARED = 1, /* the heap of slabs whose thread is gone */
     HK_OWNER_FIRST = 2,
     HK_OWNER_EXPLICIT = 1 << 21, /* from here on heaps that the program makes: heap/explicit.h */
     HK_OWNER_LIMIT = 1 << 22,

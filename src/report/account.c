@@ -72,7 +72,7 @@ static void add_slab(account_t *account, const pages_t *pages, const slab_t *sla
     size_t resident = resident_bytes(pages, base, slab_end);
     account->slabs += resident;
     for (unsigned used = 0; used < slab->block_count;) {
-        unsigned end, first = slab_next_run(slab, used, &end);
+        unsigned end, first = slab_next_stretch(slab, used, &end);
         account->blocks_used[slab->cls] += resident_bytes(pages, base + used * size, base + first * size);
         used = end;
     }

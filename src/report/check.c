@@ -49,7 +49,7 @@ size_t hk_check_all(void) {
         hk_message("check: the region's index does not add up");
         bad++;
     }
-    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+    for (uint32_t id = HK_OWNER_SHARED; id < heap_limit(); id++)
         bad += check_heap(heap_by_id(id));
     for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)
         bad += check_heap(heap_by_id(id));

@@ -100,8 +100,8 @@ static void fill_classes(hak_stats_t *stats) {
     }
 }
 
-/* Blocks that are not free in their slab, or in the pool, are live or in a magazine; what of them is resident is known
- * for both together, and shared out by their bytes. Returns what the live ones have resident. */
+/* Blocks that are not free in their slab, or in the shared heap, are live or in a magazine; what of them is resident is
+ * known for both together, and shared out by their bytes. Returns what the live ones have resident. */
 static uint64_t split_used(hak_stats_t *stats, uint64_t live, uint64_t cached, uint64_t used) {
     used = hk_min(used, live + cached);
     uint64_t cached_part = live + cached == 0 ? 0 : (uint64_t)((double)used * (double)cached / (double)(live + cached));
@@ -143,7 +143,7 @@ static bool fill_counts(hak_stats_t *stats, sums_t *sums) {
     if (self != NULL)
         heap_remote_post_all(self);
     hk_lock(&hk_record_lock);
-    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+    for (uint32_t id = HK_OWNER_SHARED; id < heap_limit(); id++)
         add_heap(heap_by_id(id), stats, sums);
     for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)
         add_explicit(heap_by_id(id), stats, sums);

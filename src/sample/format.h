@@ -75,7 +75,7 @@ typedef struct profile_header {
     uint32_t resets;                     /* differs before and after: what was read in between is of two profiles */
     uint32_t interval_log2;              /* now: 2^n bytes on average between samples; 0 is each allocation */
     uint32_t first_interval_log2;        /* as it was asked for */
-    uint32_t thinnings;                  /* times that the interval doubled as the tables were full */
+    uint32_t thinnings;                  /* the interval grew to twice as much so often, as tables were full */
     uint64_t start_unix_ns;              /* when the profile was started or reset */
     uint64_t elapsed_us;                 /* from there to the last event, or to the writing of the file */
     uint64_t samples;                    /* allocations sampled */

@@ -26,7 +26,7 @@ enum {
     HK_TINY_CLASSES = 64,
     HK_MID_MAX = 256 * 1024,
     HK_CLASS_COUNT = 128, /* classes that have slabs */
-    HK_BIN_MAX = 4 * 1024 * 1024,
+    HK_MAGAZINE_SIZE_MAX = 4 * 1024 * 1024,
     HK_MAGAZINE_COUNT = 160, /* classes that have magazines */
     HK_ALIGNMENT = 16,
 };
@@ -53,14 +53,14 @@ extern size_class_info_t hk_class_info[HK_MAGAZINE_COUNT];
 
 void classes_init(void);
 
-/* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_BIN_MAX. */
+/* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_MAGAZINE_SIZE_MAX. */
 HK_INLINE unsigned class_of_mid(size_t size_minus_1) {
     unsigned top = hk_msb64(size_minus_1);
     HK_OPAQUE(top); /* one bit scan, not two subtractions from its complement */
     return (unsigned)(size_minus_1 >> (top - 3)) + (top << 3) - (10u << 3) - 8u + HK_TINY_CLASSES;
 }
 
-/* Class of a size, 1 <= size <= HK_BIN_MAX. */
+/* Class of a size, 1 <= size <= HK_MAGAZINE_SIZE_MAX. */
 HK_INLINE unsigned class_of(size_t size) {
     return size <= HK_TINY_MAX ? (unsigned)((size - 1) >> 4) : class_of_mid(size - 1);
 }

@@ -39,7 +39,7 @@ static bool place_bits(slab_t *slab) {
     return true;
 }
 
-static void drop_bits(slab_t *slab) {
+static void return_bits(slab_t *slab) {
     /* Later readers of the record (reports) find a word that stays. */
     uint64_t *bits = slab->free_bits;
     slab->free_bits = &slab->inline_free;
@@ -139,13 +139,13 @@ void slab_close(slab_t *slab) {
     map_set(first, slots, 0);
     atomic_store_explicit(&slab->state, SLAB_CLOSED, memory_order_relaxed);
     atomic_store_explicit(&slab->owner, HK_OWNER_NONE, memory_order_relaxed);
-    drop_bits(slab);
+    return_bits(slab);
     slots_free(first, slots, slab->peak_count > 0 || !slab->zeroed); /* from here on the record is another's */
     if (use_of(&hk_class_info[cls]) == SLOTS_SPARSE)
         note_closed(cls, first);
 }
 
-void slab_drop(slab_t *slab) {
+void slab_close_live(slab_t *slab) {
     slab->free_count = slab->block_count;
     slab_close(slab);
 }
@@ -258,13 +258,13 @@ HK_SNAPSHOT bool slab_block_is_free(const slab_t *slab, unsigned index) {
     return (hk_read(bits[index / 64]) >> (index % 64) & 1) != 0;
 }
 
-uint64_t slab_run_bits(unsigned word, unsigned first, unsigned end) {
+uint64_t slab_stretch_bits(unsigned word, unsigned first, unsigned end) {
     unsigned from = first > word * 64 ? first - word * 64 : 0;
     unsigned to = end - word * 64 < 64 ? end - word * 64 : 64;
     return hk_low_mask64(to) & ~hk_low_mask64(from);
 }
 
-unsigned slab_next_run(const slab_t *slab, unsigned from, unsigned *end) {
+unsigned slab_next_stretch(const slab_t *slab, unsigned from, unsigned *end) {
     unsigned first = from;
     while (first < slab->block_count) {
         uint64_t bits = slab->free_bits[first / 64] >> (first % 64);
@@ -287,10 +287,10 @@ unsigned slab_next_run(const slab_t *slab, unsigned from, unsigned *end) {
     return first < slab->block_count ? first : slab->block_count;
 }
 
-void slab_take_run(slab_t *slab, unsigned first, unsigned end) {
+void slab_take_stretch(slab_t *slab, unsigned first, unsigned end) {
     uint64_t inline_before = slab->inline_free;
     for (unsigned w = first / 64; w * 64 < end; w++)
-        slab->free_bits[w] &= ~slab_run_bits(w, first, end);
+        slab->free_bits[w] &= ~slab_stretch_bits(w, first, end);
     slab->handed_out |= inline_before & ~slab->inline_free;
     slab->free_count = (uint16_t)(slab->free_count - (end - first));
 }

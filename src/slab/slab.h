@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * slab.h: equal blocks in a naturally aligned run of slots; their state lies in a bitmap outside of them.
+ * slab.h: equal blocks in a naturally aligned group of slots; their state lies in a bitmap outside of them.
  *
  * A slab belongs to one heap at a time. Its record is found from an address by arithmetic: the record of its first
  * slot. It is guarded by the owning heap's lock; who reads it without takes a snapshot.
  *
- *     free_bits    bit = 1: the block is free and in the slab (not handed out, not in a magazine, not on its way home)
+ *     free_bits    bit = 1: the block is free and in the slab (not handed out, not in a magazine, not on its way to the
+ *                  slab)
  *
  *   CLOSED --slab_open--> OPEN: partial <--> full --all blocks free--> slab_close --> CLOSED
  *
@@ -73,14 +74,14 @@ HK_INLINE char *slab_base(const slab_t *slab) { return map_slot_address(slab_slo
 
 HK_INLINE unsigned slab_word_count(const slab_t *slab) { return (slab->block_count + 63u) / 64u; }
 
-/* Opens a slab for `owner`. `*reused` tells whether its slots were warm. NULL when memory is out. */
+/* Opens a slab for `owner`. `*reused` tells whether its slots were dirty. NULL when memory is out. */
 slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused);
 
 /* Closes a slab whose blocks are all free, and gives its slots back. It is on no list. */
 void slab_close(slab_t *slab);
 
 /* Closes a slab with all blocks that are in use. It is on no list. */
-void slab_drop(slab_t *slab);
+void slab_close_live(slab_t *slab);
 
 /* Makes `owner` the slab's owner. Caller holds the locks of both heaps. */
 void slab_set_owner(slab_t *slab, uint32_t owner);
@@ -109,12 +110,13 @@ HK_INLINE void slab_count_given(slab_t *slab, unsigned blocks) {
         slab->age = SLAB_AGE_NEW;
 }
 
-/* Runs of free blocks, for who gives their pages back. `slab_next_run` finds the first run at or above block `from`: it
- * returns its first block (block_count when there is none) and puts one past its last into `*end`. `slab_take_run`
- * takes it out of free_bits; its blocks come back by slab_give, word by word: `slab_run_bits`. */
-unsigned slab_next_run(const slab_t *slab, unsigned from, unsigned *end);
-void slab_take_run(slab_t *slab, unsigned first, unsigned end);
-uint64_t slab_run_bits(unsigned word, unsigned first, unsigned end);
+/* Stretches of free blocks, for who gives their pages back. `slab_next_stretch` finds the first stretch at or above
+ * block `from`: it returns its first block (block_count when there is none) and puts one past its last into `*end`.
+ * `slab_take_stretch` takes it out of free_bits; its blocks come back by slab_give, word by word:
+ * `slab_stretch_bits`. */
+unsigned slab_next_stretch(const slab_t *slab, unsigned from, unsigned *end);
+void slab_take_stretch(slab_t *slab, unsigned first, unsigned end);
+uint64_t slab_stretch_bits(unsigned word, unsigned first, unsigned end);
 
 HK_INLINE bool slab_is_empty(const slab_t *slab) { return slab->free_count == slab->block_count; }
 

@@ -62,7 +62,7 @@ static HK_COLD void *big_last_try(heap_t *h, size_t size, size_t align, bool *ze
     void *block = NULL;
     for (unsigned tries = 0; block == NULL && tries < LAST_TRIES; tries++) {
         bool waited = superslab_wait_purge();
-        if (superslab_drop_free() == 0 && !waited)
+        if (superslab_release_free() == 0 && !waited)
             return NULL;
         block = big_try(h, size, align, zeroed);
     }
@@ -81,7 +81,7 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
 
 /* --- Blocks of slabs ---------------------------------------------------------------------------------------------- */
 
-/* For threads that have no heap (any more): a block of the pool heap, under its lock. */
+/* For threads that have no heap (any more): a block of the shared heap, under its lock. */
 static void *pool_alloc(unsigned cls) {
     if (!heap_system_ready())
         return NULL;
@@ -106,7 +106,7 @@ static void *class_try(heap_t *h, unsigned cls) {
 /* Memory is out for a slab of the class. */
 static void *take_of_class(heap_t *h, unsigned cls) {
     void *block = h != NULL && heap_magazine_count(h, cls) > 0 ? magazine_alloc(h, cls) : NULL;
-    for (uint32_t id = HK_OWNER_POOL; block == NULL && id < heap_limit(); id++) {
+    for (uint32_t id = HK_OWNER_SHARED; block == NULL && id < heap_limit(); id++) {
         heap_t *other = heap_by_id(id);
         if (hk_read(other->class_stats[cls].slab_count) > 0)
             block = heap_take_one_there(other, cls);

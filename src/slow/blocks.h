@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * blocks.h: blocks of every kind for a heap that may be NULL (the pool's serve then), with every way out when memory is
- * out.
+ * blocks.h: blocks of every kind for a heap that may be NULL (the shared heap's serve then), with every way out when
+ * memory is out.
  *
  * None of the functions sets errno.
  */

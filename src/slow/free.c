@@ -110,17 +110,17 @@ static HK_COLD void return_without_heap(void *block, uint32_t cls, const void *c
     const remote_entry_t word = heap_remote_word(block, cls);
     uint64_t double_frees = heap_remote_give(&word);
     hk_count(remote_batches);
-    heap_t *pool = heap_shared();
-    heap_lock(pool);
-    hk_add(pool->class_stats[cls].freed_remote, 1);
-    heap_unlock(pool);
+    heap_t *shared = heap_shared();
+    heap_lock(shared);
+    hk_add(shared->class_stats[cls].freed_remote, 1);
+    heap_unlock(shared);
     if (hk_unlikely(double_frees != 0))
         misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
 }
 
-/* A thread that only frees would hoard what others could use. */
+/* A thread that only frees would keep what others could use. */
 static bool adopts(heap_t *h, void *block, uint32_t cls) {
-    return h->class_stats[cls].refills > 0 && map_lookup(block) >> 8 == HK_OWNER_POOL &&
+    return h->class_stats[cls].refills > 0 && map_lookup(block) >> 8 == HK_OWNER_SHARED &&
            heap_adopt_freed_slab(h, slab_of(block, cls), cls);
 }
 
@@ -240,7 +240,7 @@ static void free_outside_window(void *block, const void *caller) {
         free_foreign(block, caller);
 }
 
-/* Of a stranded process, or of one that was. What is not of the emergency pool is lost. */
+/* Of a stranded process, or of one that was. What is not of the emergency arena is lost. */
 static HK_COLD void free_stranded(void *block) {
     if (emergency_size(block) != 0)
         emergency_free(block);
@@ -275,7 +275,8 @@ HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
     return cls < APART_CLASS_MIN ? map_clear_live_shared(granule) : map_clear_live_apart(granule);
 }
 
-/* From each tick on, blocks of others go home until their class is allocated of, and what waits for others is sent. */
+/* From each tick on, blocks of others return to their slabs until their class is allocated of, and what waits for
+ * others is sent. */
 static HK_NOINLINE void pass_foreign_and_tick(void *block, uint32_t cls, granule_t granule, const void *caller) {
     heap_t *h = heap_of_front(hk_front);
     (void)heap_count_out(h, 0);

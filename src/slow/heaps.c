@@ -150,7 +150,7 @@ static void end(heap_t *h) {
 size_t heaps_reset(heap_t *h) {
     if (!fork_attend())
         return 0;
-    size_t bytes = explicit_drop_all(h);
+    size_t bytes = explicit_close_all(h);
     if (bytes >= HEAP_WORTH_BYTES)
         heap_memory_freed_much();
     return bytes;

@@ -41,7 +41,7 @@ static void *borrow(heap_t *h, unsigned cls) {
 
 /* Large classes whose thread uses them again and again go through a magazine; their runs are tagged. */
 static void *large_class_alloc(heap_t *h, size_t size) {
-    if (h == NULL || size > HK_BIN_MAX)
+    if (h == NULL || size > HK_MAGAZINE_SIZE_MAX)
         return NULL;
     unsigned cls = class_of(size);
     void *block = magazine_take_large(h, cls);
@@ -94,7 +94,9 @@ HK_INLINE void *malloc_or_fail(size_t size, bool charged, const void *caller) {
 }
 
 /* front/ charges what it looks for in a magazine. */
-void *heap_malloc_slow(size_t size) { return malloc_or_fail(size, size - 1 < HK_BIN_MAX, __builtin_return_address(0)); }
+void *heap_malloc_slow(size_t size) {
+    return malloc_or_fail(size, size - 1 < HK_MAGAZINE_SIZE_MAX, __builtin_return_address(0));
+}
 
 void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }
 
@@ -138,7 +140,7 @@ static void *calloc_charged(heap_t *h, size_t size) {
     bool zeroed = false;
     void *block;
     if (size > HK_MID_MAX) {
-        block = h != NULL && size <= HK_BIN_MAX ? magazine_take_large(h, class_of(size)) : NULL;
+        block = h != NULL && size <= HK_MAGAZINE_SIZE_MAX ? magazine_take_large(h, class_of(size)) : NULL;
         if (block == NULL)
             block = heap_big_alloc(h, size, 1, &zeroed);
     } else if (size < CALLOC_DIRECT_MIN || h == NULL)

@@ -23,7 +23,7 @@ void *heap_sampled(heap_t *h, void *block, size_t size, const void *caller) {
         .address = block,
         .size = size,
         .usable = usable_size(block, entry),
-        .heap = h != NULL ? h->front.id : HK_OWNER_POOL,
+        .heap = h != NULL ? h->front.id : HK_OWNER_SHARED,
         .has_bit = entry != 0 && entry != HK_MAP_RUN_HEAD,
     };
     sample_take(&sample, h != NULL ? &h->draw : NULL, caller);

@@ -75,11 +75,11 @@ static int64_t bytes_to_tick(const heap_t *h) {
 }
 
 static void countdown_set(heap_t *h, int64_t bytes) {
-    bool in_run = h->run_countdown == hk_read(h->front.countdown);
+    bool in_run = h->streak_countdown == hk_read(h->front.countdown);
     h->countdown_set = bytes;
     hk_write(h->front.countdown, bytes);
     if (in_run)
-        h->run_countdown = bytes;
+        h->streak_countdown = bytes;
 }
 
 /* No lock is held, but in a fork handler that allocates. */

@@ -11,8 +11,8 @@
  *               HEAP_TICK_MID_BYTES. How much that is the counts of the magazines tell; so a thread that uses large
  *               blocks looks there now and then, and no more.
  *
- * TICK-1  Each request is charged once: by front/ up to HK_BIN_MAX, else where its slow path begins. A free charges
- *         nothing.
+ * TICK-1  Each request is charged once: by front/ up to HK_MAGAZINE_SIZE_MAX, else where its slow path begins. A free
+ *         charges nothing.
  *
  * Where it looks, it looks for requests from outside as well (core/request.h).
  */

@@ -36,7 +36,7 @@ static bool init_locked(void) {
     map_init();
     classes_init();
     follow_options();
-    heap_prepare(heap_shared(), HK_OWNER_POOL, HK_RANK_POOL_HEAP);
+    heap_prepare(heap_shared(), HK_OWNER_SHARED, HK_RANK_SHARED_HEAP);
     return true;
 }
 

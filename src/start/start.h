@@ -8,8 +8,8 @@
 #include "base/base.h"
 #include "heap/heap.h"
 
-/* The calling thread's heap, started if need be; NULL when the thread is over or memory is out: use the pool heap. NULL
- * also in a stranded process (start/fork.h), where the pool heap is of no use either. */
+/* The calling thread's heap, started if need be; NULL when the thread is over or memory is out: use the shared heap.
+ * NULL also in a stranded process (start/fork.h), where the shared heap is of no use either. */
 heap_t *heap_current(void);
 
 /* Starts the allocator if need be; false when there is no address space for it, and in a stranded process

@@ -12,15 +12,15 @@
 #include "sys/sys.h"
 
 enum {
-    BIN_CLEAN = SLOTS + 1, /* empty superslabs without a dirty slot: used last, when all warm ones are */
+    BIN_CLEAN = SLOTS + 1, /* empty superslabs without a dirty slot: used last, when all dirty ones are */
     BIN_LIMIT,
     EMPTY_KEEP_MIN = 2,    /* clean empty superslabs kept for reuse */
     EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
-    WARM_SCAN_MAX = 32,    /* superslabs looked at for a resident run that may not be aligned */
-    BETWEEN_SCAN_MAX = 32, /* ... for one that lies across the borders of aligned runs */
+    DIRTY_SCAN_MAX = 32,   /* superslabs looked at for a resident stretch that may not be aligned */
+    BETWEEN_SCAN_MAX = 32, /* ... for one that lies across the borders of aligned stretches */
 };
 
-/* Guarded by hk_superslab_lock. bins[use][order][rank], the rank being the number of free slots or BIN_CLEAN; bit rank
+/* Guarded by hk_superslab_lock. bins[use][order][room], the room being the number of free slots or BIN_CLEAN; bit room
  * of bin_masks[use][order] says that the bin is not empty. */
 static uint32_t bins[SLOTS_USES][ORDER_COUNT][BIN_LIMIT];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
@@ -30,18 +30,18 @@ static size_t in_use(void) { return pool_count(&hk_pool.superslabs); }
 
 static unsigned largest_order(uint32_t mask) {
     unsigned order = ORDER_COUNT - 1;
-    while (order > 0 && pool_runs(mask, 1u << order, 1u << order) == 0)
+    while (order > 0 && pool_stretches(mask, 1u << order, 1u << order) == 0)
         order--;
     return order;
 }
 
 static slots_use_t use_of(const superslab_t *s) { return s->dense ? SLOTS_DENSE : SLOTS_SPARSE; }
 
-static uint8_t rank_for(const superslab_t *s) {
+static uint8_t room_for(const superslab_t *s) {
     return s->free_mask == ALL_SLOTS && s->dirty_mask == 0 ? BIN_CLEAN : (uint8_t)hk_popcount64(s->free_mask);
 }
 
-static uint32_t *bin_of(const superslab_t *s) { return &bins[use_of(s)][s->order][s->rank]; }
+static uint32_t *bin_of(const superslab_t *s) { return &bins[use_of(s)][s->order][s->room]; }
 
 static void unbin_locked(superslab_t *s) {
     if (!s->binned)
@@ -53,8 +53,8 @@ static void unbin_locked(superslab_t *s) {
     if (s->next != 0)
         pool_record(s->next)->previous = s->previous;
     if (*bin_of(s) == 0)
-        bin_masks[use_of(s)][s->order] &= ~(UINT64_C(1) << s->rank);
-    empty_count -= s->rank >= SLOTS;
+        bin_masks[use_of(s)][s->order] &= ~(UINT64_C(1) << s->room);
+    empty_count -= s->room >= SLOTS;
     s->binned = false;
 }
 
@@ -64,7 +64,7 @@ static void rebin_locked(superslab_t *s) {
     if (s->free_mask == 0)
         return;
     s->order = (uint8_t)largest_order(s->free_mask);
-    s->rank = rank_for(s);
+    s->room = room_for(s);
     hk_assert((s->dirty_mask & ~s->free_mask) == 0 && (s->zeros_mask & ~s->dirty_mask) == 0); /* SUPERSLAB-1 */
     hk_assert((s->free_mask & ~s->present_mask) == 0);
     uint32_t *head = bin_of(s);
@@ -73,8 +73,8 @@ static void rebin_locked(superslab_t *s) {
     if (*head != 0)
         pool_record(*head)->previous = pool_index(s);
     *head = pool_index(s);
-    bin_masks[use_of(s)][s->order] |= UINT64_C(1) << s->rank;
-    empty_count += s->rank >= SLOTS;
+    bin_masks[use_of(s)][s->order] |= UINT64_C(1) << s->room;
+    empty_count += s->room >= SLOTS;
     s->binned = true;
 }
 
@@ -167,7 +167,7 @@ static void close_superslab_locked(superslab_t *s) {
 
 /* Absent slots of a part, mapped again. */
 static slots_t regrow_locked(superslab_t *s, unsigned count, unsigned align) {
-    uint32_t places = pool_runs(~s->present_mask, count, align);
+    uint32_t places = pool_stretches(~s->present_mask, count, align);
     for (; places != 0; places &= places - 1) {
         unsigned at = hk_ctz64(places);
         uint32_t mask = (uint32_t)hk_low_mask64(count) << at;
@@ -189,7 +189,7 @@ static slots_t regrow_any_locked(unsigned count, unsigned align) {
 }
 
 /* Those of huge pages stay: a piece of such a page would go at the price of the whole. */
-static size_t drop_free_locked(superslab_t *s) {
+static size_t release_free_locked(superslab_t *s) {
     uint32_t mask = s->free_mask;
     if (mask == 0 || mask == s->present_mask || s->huge)
         return 0;
@@ -200,12 +200,12 @@ static size_t drop_free_locked(superslab_t *s) {
     return (size_t)hk_popcount64(gone) << HK_SLOT_SHIFT;
 }
 
-size_t superslab_drop_free(void) {
+size_t superslab_release_free(void) {
     size_t bytes = 0;
     hk_lock(&hk_superslab_lock);
     for (size_t i = region_next_used(1); i != 0 && region_is_tight(); i = region_next_used(i + 1))
         if (pool_knows(i))
-            bytes += drop_free_locked(pool_record(i));
+            bytes += release_free_locked(pool_record(i));
     hk_unlock(&hk_superslab_lock);
     return bytes;
 }
@@ -284,7 +284,7 @@ static void reuse_locked(superslab_t *s, size_t slot_count, slots_use_t use) {
         bring_along_locked(s);
 }
 
-/* The fullest superslab with an aligned run of 2^order slots; the smallest run that serves is broken first. */
+/* The fullest superslab with an aligned stretch of 2^order slots; the smallest that serves is broken first. */
 static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
     for (unsigned u = use; u < SLOTS_USES; u++)
         for (unsigned k = order; k < ORDER_COUNT; k++)
@@ -293,13 +293,13 @@ static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
     return find_empty_locked(use == SLOTS_DENSE ? SLOTS_SPARSE : SLOTS_DENSE);
 }
 
-/* A run of twice as many slots, less one, has an aligned one in it. */
-superslab_t *pool_find_warm_locked(unsigned count, unsigned align) {
-    unsigned looks = WARM_SCAN_MAX, enough = (unsigned)hk_min(count + align - 1, SLOTS);
+/* A stretch of twice as many slots, less one, has an aligned one in it. */
+superslab_t *pool_find_dirty_locked(unsigned count, unsigned align) {
+    unsigned looks = DIRTY_SCAN_MAX, enough = (unsigned)hk_min(count + align - 1, SLOTS);
     for (unsigned length = count; (length = pool_length_from_locked(length)) != 0; length++) {
         length = looks > 0 ? length : (unsigned)hk_max(length, enough);
         for (uint32_t index = pool_of_length_locked(length); index != 0; index = pool_record(index)->length_next) {
-            if (pool_runs(pool_record(index)->dirty_mask, count, align) != 0)
+            if (pool_stretches(pool_record(index)->dirty_mask, count, align) != 0)
                 return pool_record(index);
             if (looks == 0 || --looks == 0)
                 break;
@@ -308,13 +308,13 @@ superslab_t *pool_find_warm_locked(unsigned count, unsigned align) {
     return NULL;
 }
 
-/* A superslab in use whose largest aligned run is too short, but which has room across such borders. */
+/* A superslab in use whose largest aligned stretch is too short, but which has room across such borders. */
 static superslab_t *find_between_locked(unsigned count, unsigned order, slots_use_t use) {
     unsigned left = BETWEEN_SCAN_MAX;
     for (unsigned k = order > 2 ? order - 2 : 0; k < order; k++)
-        for (uint64_t ranks = bin_masks[use][k] & ~hk_low_mask64(count); ranks != 0; ranks &= ranks - 1)
-            for (uint32_t i = bins[use][k][hk_ctz64(ranks)]; i != 0; i = pool_record(i)->next) {
-                if (pool_runs(pool_record(i)->free_mask, count, 1) != 0)
+        for (uint64_t rooms = bin_masks[use][k] & ~hk_low_mask64(count); rooms != 0; rooms &= rooms - 1)
+            for (uint32_t i = bins[use][k][hk_ctz64(rooms)]; i != 0; i = pool_record(i)->next) {
+                if (pool_stretches(pool_record(i)->free_mask, count, 1) != 0)
                     return pool_record(i);
                 if (--left == 0)
                     return NULL;
@@ -327,10 +327,10 @@ static superslab_t *find_between_locked(unsigned count, unsigned order, slots_us
 static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use) {
     unsigned order = hk_log2_ceil(hk_max(count, align));
     superslab_t *s = find_bin_locked(order, use);
-    if (s != NULL && ((s->huge && s->rank < SLOTS) || pool_runs(s->dirty_mask, count, align) != 0))
+    if (s != NULL && ((s->huge && s->room < SLOTS) || pool_stretches(s->dirty_mask, count, align) != 0))
         return s;
-    superslab_t *other = pool_find_warm_locked(count, align);
-    if (other == NULL && align == 1 && (s == NULL || s->rank >= SLOTS))
+    superslab_t *other = pool_find_dirty_locked(count, align);
+    if (other == NULL && align == 1 && (s == NULL || s->room >= SLOTS))
         other = find_between_locked(count, order, use);
     return other != NULL ? other : s;
 }
@@ -342,12 +342,12 @@ slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use
         if (first == 0)
             return (slots_t){0};
         s = pool_record(first / SLOTS);
-    } else if (s->rank >= SLOTS) {
+    } else if (s->room >= SLOTS) {
         reuse_locked(s, count, use);
     }
-    /* Prefer a run whose pages are still resident. */
-    uint32_t warm = pool_runs(s->dirty_mask, count, align);
-    unsigned at = hk_ctz64(warm != 0 ? warm : pool_runs(s->free_mask, count, align));
+    /* Prefer a stretch whose pages are still resident. */
+    uint32_t dirty = pool_stretches(s->dirty_mask, count, align);
+    unsigned at = hk_ctz64(dirty != 0 ? dirty : pool_stretches(s->free_mask, count, align));
     bool zeroed = pool_take_locked(s, (uint32_t)hk_low_mask64(count) << at);
     return (slots_t){pool_first_slot(s) + at, zeroed};
 }
@@ -383,7 +383,7 @@ static size_t check_one_locked(const superslab_t *s) {
     bad += (s->free_mask & ~s->present_mask) != 0;
     bad += part && (s->huge || s->free_mask == s->present_mask);
     bad += s->binned != (s->free_mask != 0);
-    bad += s->binned && (s->order != largest_order(s->free_mask) || s->rank != rank_for(s));
+    bad += s->binned && (s->order != largest_order(s->free_mask) || s->room != room_for(s));
     bad += (s->dirty_mask != 0) != s->queued;
     if (bad != 0)
         hk_message("check: superslab %u: free %x dirty %x present %x binned %d queued %d", pool_index(s), s->free_mask,
@@ -396,8 +396,8 @@ static size_t check_bins_locked(size_t binned, size_t limit) {
     size_t bins_hold = 0;
     for (unsigned use = 0; use < SLOTS_USES; use++)
         for (unsigned order = 0; order < ORDER_COUNT; order++)
-            for (unsigned rank = 0; rank < BIN_LIMIT; rank++)
-                for (uint32_t i = bins[use][order][rank]; i != 0 && bins_hold <= limit; i = pool_record(i)->next)
+            for (unsigned room = 0; room < BIN_LIMIT; room++)
+                for (uint32_t i = bins[use][order][room]; i != 0 && bins_hold <= limit; i = pool_record(i)->next)
                     bins_hold++;
     if (bins_hold == binned)
         return 0;

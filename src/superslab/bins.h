@@ -37,15 +37,15 @@ slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use
 /* Changes the use of an empty superslab. */
 void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge);
 
-/* A superslab with `count` dirty slots from a multiple of `align` on, whatever its use, out of the short runs first; or
- * NULL. */
-superslab_t *pool_find_warm_locked(unsigned count, unsigned align);
+/* A superslab with `count` dirty slots from a multiple of `align` on, whatever its use, out of the short stretches
+ * first; or NULL. */
+superslab_t *pool_find_dirty_locked(unsigned count, unsigned align);
 
 /* Returns the empty superslabs kept for reuse to the region, where a long run may need them. */
 void superslab_close_empty(void);
 
 /* Unmaps the free slots of all superslabs, where memory is out though some lies free in pieces. Returns the bytes. */
-size_t superslab_drop_free(void);
+size_t superslab_release_free(void);
 
 /* Free slots (dirty or not) and superslabs in use, for statistics. */
 typedef struct superslab_totals {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Superslabs with dirty slots: in a queue, those that wait longest for a purge first, and in lists by the length of the
- * longest run of such slots, likewise, where a place for a run is looked for. Runs that go on in the next superslab are
- * followed by who looks (runs.c).
+ * longest stretch of such slots, likewise, where a place for a run is looked for. Stretches that go on in the next
+ * superslab are followed by who looks (runs.c).
  */
 #include "superslab/dirty.h"
 
@@ -14,8 +14,8 @@ static size_t dirty_low; /* the least number of dirty slots since it was last as
 static struct length_list { uint32_t first, last; /* `length_next` leads on */ } by_length[SLOTS + 1];
 static uint64_t lengths; /* bit `length`: that list is not empty */
 
-/* By halves: masks of the places where runs of 1, 2, 4, 8, 16 slots begin, put together. */
-static unsigned longest_run(uint32_t mask) {
+/* By halves: masks of the places where stretches of 1, 2, 4, 8, 16 slots begin, put together. */
+static unsigned longest_stretch(uint32_t mask) {
     uint32_t begins[] = {mask, 0, 0, 0, 0}, found = ALL_SLOTS;
     unsigned length = 0;
     if (mask == ALL_SLOTS)
@@ -58,7 +58,7 @@ static void list_locked(superslab_t *s, unsigned length) {
 }
 
 static void relist_locked(superslab_t *s) {
-    unsigned length = longest_run(s->dirty_mask);
+    unsigned length = longest_stretch(s->dirty_mask);
     if (s->length == length)
         return;
     if (s->length != 0)
@@ -135,7 +135,7 @@ size_t pool_check_dirty_locked(size_t queued, size_t limit) {
     for (unsigned length = 0; length <= SLOTS; length++) {
         bad += (by_length[length].first != 0) != (lengths >> length & 1);
         for (uint32_t i = by_length[length].first; i != 0 && lists_hold <= limit; i = pool_record(i)->length_next) {
-            bad += longest_run(pool_record(i)->dirty_mask) != length || pool_record(i)->length != length;
+            bad += longest_stretch(pool_record(i)->dirty_mask) != length || pool_record(i)->length != length;
             lists_hold++;
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dirty.h: the superslabs with dirty slots: oldest first, and by the longest run of such slots.
+ * dirty.h: the superslabs with dirty slots: oldest first, and by the longest stretch of such slots.
  */
 #ifndef HK_SUPERSLAB_DIRTY_H
 #define HK_SUPERSLAB_DIRTY_H
@@ -13,7 +13,7 @@ void pool_set_dirty_locked(superslab_t *s, uint32_t mask);
 /* The superslab whose dirty slots wait longest for a purge, or 0; `dirty_next` leads on. */
 uint32_t pool_dirty_head_locked(void);
 
-/* The first superslab whose longest run of dirty slots has this length, or 0; `length_next` leads on. */
+/* The first superslab whose longest stretch of dirty slots has this length, or 0; `length_next` leads on. */
 uint32_t pool_of_length_locked(unsigned length);
 
 /* The shortest such length from `least` on, and the longest below `end`; 0: there is none. */

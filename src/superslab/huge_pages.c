@@ -26,8 +26,8 @@ enum {
     HUGE_BORDERS_MAX = 600, /* each is one mapping more */
     HUGE_SHARE = 8,     /* a superslab asks for a huge page when it is at most this part of the heap, itself included */
     RECORDS_SHARE = 48, /* a huge page of records is at most this share: such pages fill slowly */
-    SAMPLES = 16,       /* superslabs of small pages that wait to be looked at */
-    SAMPLE_AGE = 8,     /* ... until so many more were opened */
+    TRIALS = 16,        /* superslabs of small pages that wait to be looked at */
+    TRIAL_AGE = 8,      /* ... until so many more were opened */
     LOOKS_A_GAP = 8,    /* looks in vain, until the next ones are twice as far apart */
     HUGE_IN_A_ROW =
         8, /* sparse superslabs of huge pages, until one has small ones; or an eighth of all, if that is more */
@@ -38,12 +38,12 @@ enum {
 
 /* Guarded by hk_superslab_lock. */
 static int huge_borders; /* neighbours of which one is advised to use huge pages */
-static pool_sample_t samples[SAMPLES];
-static pool_sample_t due; /* to be looked at by who holds the lock, when it has let go of it */
-static unsigned sample_next;
+static pool_trial_t trials[TRIALS];
+static pool_trial_t due; /* to be looked at by who holds the lock, when it has let go of it */
+static unsigned trial_next;
 static unsigned opened_count;  /* sparse superslabs */
 static unsigned opened_small;  /* ... when the last of small pages was */
-static size_t full_last;       /* slots that the sample looked at last was opened for, if it was full */
+static size_t full_last;       /* slots that the trial looked at last was opened for, if it was full */
 static size_t full_slots;      /* the most that two in a row were */
 static unsigned looked_at;     /* opened_count at the last look */
 static unsigned looks_in_vain; /* looks since the last that changed anything */
@@ -81,9 +81,9 @@ static bool is_small_part(size_t used_slots, size_t share) {
 bool pool_records_earn_huge(void) { return is_small_part(pool_count(&hk_pool.used), RECORDS_SHARE); }
 
 /* All of its slots are or were in use, and none has gone back. */
-static bool is_ripe(const pool_sample_t *sample) {
-    const superslab_t *s = pool_record(sample->index);
-    return sample->index != 0 && opened_count - sample->opened >= SAMPLE_AGE && s->free_mask == s->dirty_mask &&
+static bool is_ripe(const pool_trial_t *trial) {
+    const superslab_t *s = pool_record(trial->index);
+    return trial->index != 0 && opened_count - trial->opened >= TRIAL_AGE && s->free_mask == s->dirty_mask &&
            s->purging_mask == 0 && s->present_mask == ALL_SLOTS;
 }
 
@@ -113,40 +113,40 @@ void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count) {
     if (pool_record(first)->huge)
         return;
     opened_small = opened_count;
-    for (unsigned i = 0; i < SAMPLES; i++)
-        if (samples[i].index == first)
-            samples[i].index = 0;
-    samples[sample_next++ % SAMPLES] = (pool_sample_t){(uint32_t)first, opened_count, slot_count};
+    for (unsigned i = 0; i < TRIALS; i++)
+        if (trials[i].index == first)
+            trials[i].index = 0;
+    trials[trial_next++ % TRIALS] = (pool_trial_t){(uint32_t)first, opened_count, slot_count};
 }
 
 /* The newest that is ripe. One that is full proves something together with the next. */
 static void find_due_locked(void) {
     if (full_last == 0 && opened_count - looked_at < look_gap())
         return;
-    for (unsigned i = 1; i <= SAMPLES; i++) {
-        pool_sample_t *sample = &samples[(sample_next - i) % SAMPLES];
-        if (!is_ripe(sample))
+    for (unsigned i = 1; i <= TRIALS; i++) {
+        pool_trial_t *trial = &trials[(trial_next - i) % TRIALS];
+        if (!is_ripe(trial))
             continue;
-        due = *sample;
-        sample->index = 0;
+        due = *trial;
+        trial->index = 0;
         looked_at = opened_count;
         return;
     }
 }
 
-pool_sample_t pool_due_sample_locked(void) {
-    pool_sample_t sample = due;
+pool_trial_t pool_due_trial_locked(void) {
+    pool_trial_t trial = due;
     due.index = 0;
-    return sample;
+    return trial;
 }
 
 /* The superslab may have become something else since it was opened, or while it was looked at. */
-void pool_look_at(const pool_sample_t *sample) {
-    residency_t share = residency_of(region_superslab_address(sample->index), HK_SUPERSLAB_SIZE);
+void pool_look_at(const pool_trial_t *trial) {
+    residency_t share = residency_of(region_superslab_address(trial->index), HK_SUPERSLAB_SIZE);
     hk_lock(&hk_superslab_lock);
-    const superslab_t *s = pool_record(sample->index);
-    if (is_ripe(sample) && s->in_use && !s->huge && !s->dense)
-        learn_locked(sample->slot_count, share);
+    const superslab_t *s = pool_record(trial->index);
+    if (is_ripe(trial) && s->in_use && !s->huge && !s->dense)
+        learn_locked(trial->slot_count, share);
     hk_unlock(&hk_superslab_lock);
 }
 

@@ -25,15 +25,15 @@ void pool_forget_huge_locked(superslab_t *s);
 void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count);
 
 /* A superslab of small pages that was opened for `slot_count` slots when `opened` sparse ones had been. */
-typedef struct pool_sample {
+typedef struct pool_trial {
     uint32_t index; /* 0: none */
     unsigned opened;
     size_t slot_count;
-} pool_sample_t;
+} pool_trial_t;
 
 /* The one that is to be looked at, for who will do so without the lock. */
-pool_sample_t pool_due_sample_locked(void);
-void pool_look_at(const pool_sample_t *sample);
+pool_trial_t pool_due_trial_locked(void);
+void pool_look_at(const pool_trial_t *trial);
 
 /* Before pages of slabs in superslab `index` are given back: true when that is right. A superslab of huge pages must
  * have enough of it free, `free_bytes` in its slabs included; it is then advised against huge pages for good. */

@@ -9,7 +9,7 @@ void slots_count_used(ptrdiff_t by) { atomic_fetch_add_explicit(&hk_pool.used, (
 /* The multiples of 2^order. */
 static const uint32_t starts[ORDER_COUNT] = {~0u, 0x55555555u, 0x11111111u, 0x01010101u, 0x00010001u, 1u};
 
-uint32_t pool_runs(uint32_t mask, unsigned count, unsigned align) {
+uint32_t pool_stretches(uint32_t mask, unsigned count, unsigned align) {
     for (unsigned have = 1, more; have < count; have += more) {
         more = have < count - have ? have : count - have;
         mask &= mask >> more;

@@ -16,7 +16,7 @@ typedef struct superslab {
     uint32_t dirty_mask;
     uint32_t next, previous;             /* bin list, indexes of superslabs, 0 ends */
     uint32_t dirty_next, dirty_previous; /* dirty queue */
-    uint8_t order, rank;                 /* the bin it is in */
+    uint8_t order, room;                 /* the bin it is in */
     bool binned, queued;
     bool dense;            /* for slots whose every page will be used */
     bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
@@ -24,7 +24,7 @@ typedef struct superslab {
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
     uint32_t zeros_mask;   /* dirty because a huge page brought them along: they read as zeros; subset of dirty_mask */
     uint32_t length_next, length_previous; /* list by `length` */
-    uint8_t length;                        /* of the longest run of dirty slots in it */
+    uint8_t length;                        /* of the longest stretch of dirty slots in it */
     uint32_t present_mask;                 /* the slots that are mapped */
     uint32_t hasty_mask;                   /* slots that went back in haste at `hasty_ms`, and were not taken since; */
     uint32_t hasty_ms;                     /* ... both outlive the superslab */
@@ -46,7 +46,7 @@ typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
 
 enum {
     SLOTS = HK_SLOTS_PER_SUPERSLAB,
-    ORDER_COUNT = 6, /* aligned runs of 1, 2, 4, 8, 16, 32 slots */
+    ORDER_COUNT = 6, /* aligned stretches of 1, 2, 4, 8, 16, 32 slots */
     PAIR = 2, /* runs shorter than so many superslabs go by what was seen of others; longer ones: large/filling.c */
 };
 #define ALL_SLOTS UINT32_MAX
@@ -86,7 +86,7 @@ HK_INLINE slot_t pool_first_slot(const superslab_t *s) { return pool_index(s) * 
 HK_INLINE bool pool_knows(size_t index) { return index < map_count() / SLOTS && pool_record(index)->in_use; }
 
 /* The free slots of `mask` from which on `count` are free, at multiples of `align` (a power of two). */
-uint32_t pool_runs(uint32_t mask, unsigned count, unsigned align);
+uint32_t pool_stretches(uint32_t mask, unsigned count, unsigned align);
 
 /* Slots [first, first + count) cut at superslab borders: the part in superslab `*index` as a mask. */
 uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length);

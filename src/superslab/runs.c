@@ -13,16 +13,16 @@ enum {
     FIT_LOOKS_MAX = 8,    /* superslabs with a place for a short run that are looked at for the best, */
     LOOKS_MAX = 16,       /* ... and without one, for what goes on in the next; */
     LONG_LOOKS_MAX = 256, /* ... and for a long run */
-    LENGTH_MAX = 16384,   /* slots of a free run that are followed: 1 GiB */
+    LENGTH_MAX = 16384,   /* slots of a stretch that are followed: 1 GiB */
     WASTE_SHARE = 4,      /* so much of a superslab is much */
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
-    CLOSE_SHARE = 16,     /* a free run that is longer by this part at most is not worth looking further */
+    CLOSE_SHARE = 16,     /* a stretch that is longer by this part at most is not worth looking further */
 };
 
 /* How the superslabs are opened that a run takes from the region. */
 typedef struct opening {
     bool huge;
-    size_t sample_as; /* slots of the run, if its superslabs tell how such runs are filled; or 0 */
+    size_t trial_as; /* slots of the run, if its superslabs tell how such runs are filled; or 0 */
 } opening_t;
 
 /* Takes the slots of a part; those of superslabs that the pool does not know come from the region. */
@@ -34,8 +34,8 @@ static bool take_part_locked(size_t index, uint32_t mask, opening_t how, bool *z
     }
     if (!pool_open_at_locked(index, how.huge))
         return false;
-    if (how.sample_as != 0)
-        pool_opened_sparse_locked(index, 1, how.sample_as);
+    if (how.trial_as != 0)
+        pool_opened_sparse_locked(index, 1, how.trial_as);
     if (mask != ALL_SLOTS)
         pool_give_fresh_locked(pool_record(index), ~mask, pool_record(index)->huge);
     return true;
@@ -119,13 +119,13 @@ static size_t free_before(size_t at, size_t most) {
     return hk_min(length, most);
 }
 
-/* Where a run would go: the most of it resident, in the shortest free run of such. */
+/* Where a run would go: the most of it resident, in the shortest stretch of such. */
 typedef struct place {
     size_t count, align;
     size_t first;
     size_t dirty; /* 0: there is no place */
     size_t room;
-    size_t seen, seen_end; /* the free run that was looked at last */
+    size_t seen, seen_end; /* the stretch that was looked at last */
     bool any;              /* the first that is resident as a whole will do */
 } place_t;
 
@@ -142,7 +142,7 @@ static bool fits_closely(const place_t *place) {
     return place->dirty == place->count && (place->any || place->room - place->count <= place->count / CLOSE_SHARE);
 }
 
-/* In the free run around the dirty slot `at`: at an end of it, so that the rest stays one, or where more is dirty. */
+/* In the stretch around the dirty slot `at`: at an end of it, so that the rest stays one, or where more is dirty. */
 static void consider_around(place_t *best, size_t at) {
     bool seen = at >= best->seen && at < best->seen_end;
     if (!seen) {
@@ -163,14 +163,14 @@ static void consider_around(place_t *best, size_t at) {
 
 /* Looks at the free runs around the superslab's dirty runs of `least` slots or more. */
 static void look_into(place_t *best, const superslab_t *s, unsigned least) {
-    for (uint32_t begins = pool_runs(s->dirty_mask, least, 1); begins != 0 && !fits_closely(best);) {
+    for (uint32_t begins = pool_stretches(s->dirty_mask, least, 1); begins != 0 && !fits_closely(best);) {
         unsigned at = hk_ctz64(begins), length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
         consider_around(best, (size_t)pool_first_slot(s) + at);
         begins &= ~(uint32_t)hk_low_mask64(at + length);
     }
 }
 
-/* In the superslabs whose longest dirty run has `length` slots. Returns the looks that are left. */
+/* In the superslabs whose longest dirty stretch has `length` slots. Returns the looks that are left. */
 static unsigned look_at_length(place_t *best, unsigned length, unsigned least, unsigned looks) {
     uint32_t index = pool_of_length_locked(length);
     for (; index != 0 && looks > 0 && !fits_closely(best); index = pool_record(index)->length_next, looks--)
@@ -178,8 +178,8 @@ static unsigned look_at_length(place_t *best, unsigned length, unsigned least, u
     return looks;
 }
 
-/* For a run that fits into a superslab: among the shortest dirty runs that serve, or else the longest, as these may go
- * on in the next superslab. */
+/* For a run that fits into a superslab: among the shortest dirty stretches that serve, or else the longest, as these
+ * may go on in the next superslab. */
 static void find_short_locked(place_t *best) {
     unsigned count = (unsigned)best->count, looks = FIT_LOOKS_MAX;
     for (unsigned length = count; looks > 0 && (length = pool_length_from_locked(length)) != 0; length++)
@@ -244,7 +244,7 @@ static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use, 
     return (slots_t){first, true};
 }
 
-/* Any free run of the pool, for when memory is out: one of clean slots may lie across superslabs. */
+/* Any stretch of the slot pool, for when memory is out: one of clean slots may lie across superslabs. */
 static slots_t alloc_anywhere_locked(size_t count, size_t align) {
     bool zeroed;
     for (size_t index = region_next_used(1); index != 0; index = region_next_used(index + 1))
@@ -302,10 +302,10 @@ slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     size_t before = resident_slots();
     slots_t got = alloc_locked(count, align, use);
     size_t grown = resident_slots() - before;
-    pool_sample_t sample = pool_due_sample_locked();
+    pool_trial_t trial = pool_due_trial_locked();
     hk_unlock(&hk_superslab_lock);
-    if (sample.index != 0)
-        pool_look_at(&sample);
+    if (trial.index != 0)
+        pool_look_at(&trial);
     if (got.first != 0)
         pool_purge_for_growth(grown);
     return got;
@@ -342,7 +342,7 @@ bool slots_resident(size_t count, size_t align) {
     if (pool_count(&hk_pool.dirty) < count)
         return false;
     hk_lock(&hk_superslab_lock);
-    bool found = align >= count && align <= SLOTS ? pool_find_warm_locked((unsigned)count, (unsigned)align) != NULL
+    bool found = align >= count && align <= SLOTS ? pool_find_dirty_locked((unsigned)count, (unsigned)align) != NULL
                                                   : find_place_locked(count, align, true).dirty == count;
     hk_unlock(&hk_superslab_lock);
     return found;

@@ -11,7 +11,7 @@
 #include "sys/sys.h"
 #include "upkeep/record.h"
 
-enum { PARKED_SLOTS_MAX = 128, PARKED_HEAPS_MAX = 32 }; /* a heap of more does not rest; nor do more heaps */
+enum { PARKED_SLOTS_MAX = 128, PARKED_HEAPS_MAX = 32 }; /* a heap of more is not parked; nor are more heaps */
 
 /* Guarded by hk_heap_list_lock. */
 static uint32_t parked_ids;     /* the latest first, */
@@ -23,7 +23,7 @@ static _Atomic uint32_t orphan_count; /* also read without it */
 /* --- Birth and death ---------------------------------------------------------------------------------------------- */
 
 /* Of a heap that has left its list. */
-static void rise_locked(heap_t *h, uint32_t life) {
+static void take_off_list_locked(heap_t *h, uint32_t life) {
     if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_PARKED)
         parked_count--;
     heap_subtract_ended(h->ended_with_bytes);
@@ -42,7 +42,7 @@ static void push_locked(uint32_t *ids, heap_t *h, uint32_t life, size_t bytes) {
 static heap_t *pop_locked(uint32_t *ids) {
     heap_t *h = heap_by_id(*ids);
     *ids = h->next_unused;
-    rise_locked(h, HEAP_LIVE);
+    take_off_list_locked(h, HEAP_LIVE);
     return h;
 }
 
@@ -143,18 +143,18 @@ bool heap_claim_gone(heap_t *h, bool (*is_gone)(const heap_t *)) {
     return claimed;
 }
 
-/* --- Rest --------------------------------------------------------------------------------------------------------- */
+/* --- Park --------------------------------------------------------------------------------------------------------- */
 
 static size_t slots_of(const heap_t *h) { return atomic_load_explicit(&h->slot_count, memory_order_relaxed); }
 
-/* A small heap whose thread is over rests as it is, with its magazines and slabs, for the next thread: threads that
+/* A small heap whose thread is over is parked as it is, with its magazines and slabs, for the next thread: threads that
  * come and go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
-static bool may_rest(const heap_t *h) {
+static bool may_park(const heap_t *h) {
     return slots_of(h) <= PARKED_SLOTS_MAX && hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() &&
            !heap_is_oversubscribed() && !sys_purge_refused();
 }
 
-/* False when as many rest as there may be threads at ease, or more than a few. */
+/* False when as many are parked as there may be threads at ease, or more than a few. */
 static bool park_locked(heap_t *h) {
     h->ended_since_ms = sys_now_ms();
     hk_lock(&hk_heap_list_lock);
@@ -167,8 +167,8 @@ static bool park_locked(heap_t *h) {
     return fits;
 }
 
-static bool rest(heap_t *h) {
-    if (!may_rest(h))
+static bool park(heap_t *h) {
+    if (!may_park(h))
         return false;
     magazine_drop_large(h);
     heap_remote_post_all(h);
@@ -177,7 +177,7 @@ static bool rest(heap_t *h) {
 }
 
 void life_end(heap_t *h) {
-    if (!rest(h))
+    if (!park(h))
         heap_retire(h);
     budget_thread_left();
 }
@@ -190,7 +190,7 @@ static uint32_t claim_since(uint32_t *ids, uint64_t until_ms) {
     uint32_t first = *ids;
     *ids = 0;
     for (uint32_t id = first; id != 0; id = heap_by_id(id)->next_unused)
-        rise_locked(heap_by_id(id), HEAP_RETIRING);
+        take_off_list_locked(heap_by_id(id), HEAP_RETIRING);
     hk_unlock(&hk_heap_list_lock);
     return first;
 }
@@ -203,7 +203,7 @@ void heap_retire_parked(uint64_t until_ms) {
     }
 }
 
-void heap_strip_unused(uint64_t until_ms) {
+void heap_give_back_records(uint64_t until_ms) {
     for (uint32_t id = claim_since(&unused_ids, until_ms); id != 0;) {
         heap_t *h = heap_by_id(id);
         id = h->next_unused;

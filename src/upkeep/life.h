@@ -11,7 +11,7 @@
 /* A heap for a thread that starts: the one that was in use latest. NULL when memory is out. */
 heap_t *life_begin(void);
 
-/* The heap's thread is over: it rests, or is emptied. */
+/* The heap's thread is over: it is parked, or emptied. */
 void life_end(heap_t *h);
 
 /* Takes a live heap upon the caller when its thread is gone, which is asked for under the heap-list lock; then empties
@@ -27,11 +27,11 @@ void heap_orphan_others(heap_orphans_t which);
 /* Empties one heap that waits for adoption. */
 void heap_adopt_orphan(void);
 
-/* Empties the heaps that rest since `until_ms` or longer. */
+/* Empties the heaps that have been parked since `until_ms` or longer. */
 void heap_retire_parked(uint64_t until_ms);
 
 /* Gives back the records of heaps that have been unused since `until_ms` or longer. */
-void heap_strip_unused(uint64_t until_ms);
+void heap_give_back_records(uint64_t until_ms);
 
 /* Heaps with a live thread. */
 size_t heap_live_count(void);

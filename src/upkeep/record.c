@@ -19,17 +19,17 @@ static void move_counts_locked(heap_class_stats_t *to, heap_class_stats_t *from)
 }
 
 static void move_all_counts(heap_t *h) {
-    heap_t *pool = heap_shared();
+    heap_t *shared = heap_shared();
     hk_lock(&hk_record_lock);
     hk_lock(&h->lock);
-    hk_lock(&pool->lock);
+    hk_lock(&shared->lock);
     for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++) {
-        move_counts_locked(&pool->class_stats[cls], &h->class_stats[cls]);
-        hk_add(pool->front.magazines[cls].pushes, h->front.magazines[cls].pushes);
+        move_counts_locked(&shared->class_stats[cls], &h->class_stats[cls]);
+        hk_add(shared->front.magazines[cls].pushes, h->front.magazines[cls].pushes);
         h->front.magazines[cls].pushes = 0;
     }
     atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
-    hk_unlock(&pool->lock);
+    hk_unlock(&shared->lock);
     hk_unlock(&h->lock);
     hk_unlock(&hk_record_lock);
 }

@@ -12,8 +12,8 @@
 /* Held while counts move from one heap to another, and by whoever adds up those of all heaps. */
 extern hk_lock_t hk_record_lock;
 
-/* Moves the counts of a heap without slabs and magazines to the pool heap and gives back whole pages of its record. The
- * heap is the caller's alone (RETIRING). */
+/* Moves the counts of a heap without slabs and magazines to the shared heap and gives back whole pages of its record.
+ * The heap is the caller's alone (RETIRING). */
 void heap_record_give_back(heap_t *h);
 
 #endif

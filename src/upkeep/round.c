@@ -17,7 +17,7 @@ enum {
     HOLES_SHARE = 4,  /* when this part of the heap waits in slabs in use, it is given back */
     HOLES_HASTE = 4,  /* ... after this part of the delay */
     GROWTH_HASTE = 8, /* while memory grows, holes and cached runs go back after this part of it */
-    REST_SHARE = 2,   /* heaps without a thread rest for this part of the delay */
+    PARKED_SHARE = 2, /* heaps without a thread stay parked for this part of the delay */
 };
 
 /* Only tried: held by who is in a round. A heap that is retired meanwhile is nobody's. */
@@ -38,7 +38,7 @@ static void forget_freed_locked(heap_t *h) {
         return;
     atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);
     for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
-        h->class_stats[cls].rest_blocks = 0;
+        h->class_stats[cls].freed_blocks = 0;
 }
 
 /* Tidies a heap whose thread did not come behind its magazines since the last round. */
@@ -49,20 +49,20 @@ static void tidy_heap(heap_t *h, bool force) {
     if (force || h->lock_takes == h->seen_takes) {
         heap_drain_locked(h);
         if (atomic_load_explicit(&h->slot_count, memory_order_relaxed) > 0)
-            heap_retire_spares_locked(h);
+            heap_close_spares_locked(h);
     }
     h->seen_takes = h->lock_takes;
     hk_unlock(&h->lock);
 }
 
-/* Returns the bytes still held in run caches. The pool comes last: heaps without a thread pass on to it what still
- * comes to them. */
+/* Returns the bytes still held in run caches. The shared heap comes last: heaps without a thread pass on to it what
+ * still comes to them. */
 static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
     size_t cached = 0;
     for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)
         if (atomic_load_explicit(&heap_by_id(id)->life, memory_order_relaxed) == HEAP_EXPLICIT)
             tidy_heap(heap_by_id(id), force);
-    for (uint32_t id = heap_limit(); id-- > HK_OWNER_POOL;) {
+    for (uint32_t id = heap_limit(); id-- > HK_OWNER_SHARED;) {
         heap_t *h = heap_by_id(id);
         tidy_heap(h, force);
         if (hk_read(h->large.bytes) > 0)
@@ -92,10 +92,10 @@ bool upkeep_round(void) {
     uint64_t age = upkeep_delay_ms();
     if (age == UINT64_MAX || !hk_try_lock(&round_lock))
         return false;
-    uint64_t until = now - hk_min(now, age / REST_SHARE);
+    uint64_t until = now - hk_min(now, age / PARKED_SHARE);
     unnoticed_end_gone();
     heap_retire_parked(until);
-    heap_strip_unused(until);
+    heap_give_back_records(until);
     bool grows = superslab_grown() > 0;
     size_t cached = tidy_all(now, grows ? age / GROWTH_HASTE : age, false);
     sparse_result_t sparse = purge_holes(now, age, grows);
@@ -113,7 +113,7 @@ bool upkeep_waits(void) {
         return false;
     if (superslab_waiting_bytes() + heap_ended_bytes() >= HEAP_WORTH_BYTES)
         return true;
-    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++)
+    for (uint32_t id = HK_OWNER_SHARED; id < heap_limit(); id++)
         if (heap_freed_bytes(heap_by_id(id)) >= HEAP_WORTH_BYTES)
             return true;
     return false;
@@ -122,7 +122,7 @@ bool upkeep_waits(void) {
 size_t heap_relieve(void) {
     unnoticed_end_gone();
     heap_retire_parked(UINT64_MAX);
-    heap_strip_unused(UINT64_MAX);
+    heap_give_back_records(UINT64_MAX);
     (void)tidy_all(sys_now_ms(), 0, true);
     size_t sparse = sparse_trim(), slots = superslab_purge(SIZE_MAX);
     superslab_close_empty();

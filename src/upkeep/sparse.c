@@ -14,7 +14,7 @@
 enum {
     SLOTS_A_ROUND_MIN = 16384, /* 1 GiB; a round over them takes two milliseconds or so */
     ROUND_SHARE = 8,           /* a large heap is seen in so many rounds */
-    RUNS_MAX = 256,
+    STRETCHES_MAX = 256,
     RUNS_OF_SLAB_MAX = 64, /* slabs of one slot have 16 pages, others at most 128 blocks */
     TRIES_A_ROUND = 50000, /* at locks that are taken: two milliseconds or so */
     TRIES_A_RETURN = 2000,
@@ -25,20 +25,20 @@ enum {
 };
 
 /* What a slab's age is compared with. */
-typedef struct rest_clock {
+typedef struct idle_clock {
     uint8_t now;
-    uint8_t wait; /* steps; 0: everything has rested */
-} rest_clock_t;
+    uint8_t wait; /* steps; 0: everything is idle */
+} idle_clock_t;
 
 /* Runs of free blocks that were taken out of their slabs. */
-typedef struct taken_run {
+typedef struct taken_stretch {
     slab_t *slab;
     uint16_t first, end;
-} taken_run_t;
+} taken_stretch_t;
 
 typedef struct batch {
-    sys_range_t ranges[RUNS_MAX];
-    taken_run_t runs[RUNS_MAX];
+    sys_range_t ranges[STRETCHES_MAX];
+    taken_stretch_t stretches[STRETCHES_MAX];
     size_t count;
     slab_walk_t walk;
 } batch_t;
@@ -46,12 +46,12 @@ typedef struct batch {
 /* Where the next round goes on; any caller. */
 static _Atomic size_t cursor;
 
-static rest_clock_t clock_at(uint64_t now_ms, uint64_t delay_ms, unsigned part) {
+static idle_clock_t clock_at(uint64_t now_ms, uint64_t delay_ms, unsigned part) {
     uint64_t step = hk_max(delay_ms / STEPS_OF_DELAY, STEP_MS_MIN);
-    return (rest_clock_t){(uint8_t)(2 + now_ms / step % CLOCK_STEPS), (uint8_t)((delay_ms / part + step - 1) / step)};
+    return (idle_clock_t){(uint8_t)(2 + now_ms / step % CLOCK_STEPS), (uint8_t)((delay_ms / part + step - 1) / step)};
 }
 
-static bool has_rested(slab_t *slab, rest_clock_t clock) {
+static bool is_idle(slab_t *slab, idle_clock_t clock) {
     if (slab->age == SLAB_AGE_NEW)
         slab->age = clock.now;
     return (unsigned)(clock.now + CLOCK_STEPS - slab->age) % CLOCK_STEPS >= clock.wait;
@@ -60,7 +60,7 @@ static bool has_rested(slab_t *slab, rest_clock_t clock) {
 /* --- Runs of pages ------------------------------------------------------------------------------------------------ */
 
 /* The whole pages that the free blocks [first, end) cover; size 0 when there are none. */
-static sys_range_t pages_of_run(const slab_t *slab, unsigned first, unsigned end) {
+static sys_range_t pages_of_stretch(const slab_t *slab, unsigned first, unsigned end) {
     const size_class_info_t *info = &hk_class_info[slab->cls];
     size_t page = sys_page_size(), size = info->block_size;
     size_t from = hk_align_up(first * size, page);
@@ -71,31 +71,31 @@ static sys_range_t pages_of_run(const slab_t *slab, unsigned first, unsigned end
 static void collect_slab_locked(batch_t *batch, slab_t *slab) {
     unsigned end, before = slab->free_count;
     slab->age = SLAB_AGE_PURGED;
-    for (unsigned first = slab_next_run(slab, 0, &end); first < slab->block_count;
-         first = slab_next_run(slab, end, &end)) {
-        sys_range_t range = pages_of_run(slab, first, end);
+    for (unsigned first = slab_next_stretch(slab, 0, &end); first < slab->block_count;
+         first = slab_next_stretch(slab, end, &end)) {
+        sys_range_t range = pages_of_stretch(slab, first, end);
         if (range.size == 0)
             continue;
-        hk_assert(batch->count < RUNS_MAX);
-        slab_take_run(slab, first, end);
+        hk_assert(batch->count < STRETCHES_MAX);
+        slab_take_stretch(slab, first, end);
         batch->ranges[batch->count] = range;
-        batch->runs[batch->count++] = (taken_run_t){slab, (uint16_t)first, (uint16_t)end};
+        batch->stretches[batch->count++] = (taken_stretch_t){slab, (uint16_t)first, (uint16_t)end};
     }
     if (slab->free_count != before)
         heap_settle_locked(batch->walk.held, slab);
 }
 
 /* The blocks come back to their slab, whose owner may be another by now. */
-static void return_run(batch_t *batch, const taken_run_t *run) {
-    slab_t *slab = run->slab;
+static void return_stretch(batch_t *batch, const taken_stretch_t *stretch) {
+    slab_t *slab = stretch->slab;
     uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
     bool held =
         slab_walk_hold(&batch->walk, owner) && atomic_load_explicit(&slab->owner, memory_order_relaxed) == owner;
     uint8_t age = held ? slab->age : SLAB_AGE_NEW;
     if (!held)
         slab_walk_let_go(&batch->walk);
-    for (unsigned w = run->first / 64; w * 64u < run->end; w++) {
-        uint64_t bits = slab_run_bits(w, run->first, run->end);
+    for (unsigned w = stretch->first / 64; w * 64u < stretch->end; w++) {
+        uint64_t bits = slab_stretch_bits(w, stretch->first, stretch->end);
         if (held)
             (void)slab_give(slab, w, bits);
         else
@@ -116,7 +116,7 @@ static size_t purge_batch(batch_t *batch) {
     uint32_t tries = batch->walk.tries;
     batch->walk.tries = TRIES_A_RETURN;
     for (size_t i = 0; i < batch->count; i++) {
-        return_run(batch, &batch->runs[i]);
+        return_stretch(batch, &batch->stretches[i]);
         bytes += batch->ranges[i].size;
     }
     slab_walk_let_go(&batch->walk);
@@ -129,35 +129,35 @@ static size_t purge_batch(batch_t *batch) {
 
 /* --- Superslabs --------------------------------------------------------------------------------------------------- */
 
-/* Slots of the superslab whose slab has rested, as a mask; adds up what they hold free. */
-static uint32_t rested_slabs(batch_t *batch, slot_t first, rest_clock_t clock, size_t *free_bytes, size_t *waiting) {
-    uint32_t rested = 0;
+/* Slots of the superslab whose slab is idle, as a mask; adds up what they hold free. */
+static uint32_t idle_slabs(batch_t *batch, slot_t first, idle_clock_t clock, size_t *free_bytes, size_t *waiting) {
+    uint32_t idle = 0;
     for (slot_t slot = first; slot < first + HK_SLOTS_PER_SUPERSLAB; slot++) {
         slab_t *slab = slab_walk_at(&batch->walk, slot);
         if (slab == NULL || slab->age == SLAB_AGE_PURGED || slab->free_count == 0 || slab_is_empty(slab))
             continue;
         size_t bytes = (size_t)slab->free_count * hk_class_info[slab->cls].block_size;
-        if (!has_rested(slab, clock)) {
+        if (!is_idle(slab, clock)) {
             *waiting += bytes;
             continue;
         }
-        rested |= UINT32_C(1) << (slot - first);
+        idle |= UINT32_C(1) << (slot - first);
         *free_bytes += bytes;
     }
     slab_walk_let_go(&batch->walk);
-    return rested;
+    return idle;
 }
 
-static void purge_superslab(batch_t *batch, slot_t first, rest_clock_t clock, sparse_result_t *result) {
+static void purge_superslab(batch_t *batch, slot_t first, idle_clock_t clock, sparse_result_t *result) {
     size_t free_bytes = 0;
-    uint32_t rested = rested_slabs(batch, first, clock, &free_bytes, &result->waiting_bytes);
-    if (rested == 0 || !superslab_make_small(first / HK_SLOTS_PER_SUPERSLAB, free_bytes))
+    uint32_t idle = idle_slabs(batch, first, clock, &free_bytes, &result->waiting_bytes);
+    if (idle == 0 || !superslab_make_small(first / HK_SLOTS_PER_SUPERSLAB, free_bytes))
         return;
-    for (; rested != 0; rested &= rested - 1) {
-        if (batch->count + RUNS_OF_SLAB_MAX > RUNS_MAX)
+    for (; idle != 0; idle &= idle - 1) {
+        if (batch->count + RUNS_OF_SLAB_MAX > STRETCHES_MAX)
             result->purged_bytes += purge_batch(batch);
-        slab_t *slab = slab_walk_at(&batch->walk, first + hk_ctz64(rested));
-        if (slab != NULL && slab->age != SLAB_AGE_PURGED && !slab_is_empty(slab) && has_rested(slab, clock))
+        slab_t *slab = slab_walk_at(&batch->walk, first + hk_ctz64(idle));
+        if (slab != NULL && slab->age != SLAB_AGE_PURGED && !slab_is_empty(slab) && is_idle(slab, clock))
             collect_slab_locked(batch, slab);
     }
     slab_walk_let_go(&batch->walk);
@@ -165,7 +165,7 @@ static void purge_superslab(batch_t *batch, slot_t first, rest_clock_t clock, sp
 
 /* Looks at `count` superslabs in use from `*at` on, as far as the tries reach, and says in `*at` which is next; 0
  * behind the last. */
-static void look_at(size_t *at, size_t count, rest_clock_t clock, uint32_t tries, sparse_result_t *result) {
+static void look_at(size_t *at, size_t count, idle_clock_t clock, uint32_t tries, sparse_result_t *result) {
     batch_t batch = {.walk.tries = tries};
     size_t index = region_next_used(*at), done = 0;
     if (index == 0)
@@ -194,6 +194,6 @@ sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned
 size_t sparse_trim(void) {
     sparse_result_t result = {0};
     size_t at = 0;
-    look_at(&at, SIZE_MAX, (rest_clock_t){.now = 2, .wait = 0}, TRIES_TO_TRIM, &result);
+    look_at(&at, SIZE_MAX, (idle_clock_t){.now = 2, .wait = 0}, TRIES_TO_TRIM, &result);
     return result.purged_bytes;
 }

@@ -2,12 +2,12 @@
  *
  * sparse.h: gives back the whole pages inside slabs that are in use.
  *
- * A slab's `age` says since when its free blocks rest: SLAB_AGE_NEW from the last time that a block came or went, then
- * a reading of a clock of few bits, set when a round finds it. Once it has rested for the delay, every run of free
- * blocks that covers whole pages is taken out of free_bits (under the lock of the slab's heap, which is only tried),
- * its pages go back to the kernel without a lock, and the blocks return. From then on the slab is SLAB_AGE_PURGED,
- * until something is freed in it again. Slabs that are in use all the time never rest, so memory that keeps coming back
- * is left alone.
+ * A slab's `age` says since when it has been idle: SLAB_AGE_NEW from the last time that a block came or went, then
+ * a reading of a clock of few bits, set when a round finds it. Once it has been idle for the delay, every stretch of
+ * free blocks that covers whole pages is taken out of free_bits (under the lock of the slab's heap, which is only
+ * tried), its pages go back to the kernel without a lock, and the blocks return. From then on the slab is
+ * SLAB_AGE_PURGED, until something is freed in it again. Slabs that are in use all the time are never idle, so memory
+ * that keeps coming back is left alone.
  *
  * A superslab of huge pages is left alone too while less than half of it is free: a hole of 4 KiB costs the whole huge
  * page. Otherwise its mapping is advised against huge pages first, so that khugepaged does not fill the holes again.
@@ -24,7 +24,7 @@
 
 typedef struct sparse_result {
     size_t purged_bytes;
-    size_t waiting_bytes; /* free bytes in slabs that have not rested for long enough */
+    size_t waiting_bytes; /* free bytes in slabs that have not been idle for long enough */
     size_t looked_at_bytes;
 } sparse_result_t;
 
@@ -35,7 +35,7 @@ sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms);
 /* sparse_round for slabs that have been idle for 1 / `part` of the delay; `delay_ms` is the whole delay. */
 sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned part);
 
-/* Looks at all slabs, and takes every one for rested. Returns the bytes given back. */
+/* Looks at all slabs, and takes every one for idle. Returns the bytes given back. */
 size_t sparse_trim(void);
 
 #endif

@@ -207,7 +207,7 @@ static void give_in_steps(void) {
         step_end();
         CHECK_EQ(doubled, 0);
         CHECK_EQ(moving->free_count, taken + 1);
-        CHECK_EQ(atomic_load(&moving->owner), has_moved ? HK_OWNER_POOL : h->front.id);
+        CHECK_EQ(atomic_load(&moving->owner), has_moved ? HK_OWNER_SHARED : h->front.id);
         all_is_well();
         if (has_moved)
             move_slab(heap_shared(), h);

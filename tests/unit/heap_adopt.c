@@ -32,7 +32,7 @@ static void run_and_end(void) {
     CHECK(pthread_join(thread, NULL) == 0);
     heap_retire_parked(UINT64_MAX);
     for (unsigned i = 0; i < BLOCKS; i++)
-        CHECK_EQ(owner_of(blocks[i]), HK_OWNER_POOL);
+        CHECK_EQ(owner_of(blocks[i]), HK_OWNER_SHARED);
     CHECK(live_blocks(CLS) >= BLOCKS);
     all_is_well();
 }
@@ -173,7 +173,7 @@ static void not_of_another_class(void) {
     heap_t *h = start_heap();
     run_and_end();
     CHECK(!heap_adopt_freed_slab(h, slab_of(blocks[0], CLS), CLS + 1));
-    CHECK_EQ(owner_of(blocks[0]), HK_OWNER_POOL);
+    CHECK_EQ(owner_of(blocks[0]), HK_OWNER_SHARED);
     all_is_well();
 }
 

@@ -66,7 +66,7 @@ static void other_class(void) {
 }
 
 static void other_owner(void) {
-    atomic_store(&partial()->owner, HK_OWNER_POOL);
+    atomic_store(&partial()->owner, HK_OWNER_SHARED);
     is_found();
 }
 

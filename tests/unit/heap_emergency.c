@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The emergency pool against a model: blocks never overlap, keep what is written into them, are as large and as aligned
- * as asked for, and what was freed serves again. With its lock taken, no call waits, and nothing is lost but what is
- * freed then.
+ * The emergency arena against a model: blocks never overlap, keep what is written into them, are as large and as
+ * aligned as asked for, and what was freed serves again. With its lock taken, no call waits, and nothing is lost but
+ * what is freed then.
  */
 #include "start/emergency.h"
 

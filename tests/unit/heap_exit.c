@@ -52,7 +52,7 @@ static void handed_over(void) {
     CHECK_EQ(p.in_messages, 1);
     CHECK_EQ(live_blocks(CLS), KEPT / 2);
     for (unsigned i = 1; i < KEPT; i += 2)
-        CHECK_EQ(map_lookup(kept[i]), HK_OWNER_POOL << 8 | CLS);
+        CHECK_EQ(map_lookup(kept[i]), HK_OWNER_SHARED << 8 | CLS);
     all_is_well();
 }
 
@@ -70,7 +70,7 @@ static void allocates_late(void *unused) {
         return;
     void *block = heap_malloc_slow(100);
     CHECK(block != NULL);
-    CHECK_EQ(map_lookup(block) >> 8, HK_OWNER_POOL);
+    CHECK_EQ(map_lookup(block) >> 8, HK_OWNER_SHARED);
     release(block);
     void *big = heap_malloc_slow(HK_MIB);
     CHECK(big != NULL);

@@ -24,7 +24,7 @@ static void take_words(void) {
         next = slab->next;
         for (unsigned w = 0; w + 1 < slab_word_count(slab) && word_count < WORDS; w++)
             if (slab->free_bits[w] == UINT64_MAX) {
-                slab_take_run(slab, w * 64, w * 64 + 64);
+                slab_take_stretch(slab, w * 64, w * 64 + 64);
                 words[word_count++] = (remote_entry_t){heap_remote_key(slab_base(slab), w * 64), UINT64_MAX};
             }
         heap_settle_locked(self, slab);

@@ -74,7 +74,7 @@ static void dropped(void) {
     }
     CHECK_EQ(h->magazine_bytes, 0);
     heap_lock(h);
-    heap_retire_spares_locked(h);
+    heap_close_spares_locked(h);
     heap_unlock(h);
     CHECK_EQ(atomic_load(&h->slot_count), 0);
     all_is_well();

@@ -44,7 +44,7 @@ static void slab_elsewhere(void) {
     heap_hand_over_locked(self);
     heap_unlock(self);
     slab_t *slab = slab_of(block, CLS);
-    CHECK_EQ(atomic_load(&slab->owner), HK_OWNER_POOL);
+    CHECK_EQ(atomic_load(&slab->owner), HK_OWNER_SHARED);
     /* The first drain of the handing over brought it home; one that comes later is passed on. */
     CHECK_EQ(places_of(CLS).in_messages, 0);
     char *late = heap_take_one(heap_shared(), CLS, &(block_past_t){BLOCK_USED});
@@ -56,7 +56,7 @@ static void slab_elsewhere(void) {
     atomic_store(&self->inbox, message);
     CHECK_EQ(open_all(self, 1).count, 1); /* the second of the heap's own */
     CHECK(heap_block_is_free(own, OTHER));
-    CHECK(atomic_load(&heap_shared()->inbox) == message && message->to == HK_OWNER_POOL);
+    CHECK(atomic_load(&heap_shared()->inbox) == message && message->to == HK_OWNER_SHARED);
     CHECK_EQ(places_of(CLS).in_messages, 1);
     CHECK_EQ(places_of(OTHER).in_messages, 0);
     CHECK(heap_block_is_free(late, CLS));
@@ -139,7 +139,7 @@ static void slab_gone(void) {
     CHECK(self->double_frees.block == block);
     self->double_frees = (double_frees_t){0};
     heap_lock(self);
-    heap_retire_spares_locked(self);
+    heap_close_spares_locked(self);
     heap_unlock(self);
     CHECK_EQ(map_entry(slab_slot(heap_remote_slab(&word))), 0);
     CHECK(!message_add(self, &word));
@@ -182,7 +182,7 @@ static void inside_of_another(void) {
         push(self, TINY, tiny[i]);
     magazine_drop_all(self);
     heap_lock(self);
-    heap_retire_spares_locked(self);
+    heap_close_spares_locked(self);
     heap_unlock(self);
     for (unsigned i = 0; i < TINY_SLABS; i++)
         CHECK(magazine_alloc(self, large) != NULL);

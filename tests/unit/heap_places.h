@@ -89,7 +89,7 @@ static inline void add_list(places_t *sum, slot_t at, unsigned cls) {
 
 static inline places_t places_of(unsigned cls) {
     places_t sum = {0};
-    for (uint32_t id = HK_OWNER_POOL; id < heap_limit(); id++) {
+    for (uint32_t id = HK_OWNER_SHARED; id < heap_limit(); id++) {
         const heap_t *h = heap_by_id(id);
         for (unsigned bin = 0; bin < HEAP_BINS; bin++)
             add_list(&sum, h->class_stats[cls].partial[bin], cls);

@@ -154,9 +154,9 @@ static void not_oversubscribed(void) {
     heap_t *heaps[AT_ONCE];
     (void)start_parked(LONG_DELAY);
     run_at_once(heaps, AT_ONCE);
-    unsigned resting = count_life(heaps, AT_ONCE, HEAP_PARKED);
-    CHECK(resting <= 32);
-    CHECK_EQ(count_life(heaps, AT_ONCE, HEAP_UNUSED), AT_ONCE - resting);
+    unsigned parked = count_life(heaps, AT_ONCE, HEAP_PARKED);
+    CHECK(parked <= 32);
+    CHECK_EQ(count_life(heaps, AT_ONCE, HEAP_UNUSED), AT_ONCE - parked);
     all_is_well();
 }
 
@@ -243,9 +243,9 @@ static void records_go(void) {
     CHECK_EQ(heap_ended_bytes(), HEAP_STRIDE);
     hak_stats_t then = snapshot();
     last_heap->ended_since_ms = 1000;
-    heap_strip_unused(999);
+    heap_give_back_records(999);
     CHECK_EQ(heap_ended_bytes(), HEAP_STRIDE);
-    heap_strip_unused(1000);
+    heap_give_back_records(1000);
     size_t after = resident_of(last_heap); /* before anybody looks: what is read is there as a page of zeros */
     hak_stats_t now = snapshot();
     CHECK_EQ(life_of(last_heap), HEAP_UNUSED);

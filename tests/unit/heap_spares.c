@@ -43,7 +43,7 @@ static unsigned spares(void) {
 
 static void retire(void) {
     heap_lock(h);
-    heap_retire_spares_locked(h);
+    heap_close_spares_locked(h);
     heap_unlock(h);
 }
 

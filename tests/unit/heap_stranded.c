@@ -2,7 +2,7 @@
  *
  * A child in which a lock is held by nobody who is there (start/fork.h): one made without fork handlers while another
  * thread held it, and one made by a signal handler that interrupted malloc. It allocates, frees and asks on, from the
- * emergency pool, and never waits. Once the lock is free it is back on its heap. A child that no lock is held in goes
+ * emergency arena, and never waits. Once the lock is free it is back on its heap. A child that no lock is held in goes
  * on as if its fork handlers had run.
  */
 #include "front/front.h"

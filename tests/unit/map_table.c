@@ -99,7 +99,7 @@ static void growth(void) {
 }
 
 static void tags(void) {
-    for (uint32_t owner = HK_OWNER_POOL; owner < HK_OWNER_LIMIT; owner++) {
+    for (uint32_t owner = HK_OWNER_SHARED; owner < HK_OWNER_LIMIT; owner++) {
         CHECK((HK_MAP_RUN_HEAD ^ map_tag(owner)) > HK_MAP_CLASS_MAX);
         CHECK((HK_MAP_RUN_BODY ^ map_tag(owner)) > HK_MAP_CLASS_MAX);
         CHECK((0 ^ map_tag(owner)) > HK_MAP_CLASS_MAX);

@@ -31,7 +31,7 @@ static void classes(void) {
 }
 
 static void large_classes(void) {
-    CHECK_EQ(hk_class_info[HK_MAGAZINE_COUNT - 1].block_size, HK_BIN_MAX);
+    CHECK_EQ(hk_class_info[HK_MAGAZINE_COUNT - 1].block_size, HK_MAGAZINE_SIZE_MAX);
     for (unsigned cls = HK_CLASS_COUNT; cls < HK_MAGAZINE_COUNT; cls++) {
         const size_class_info_t *info = &hk_class_info[cls];
         CHECK(info->block_size > info[-1].block_size);
@@ -44,7 +44,7 @@ static void large_classes(void) {
 }
 
 static void sizes(void) {
-    for (size_t size = 1; size <= HK_BIN_MAX; size++) {
+    for (size_t size = 1; size <= HK_MAGAZINE_SIZE_MAX; size++) {
         unsigned cls = class_of(size);
         CHECK(cls < (size <= HK_MID_MAX ? (unsigned)HK_CLASS_COUNT : (unsigned)HK_MAGAZINE_COUNT));
         size_t block = hk_class_info[cls].block_size;

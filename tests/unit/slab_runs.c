@@ -20,7 +20,7 @@ static void every_run(const slab_t *slab) {
         unsigned last = first;
         while (last < slab->block_count && is_set(slab, last))
             last++;
-        CHECK_EQ(slab_next_run(slab, from, &end), first);
+        CHECK_EQ(slab_next_stretch(slab, from, &end), first);
         CHECK(first == slab->block_count || end == last);
         seen += last - first;
         from = last + (last == first);
@@ -35,21 +35,21 @@ static void word_masks(void) {
                 uint64_t wanted = 0;
                 for (unsigned bit = 0; bit < 64; bit++)
                     wanted |= (uint64_t)(w * 64 + bit >= first && w * 64 + bit < end) << bit;
-                CHECK(slab_run_bits(w, first, end) == wanted);
+                CHECK(slab_stretch_bits(w, first, end) == wanted);
             }
 }
 
 static void taken_and_back(slab_t *slab) {
     unsigned end, before = slab->free_count;
-    for (unsigned first = slab_next_run(slab, 0, &end); first < slab->block_count;
-         first = slab_next_run(slab, end, &end)) {
+    for (unsigned first = slab_next_stretch(slab, 0, &end); first < slab->block_count;
+         first = slab_next_stretch(slab, end, &end)) {
         unsigned run_end = end;
-        slab_take_run(slab, first, run_end);
+        slab_take_stretch(slab, first, run_end);
         CHECK_EQ(slab->free_count, before - (run_end - first));
         for (unsigned i = first; i < run_end; i++)
             CHECK(!is_set(slab, i));
         for (unsigned w = first / 64; w * 64 < run_end; w++)
-            CHECK_EQ(slab_give(slab, w, slab_run_bits(w, first, run_end)), 0);
+            CHECK_EQ(slab_give(slab, w, slab_stretch_bits(w, first, run_end)), 0);
         CHECK_EQ(slab->free_count, before);
     }
     CHECK_EQ(slab_check(slab), 0);
@@ -67,7 +67,7 @@ static void at_random(unsigned cls) {
         unsigned index = (unsigned)(next_random(&random) % slab->block_count);
         unsigned end = index + 1 + (unsigned)(next_random(&random) % (slab->block_count - index));
         for (unsigned w = index / 64; w * 64 < end; w++)
-            (void)slab_give(slab, w, slab_run_bits(w, index, end) & ~slab->free_bits[w]);
+            (void)slab_give(slab, w, slab_stretch_bits(w, index, end) & ~slab->free_bits[w]);
         every_run(slab);
         taken_and_back(slab);
         if (slab->free_count > slab->block_count / 2)

@@ -46,7 +46,7 @@ static void wrong_order(void) {
 }
 
 static void wrong_count(void) {
-    record()->rank++;
+    record()->room++;
     is_found();
 }
 
