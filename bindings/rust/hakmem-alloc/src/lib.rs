@@ -8,11 +8,25 @@
 //! let words = vec!["one", "two"];
 //! assert!(hakmem_alloc::owns(words.as_ptr()));
 //! ```
+//!
+//! [`Heap`] is a heap of the program's own. The features are in the package's README.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::{c_void, CStr};
 
 pub use hakmem_sys as sys;
+
+#[cfg(feature = "allocator-api2")]
+mod allocator;
+mod heap;
+#[cfg(feature = "profile")]
+pub mod profile;
+#[cfg(feature = "stats")]
+mod stats;
+
+pub use heap::{Heap, HeapStats};
+#[cfg(feature = "stats")]
+pub use stats::{stat, stats, Stats};
 
 /// The allocator. Every value is the same one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,13 +90,15 @@ pub fn trim() -> usize {
     unsafe { sys::hak_trim() }
 }
 
-/// A value that hakmem refuses: the number is errno's.
+/// What hakmem refuses: the number is errno's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(pub i32);
 
+impl std::error::Error for Refused {}
+
 impl core::fmt::Display for Refused {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "hakmem refuses the value: error {}", self.0)
+        write!(f, "hakmem refuses: {}", std::io::Error::from_raw_os_error(self.0))
     }
 }
 
@@ -128,45 +144,7 @@ pub const fn with_end<const N: usize>(text: &str) -> [u8; N] {
     bytes
 }
 
-/// Memory in bytes. `resident = live - untouched + cached + fragmented + retained + metadata`.
-#[cfg(feature = "stats")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Usable bytes of the blocks in use.
-    pub live: u64,
-    /// Of these, not resident.
-    pub untouched: u64,
-    /// Free blocks in caches of threads.
-    pub cached: u64,
-    /// Free blocks among those in use.
-    pub fragmented: u64,
-    /// Free, and not yet given back.
-    pub retained: u64,
-    /// hakmem's own records.
-    pub metadata: u64,
-    /// Pages of the heap that memory stands behind.
-    pub resident: u64,
-    /// Address space taken from the kernel.
-    pub mapped: u64,
-}
-
-/// A snapshot; `None` in the child of a fork that has no statistics.
-#[cfg(feature = "stats")]
-pub fn stats() -> Option<Stats> {
-    let mut all = core::mem::MaybeUninit::<sys::hak_stats_t>::zeroed();
-    let all = unsafe {
-        (*all.as_mut_ptr()).struct_size = core::mem::size_of::<sys::hak_stats_t>() as u32;
-        accepted(sys::hak_stats_get(all.as_mut_ptr())).ok()?;
-        all.assume_init_ref()
-    };
-    Some(Stats {
-        live: all.live,
-        untouched: all.untouched,
-        cached: all.cached,
-        fragmented: all.fragmented,
-        retained: all.retained,
-        metadata: all.metadata,
-        resident: all.resident,
-        mapped: all.mapped,
-    })
-}
+/// The examples of README.md are tests.
+#[cfg(all(doctest, feature = "allocator-api2"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
