@@ -9,7 +9,7 @@ ROUNDS ?= 1
 LIBRARY := build/release/libhakmem.so
 
 .DEFAULT_GOAL := help
-.PHONY: help all release check demo test programs soak install uninstall install-tool uninstall-tool check-style format clean
+.PHONY: help all release check demo test programs soak install uninstall install-tool uninstall-tool docs check-style format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -52,6 +52,9 @@ install-tool: ## the tool `hakmem` with manual pages and completions into DESTDI
 
 uninstall-tool: ## removes those
 	@scripts/install-tool --remove "$(PREFIX)" "$(DESTDIR)"
+
+docs: ## the documents as a site, build/site/index.html; each link is followed (mkdocs comes from PyPI)
+	@scripts/site
 
 check-style: ## layers, size, links, words, format, tables of options, marks left over
 	@scripts/check-layers
