@@ -4,12 +4,14 @@
 use super::charts;
 use super::figures::{mean_ratio, short, Line};
 use super::model::{Kind, Results, OURS};
+use super::program_table;
 use super::table;
 use anyhow::{bail, Context, Result};
 use std::path::Path;
 
-const BEGIN: &str = "<!-- figures:begin -->";
-const END: &str = "<!-- figures:end -->";
+/// The blocks of README.md: that of a run of all rows, and that of a run of real programs.
+const FIGURES: &str = "figures";
+const PROGRAMS: &str = "programs";
 
 const COLUMNS: usize = 120;
 
@@ -37,9 +39,13 @@ the load. Figures of these are per operation. Bold is the best of a row and what
 p > 0.05, or less than 1 % apart). Instruction counts come from callgrind, in one round, because they repeat exactly.";
 
 pub fn write_docs(results: &Results, folder: &Path, root: &Path) -> Result<()> {
-    let target = root.join("docs/benchmarks.md");
+    let name = match program_table::is_about_programs(results) {
+        true => "docs/benchmarks-programs.md",
+        false => "docs/benchmarks.md",
+    };
     std::fs::create_dir_all(root.join("docs")).context("cannot make docs")?;
-    std::fs::write(&target, page(results, &shown_folder(folder, root)?)).context("cannot write docs/benchmarks.md")
+    std::fs::write(root.join(name), page(results, &shown_folder(folder, root)?))
+        .with_context(|| format!("cannot write {name}"))
 }
 
 /// The result folder as seen from the root of the repository, where the links of the pages lead.
@@ -85,7 +91,7 @@ fn page(results: &Results, folder: &str) -> String {
     for (title, kinds) in [
         ("Speed and latency", &[Kind::Speed, Kind::Latency][..]),
         ("Memory", &[Kind::Memory]),
-        ("Resident memory by smaps", &[Kind::Resident]),
+        ("Beside time and peak: smaps, processor time, page faults", &[Kind::Beside]),
         ("Instructions", &[Kind::Instructions]),
     ] {
         text += &section(results, title, kinds);
@@ -127,7 +133,7 @@ fn section(results: &Results, title: &str, kinds: &[Kind]) -> String {
         text += &format!("### {group}\n\n{}\n", table::markdown(results, &of_group));
     }
     match kinds {
-        [Kind::Resident] => text,
+        [Kind::Beside] => text,
         _ => text + &means(results, &lines),
     }
 }
@@ -145,18 +151,29 @@ fn means(results: &Results, lines: &[Line]) -> String {
 pub fn write_readme(results: &Results, folder: &Path, root: &Path) -> Result<()> {
     let path = root.join("README.md");
     let text = std::fs::read_to_string(&path).context("there is no README.md")?;
-    let block = readme_block(results, &shown_folder(folder, root)?);
-    std::fs::write(&path, replace_block(&text, &block)?).context("cannot write README.md")
+    let folder = shown_folder(folder, root)?;
+    let (name, block) = match program_table::is_about_programs(results) {
+        true => (PROGRAMS, wrapped_prose(&program_table::block(results, &folder))),
+        false => (FIGURES, readme_block(results, &folder)),
+    };
+    std::fs::write(&path, replace_block(&text, name, &block)?).context("cannot write README.md")
 }
 
-fn replace_block(text: &str, block: &str) -> Result<String> {
-    let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
-        bail!("README.md has no {BEGIN} and {END}")
+/// The first paragraph wrapped; the table below it stays as it is.
+fn wrapped_prose(text: &str) -> String {
+    let (prose, table) = text.split_once("\n\n").unwrap_or((text, ""));
+    format!("{}\n{table}", wrapped(prose))
+}
+
+fn replace_block(text: &str, name: &str, block: &str) -> Result<String> {
+    let (begins, ends) = (format!("<!-- {name}:begin -->"), format!("<!-- {name}:end -->"));
+    let (Some(begin), Some(end)) = (text.find(&begins), text.find(&ends)) else {
+        bail!("README.md has no {begins} and {ends}")
     };
     if end < begin {
-        bail!("README.md has {END} before {BEGIN}");
+        bail!("README.md has {ends} before {begins}");
     }
-    Ok(format!("{}{BEGIN}\n{block}{}", &text[..begin], &text[end..]))
+    Ok(format!("{}{begins}\n{block}{}", &text[..begin], &text[end..]))
 }
 
 /// The mean of an allocator's rows over the best peer of each, with their number.
@@ -219,10 +236,12 @@ mod tests {
 
     #[test]
     fn the_block_is_replaced_and_nothing_else() {
-        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        assert_eq!(replace_block(&text, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
-        assert!(replace_block("no markers", "x").is_err());
-        assert!(replace_block(&format!("{END}{BEGIN}"), "x").is_err());
+        let text = "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n";
+        let new = "a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n";
+        assert_eq!(replace_block(text, "x", "new\n").unwrap(), new);
+        assert!(replace_block(text, "y", "new\n").is_err());
+        assert!(replace_block("no markers", "x", "x").is_err());
+        assert!(replace_block("<!-- x:end --><!-- x:begin -->", "x", "x").is_err());
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl<'a> Line<'a> {
     /// Nobody has any of it: most rows leave no page lazily freed.
     fn is_nothing(&self, results: &Results) -> bool {
         let values = |name: &str| results.values(&self.row.name, self.metric, name);
-        self.metric.kind == Kind::Resident
+        self.metric.kind == Kind::Beside
             && self.has_values(results)
             && results.allocators.iter().all(|a| values(&a.name).iter().all(|v| *v == 0.0))
     }
@@ -147,8 +147,10 @@ mod tests {
             target: Target::Workload("r".into()),
             arguments: vec![],
             environment: vec![],
+            needs: vec![],
             metrics: vec![speed],
             quick: true,
+            apart: false,
             gate: true,
             warm_mib: 0,
             timeout_s: 1,

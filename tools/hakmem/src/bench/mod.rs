@@ -16,9 +16,12 @@ mod parse;
 mod peers;
 mod places;
 mod program;
+mod program_table;
+mod programs;
 mod report;
 mod rows;
 mod run;
+mod sampler;
 mod selftest;
 mod stats;
 mod store;
@@ -134,8 +137,9 @@ fn chosen_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {
     if let Some(word) = arguments.rows.iter().find(|w| !chosen.iter().any(|r| says(r, w))) {
         bail!("no row matches '{word}'; `hakmem bench --list` shows them all");
     }
-    if !arguments.rows.is_empty() {
-        chosen.retain(|r| arguments.rows.iter().any(|w| says(r, w)));
+    match arguments.rows.is_empty() {
+        true => chosen.retain(|r| !r.apart),
+        false => chosen.retain(|r| arguments.rows.iter().any(|w| says(r, w))),
     }
     if chosen.is_empty() {
         bail!("no row is left; `hakmem bench --list` shows them all");
@@ -158,6 +162,7 @@ fn plan(places: &Places, arguments: &BenchArgs) -> Result<Plan> {
         () if arguments.gate => "gate",
         () if arguments.quick => "quick",
         () if !arguments.threads.is_empty() => "threads",
+        () if arguments.rows == ["programs"] => "programs",
         () if !arguments.rows.is_empty() => "part",
         () => suite::FULL,
     };
@@ -336,7 +341,7 @@ mod tests {
 
     fn planned(short: bool, names: &[&str]) -> f64 {
         let allocators = names.iter().map(|n| Allocator { name: (*n).into(), ..Allocator::default() }).collect();
-        let rows = rows::all().into_iter().filter(|r| r.quick || !short).collect();
+        let rows = rows::all().into_iter().filter(|r| !r.apart && (r.quick || !short)).collect();
         Plan {
             name: if short { "quick" } else { suite::FULL }.into(),
             rows,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The allocator that the suite exists to measure.
 pub const OURS: &str = "hakmem";
@@ -40,8 +40,9 @@ pub enum Better {
 pub enum Kind {
     Speed,
     Memory,
-    /// What smaps says, beside the peak: shown, but no part of the means.
-    Resident,
+    /// What stands beside time and peak: smaps, processor time, page faults. Shown, but no part of the means.
+    #[serde(rename = "resident")]
+    Beside,
     Latency,
     Instructions,
 }
@@ -75,6 +76,29 @@ pub enum Target {
     Callgrind(String),
 }
 
+/// A program or file without which a row cannot run, and the Debian package that brings it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Needed {
+    pub what: String,
+    pub package: String,
+}
+
+impl Needed {
+    pub fn new(what: &str, package: &str) -> Self {
+        Needed { what: what.into(), package: package.into() }
+    }
+
+    /// Only what a package brings may be a folder; what a user names is a program.
+    pub fn is_there(&self) -> bool {
+        if self.what.contains('/') {
+            let path = Path::new(&self.what);
+            return path.is_file() || (path.is_dir() && !self.package.is_empty());
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(&self.what).is_file())
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
@@ -83,8 +107,13 @@ pub struct Row {
     pub arguments: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Needed>,
     pub metrics: Vec<Metric>,
     pub quick: bool,
+    /// Runs only when it is asked for by name or group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
     pub gate: bool,
     /// Memory that the runner touches and gives back before each round.
     pub warm_mib: usize,

@@ -70,6 +70,12 @@ fn proof(line: &str) -> Option<Proof> {
     Some(Proof { malloc: field("malloc=")?, free: field("free=")?, new: field("new=")? })
 }
 
+/// The highest of the peaks that the processes under the allocator wrote as they ended.
+pub fn peak_kib(text: &str) -> Option<f64> {
+    let peaks = text.lines().filter_map(|line| line.strip_prefix("allocator-peak: ")?.trim().parse().ok());
+    peaks.max_by(f64::total_cmp)
+}
+
 impl Proof {
     /// File names only, for the results.
     pub fn shown(&self) -> String {
@@ -122,6 +128,12 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].shown(), "malloc=l.so free=l.so new=none");
         assert!(proofs("allocator-proof: malloc=/a").is_empty());
+    }
+
+    #[test]
+    fn the_highest_peak_is_found() {
+        assert_eq!(peak_kib("allocator-peak: 10\nx\nallocator-peak: 200\nallocator-peak: 30\n"), Some(200.0));
+        assert_eq!(peak_kib("allocator-proof: malloc=/a"), None);
     }
 
     #[test]

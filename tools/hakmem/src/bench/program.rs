@@ -2,7 +2,7 @@
 //! `hakmem bench -- PROGRAM ARGS`: any program under every allocator.
 
 use super::figures::{short, Line};
-use super::model::{Better, Kind, Metric, Results, Row, Target};
+use super::model::{Better, Kind, Metric, Needed, Results, Row, Target};
 use super::stats::{self, Verdict};
 use super::table::align;
 
@@ -19,6 +19,7 @@ pub fn row(command: &[String]) -> Row {
         target: Target::System(command[0].clone()),
         arguments: command[1..].to_vec(),
         environment: Vec::new(),
+        needs: vec![Needed::new(&command[0], "")],
         metrics: vec![
             lower("wall_s", "time s", 1.0, Kind::Speed),
             lower("cpu_s", "CPU s", 1.0, Kind::Speed),
@@ -29,6 +30,7 @@ pub fn row(command: &[String]) -> Row {
             lower("involuntary_switches", "preempted", 1.0, Kind::Speed),
         ],
         quick: true,
+        apart: false,
         gate: false,
         warm_mib: 512,
         timeout_s: TIMEOUT_S,

@@ -68,7 +68,7 @@ fn page(results: &Results, charts: &[Chart]) -> String {
     let sections = [
         ("Speed and latency", vec![Kind::Speed, Kind::Latency]),
         ("Memory", vec![Kind::Memory]),
-        ("Resident memory by smaps", vec![Kind::Resident]),
+        ("Beside time and peak: smaps, processor time, page faults", vec![Kind::Beside]),
         ("Instructions", vec![Kind::Instructions]),
     ];
     for (title, kinds) in sections {

@@ -2,6 +2,7 @@
 //! The rows of the suite: each a load, its arguments, and the figures to take from it.
 
 use super::model::{Better, Kind, Metric, Row, Target};
+use super::programs;
 
 /// Timed rows need to be long enough for a clock, and short enough for five rounds of a dozen allocators.
 const USUAL_TIMEOUT_S: u64 = 30;
@@ -9,15 +10,17 @@ const USUAL_TIMEOUT_S: u64 = 30;
 const USUAL_TIME_S: f64 = 0.14;
 const CROSSING: &str = "blocks that change threads";
 
-fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
+pub fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
     Row {
         name: name.into(),
         group: group.into(),
         target,
         arguments: arguments.split_whitespace().map(String::from).collect(),
         environment: Vec::new(),
+        needs: Vec::new(),
         metrics: Vec::new(),
         quick: false,
+        apart: false,
         gate: false,
         warm_mib: 64,
         timeout_s: USUAL_TIMEOUT_S,
@@ -58,12 +61,10 @@ impl Row {
         self.memory("peak_kib", "MiB", 1024.0).resident()
     }
 
-    /// What smaps says: a workload reads it right after its timed part, a program is looked at while it runs.
+    /// What smaps says, read by the workload right after its timed part.
     fn resident(self) -> Self {
-        let when = if matches!(self.target, Target::System(_)) { "sampled" } else { "end" };
-        let most = if when == "sampled" { "_max" } else { "" };
         let figure = |row: Self, name: &str, unit: &str| {
-            row.metric(&format!("{when}_{name}{most}_kib"), unit, 1024.0, Better::Lower, Kind::Resident)
+            row.metric(&format!("end_{name}_kib"), unit, 1024.0, Better::Lower, Kind::Beside)
         };
         figure(figure(figure(self, "rss", "MiB RSS"), "pss", "MiB PSS"), "lazyfree", "MiB LazyFree")
     }
@@ -89,11 +90,6 @@ impl Row {
 
     fn warm(mut self, mib: usize) -> Self {
         self.warm_mib = mib;
-        self
-    }
-
-    fn memory_round(mut self) -> Self {
-        self.memory_round = true;
         self
     }
 
@@ -127,7 +123,7 @@ pub fn all() -> Vec<Row> {
         scaling(),
         latency(),
         memory(),
-        programs(),
+        programs::all(),
         options(),
         instructions(),
     ];
@@ -331,32 +327,6 @@ fn memory() -> Vec<Row> {
     ]
 }
 
-fn programs() -> Vec<Row> {
-    let system = |name: &str, program: &str, arguments: &str| {
-        row(name, "real programs", Target::System(program.into()), arguments).wall().warm(256).memory_round()
-    };
-    let redis = row("Redis", "real programs", Target::Script("redis.sh".into()), "").warm(128);
-    vec![
-        system("Python job", "python3", "{programs}/job.py").with("PYTHONMALLOC", "malloc").quick().takes(1.0),
-        system("SQLite", "sqlite3", "-batch -init {programs}/job.sql :memory: .quit").takes(0.8),
-        system(
-            "g++ compiles",
-            "g++",
-            "-O1 -std=c++17 -c {root}/bench/workloads/containers_cpp.cpp -o {scratch}/unit.o",
-        )
-        .takes(1.0),
-        system("Lua job", "lua5.4", "{programs}/job.lua").takes(0.45),
-        system("Node job", "node", "{programs}/job.js").takes(0.6),
-        system("Rust job", "{root}/target/release/bench-job", ""),
-        redis
-            .metric("ops_per_s", "kops/s", 1e3, Better::Higher, Kind::Speed)
-            .memory("server_peak_kib", "MiB", 1024.0)
-            .memory("server_rss_after_kib", "MiB after", 1024.0)
-            .resident()
-            .takes(1.9),
-    ]
-}
-
 /// What our own options cost or save; no peer has them.
 fn options() -> Vec<Row> {
     let with = |name: &str, program: &str, arguments: &str, option: &str, value: &str| {
@@ -465,7 +435,8 @@ mod tests {
     #[test]
     fn every_row_has_its_memory_from_smaps() {
         let counts = |r: &&Row| r.metrics.iter().any(|m| m.kind == Kind::Instructions);
-        let measured = |r: &Row| r.metrics.iter().filter(|m| m.kind == Kind::Resident).count() == 3;
+        let of_smaps = |m: &&Metric| ["rss_", "pss_", "lazyfree_"].iter().any(|s| m.field.contains(s));
+        let measured = |r: &Row| r.metrics.iter().filter(of_smaps).filter(|m| m.kind == Kind::Beside).count() == 3;
         assert!(all().iter().filter(|r| !counts(r)).all(measured));
     }
 

@@ -5,6 +5,7 @@ use super::machine;
 use super::model::{Allocator, Row, Sample, Target};
 use super::parse;
 use super::places::Places;
+use super::sampler::{Sampler, RESTING, SAMPLING};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,8 +16,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the memory of a running program.
-const SAMPLING: Duration = Duration::from_millis(20);
 const REPORT_FD: i32 = 3;
 
 /// What the name of a scratch folder starts with; the rest is the process that it belongs to.
@@ -69,9 +68,9 @@ pub struct Runner<'a> {
 
 /// What the launcher and the sampler saw.
 #[derive(Default)]
-struct Seen {
-    fields: BTreeMap<String, f64>,
-    series: Vec<(f64, f64)>,
+pub struct Seen {
+    pub fields: BTreeMap<String, f64>,
+    pub series: Vec<(f64, f64)>,
     timed_out: bool,
 }
 
@@ -114,8 +113,10 @@ impl<'a> Runner<'a> {
         }
         let (program, arguments) = self.command_line(row)?;
         let preloaded = !matches!(row.target, Target::Script(_));
-        let environment = self.environment(row, allocator, preloaded);
-        let seen = self.launch(&program, &arguments, &environment, row.timeout_s, is_sampled(row, sample.round))?;
+        let sampled = is_sampled(row, sample.round);
+        let mut environment = self.environment(row, allocator, preloaded);
+        environment.extend(sampled.then(|| format!("HAKMEM_BENCH_REST={}", self.file(RESTING).display())));
+        let seen = self.launch(&program, &arguments, &environment, row.timeout_s, sampled)?;
         sample.fields = seen.fields;
         sample.series = seen.series;
         self.judge_end(&sample.fields, seen.timed_out, row.timeout_s)?;
@@ -123,6 +124,10 @@ impl<'a> Runner<'a> {
         if !matches!(row.target, Target::System(_)) {
             let output = parse::workload_output(&self.read("stdout")).map_err(anyhow::Error::msg)?;
             sample.fields.extend(output.fields);
+            if !preloaded {
+                let peak = parse::peak_kib(&self.read("proof")).context("the server did not say its peak")?;
+                sample.fields.insert("peak_kib".into(), peak);
+            }
             if !output.series.is_empty() {
                 sample.series = output.series;
             }
@@ -203,7 +208,9 @@ impl<'a> Runner<'a> {
         timeout_s: u64,
         sampled: bool,
     ) -> Result<Seen> {
-        let _ = std::fs::remove_file(self.file("proof"));
+        for left in ["proof", RESTING] {
+            let _ = std::fs::remove_file(self.file(left));
+        }
         let (reader, writer) = pipe()?;
         let mut command = Command::new(self.places.workloads().join("launch"));
         command.arg(REPORT_FD.to_string()).args(environment).arg("--").arg(program).args(arguments);
@@ -220,7 +227,8 @@ impl<'a> Runner<'a> {
         }
         let child = command.spawn().context("cannot start the launcher; run make -C bench")?;
         drop(writer);
-        watch(child, &mut File::from(reader), Duration::from_secs(timeout_s), sampled)
+        let mut sampler = sampled.then(|| Sampler::new(self.file(RESTING)));
+        watch(child, &mut File::from(reader), Duration::from_secs(timeout_s), sampler.as_mut())
     }
 }
 
@@ -274,12 +282,12 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Reads the launcher's report until it ends, looking at the program's memory in between when asked to.
-fn watch(mut child: Child, report: &mut File, timeout: Duration, sampled: bool) -> Result<Seen> {
+fn watch(mut child: Child, report: &mut File, timeout: Duration, mut sampler: Option<&mut Sampler>) -> Result<Seen> {
     let begin = Instant::now();
     let mut seen = Seen::default();
     let mut text = String::new();
     loop {
-        let wait = if sampled { SAMPLING } else { Duration::from_millis(200) };
+        let wait = if sampler.is_some() { SAMPLING } else { Duration::from_millis(200) };
         if readable(report, wait) {
             let mut buffer = [0; 1024];
             let length = report.read(&mut buffer)?;
@@ -291,8 +299,8 @@ fn watch(mut child: Child, report: &mut File, timeout: Duration, sampled: bool) 
             seen.timed_out = true;
             kill_group(&child);
             break;
-        } else if sampled {
-            look(&text, begin, &mut seen);
+        } else if let Some(sampler) = &mut sampler {
+            sampler.look(&text, &mut seen);
         }
     }
     let _ = child.wait();
@@ -311,44 +319,6 @@ fn readable(file: &File, wait: Duration) -> bool {
 fn kill_group(child: &Child) {
     // SAFETY: a group that we created with setpgid before exec.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
-}
-
-fn look(text: &str, begin: Instant, seen: &mut Seen) {
-    let Some(pid) = text.lines().find_map(|l| l.strip_prefix("pid=")) else { return };
-    let rollups: Vec<String> = with_children(pid)
-        .iter()
-        .filter_map(|p| std::fs::read_to_string(format!("/proc/{p}/smaps_rollup")).ok())
-        .collect();
-    for (key, name) in [("Rss:", "rss"), ("Pss:", "pss"), ("LazyFree:", "lazyfree"), ("AnonHugePages:", "huge")] {
-        let Some(kib) = rollups.iter().map(|r| smaps_value(r, key)).sum::<Option<f64>>() else { continue };
-        if rollups.is_empty() {
-            return;
-        }
-        let most = seen.fields.entry(format!("sampled_{name}_max_kib")).or_insert(0.0);
-        *most = most.max(kib);
-        if name == "rss" {
-            seen.series.push((begin.elapsed().as_millis() as f64, kib));
-            seen.fields.insert("sampled_rss_last_kib".into(), kib);
-        }
-    }
-}
-
-/// A process and all that descend from it: a compiler's driver and a script only start the program that matters.
-fn with_children(pid: &str) -> Vec<String> {
-    let mut all = vec![pid.to_string()];
-    let mut next = 0;
-    while next < all.len() {
-        let of = &all[next];
-        let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
-        all.extend(children.split_whitespace().map(String::from));
-        next += 1;
-    }
-    all
-}
-
-fn smaps_value(rollup: &str, key: &str) -> Option<f64> {
-    let line = rollup.lines().find(|l| l.starts_with(key))?;
-    line[key.len()..].split_whitespace().next()?.parse().ok()
 }
 
 fn read_report(text: &str, seen: &mut Seen) -> Result<()> {
@@ -398,22 +368,6 @@ mod tests {
     }
 
     #[test]
-    fn children_are_found() {
-        let mut child = Command::new("sh").args(["-c", "sleep 60; true"]).spawn().unwrap();
-        let family = || with_children(&child.id().to_string());
-        let begin = Instant::now();
-        while family().len() < 2 && begin.elapsed() < Duration::from_secs(50) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(family().len(), 2);
-        for pid in family().iter().skip(1) {
-            // SAFETY: the sleep that the shell above has started.
-            unsafe { libc::kill(pid.parse().unwrap(), libc::SIGKILL) };
-        }
-        child.wait().unwrap();
-    }
-
-    #[test]
     fn last_words_are_reported() {
         assert_eq!(last_words("a\nwhy\n\nallocator-proof: malloc=x\n"), ": why");
         assert_eq!(last_words("allocator-proof: malloc=x\n"), "");
@@ -425,12 +379,5 @@ mod tests {
         assert!(binary_of("cargo-that-is-nowhere").to_string_lossy() == "cargo-that-is-nowhere");
         assert!(binary_of("env").is_absolute());
         assert_eq!(binary_of("/bin/sh"), PathBuf::from("/bin/sh"));
-    }
-
-    #[test]
-    fn smaps_values_are_found() {
-        let text = "Rss:                1234 kB\nPss:   1000 kB\n";
-        assert_eq!(smaps_value(text, "Pss:"), Some(1000.0));
-        assert_eq!(smaps_value(text, "LazyFree:"), None);
     }
 }

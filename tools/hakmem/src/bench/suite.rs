@@ -2,11 +2,10 @@
 //! The schedule: row by row, round by round, all allocators in turn, within a budget of time.
 
 use super::machine;
-use super::model::{Allocator, Results, Row, Sample, Target};
+use super::model::{Allocator, Needed, Results, Row, Sample, Target};
 use super::run::Runner;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A row runs at least so many rounds, if so many are wanted, or not at all.
@@ -23,6 +22,8 @@ const ROW_MARGIN: f64 = 1.5;
 /// Beside the program's own time: starting it, and reading what it says.
 const OVERHEAD_S: f64 = 0.01;
 const WARMING_S_PER_GIB: f64 = 1.0;
+/// What a program may rest in the round that looks at memory.
+const REST_S: f64 = 2.2;
 /// Name of the plan of all rows.
 pub const FULL: &str = "full";
 /// Touching all memory at the start: about 18 GiB that a virtual machine's host has to back first.
@@ -100,7 +101,8 @@ impl Plan {
         let rounds = self.rounds_of(row, rounds).count() as f64;
         let runs = self.allocators.iter().filter(|a| a.missing.is_none() && row.takes_part(a)).count();
         let turns = runs.div_ceil(self.at_once(row)) as f64;
-        rounds * (turns * (row.takes_s + OVERHEAD_S) + self.warm_mib(row) as f64 / 1024.0 * WARMING_S_PER_GIB)
+        let rests = if self.sampled && row.memory_round { turns * REST_S } else { 0.0 };
+        rounds * (turns * (row.takes_s + OVERHEAD_S) + self.warm_mib(row) as f64 / 1024.0 * WARMING_S_PER_GIB) + rests
     }
 
     /// Round 0 samples the memory of timed rows; the others are sampled in every round. Instructions repeat exactly, so
@@ -196,24 +198,16 @@ fn row_share(left: Duration, plan: &Plan, index: usize) -> Duration {
     left.mul_f64((ROW_MARGIN * plan.row_seconds(&plan.rows[index]) / total).min(1.0))
 }
 
-/// Why the row cannot run on this machine.
+/// Why the row cannot run on this machine, and what to install.
 pub fn cannot_run(row: &Row) -> Option<String> {
-    let needed: &[&str] = match &row.target {
-        Target::System(program) => &[program.as_str()],
-        Target::Script(_) => &["redis-server", "redis-benchmark"],
-        Target::Callgrind(_) => &["valgrind"],
-        Target::Workload(_) => &[],
+    let valgrind = matches!(row.target, Target::Callgrind(_)).then(|| Needed::new("valgrind", "valgrind"));
+    let missing = row.needs.iter().chain(&valgrind).find(|n| !n.is_there())?;
+    let state = if missing.what.contains('/') { "there" } else { "installed" };
+    let remedy = match &missing.package[..] {
+        "" => String::new(),
+        package => format!(": apt-get install {package}, or scripts/bootstrap bench for all programs"),
     };
-    let missing = needed.iter().find(|p| !p.starts_with('{') && !on_path(p))?;
-    Some(format!("{missing} is not {}", if missing.contains('/') { "there" } else { "installed" }))
-}
-
-fn on_path(program: &str) -> bool {
-    if program.contains('/') {
-        return Path::new(program).is_file();
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    Some(format!("{} is not {state}{remedy}", missing.what))
 }
 
 fn hung_rows(results: &Results, allocator: &Allocator) -> usize {
@@ -443,11 +437,14 @@ mod tests {
     #[test]
     fn missing_programs_are_named() {
         let mut row = super::super::rows::all().remove(0);
-        row.target = Target::System("no-such-program-at-all".into());
+        row.needs = vec![Needed::new("no-such-program-at-all", "")];
         assert_eq!(cannot_run(&row).unwrap(), "no-such-program-at-all is not installed");
-        row.target = Target::System("/no/such/program".into());
-        assert_eq!(cannot_run(&row).unwrap(), "/no/such/program is not there");
-        row.target = Target::System("/bin/sh".into());
+        row.needs = vec![Needed::new("/no/such/program", "some-package")];
+        let said = cannot_run(&row).unwrap();
+        assert!(said.starts_with("/no/such/program is not there: apt-get install some-package"), "{said}");
+        row.needs = vec![Needed::new("/bin", "")];
+        assert!(cannot_run(&row).is_some(), "a folder is no program");
+        row.needs = vec![Needed::new("/bin/sh", "")];
         assert_eq!(cannot_run(&row), None);
     }
 }
