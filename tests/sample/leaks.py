@@ -45,12 +45,26 @@ done = run([PROGRAM, "heap"], HAKMEM_LEAKS="fail")
 check("what a large block of a heap of the program's points to: clean", done.returncode == 3 and done.stderr == "", done)
 done = run([PROGRAM, "reserve"], 30, HAKMEM_LEAKS="fail")
 check("a reservation of 256 GiB is not read", done.returncode in (3, 77) and done.stderr == "", done)
-with subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE) as silent:
-    done = run([PROGRAM, "reader"], 30, silent.stdout, HAKMEM_LEAKS="fail")
-    silent.kill()
-check("another thread waits for input, and time passes", done.returncode == 77 or (
-    done.returncode == 23 and done.stdout == "output\n"
-    and re.search("leak: 5000 bytes in 5 blocks, allocated [1-9] to [1-9] s ago", done.stderr)), done)
+
+
+def reader(seconds, **options):
+    """A thread waits for standard input and has its lock. Whether the program ended, and what it said."""
+    with subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE) as silent:
+        try:
+            return True, run([PROGRAM, "reader"], seconds, silent.stdout, **options)
+        except subprocess.TimeoutExpired as late:
+            said = [(text or b"").decode() for text in (late.stdout, late.stderr)]
+            return False, subprocess.CompletedProcess(late.cmd, 23, *said)
+        finally:
+            silent.kill()
+
+
+# The exit of glibc 2.41 and of musl waits for that lock with any malloc; the report comes before. Others end after a second.
+ends, _ = reader(10, LD_PRELOAD="")
+ended, done = reader(30 if ends else 10, HAKMEM_LEAKS="fail")
+check("another thread waits for input, and time passes", ended == ends and done.returncode == 23
+      and done.stdout == "output\n"
+      and re.search("leak: 5000 bytes in 5 blocks, allocated [1-9] to [1-9] s ago", done.stderr), done)
 
 with tempfile.TemporaryDirectory() as folder:
     file, link = os.path.join(folder, "file"), os.path.join(folder, "link")

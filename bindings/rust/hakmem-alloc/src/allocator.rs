@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Allocators for collections that take one: `Vec`, `Box` of allocator-api2, and those of hashbrown, bumpalo and others.
+//! Allocators for collections that take one: `Vec`, `Box` of allocator-api2, those of hashbrown, bumpalo and others.
 
 use crate::{sys, Hakmem, Heap, ALIGNED};
 use allocator_api2::alloc::{AllocError, Allocator};

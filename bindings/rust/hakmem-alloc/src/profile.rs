@@ -6,7 +6,7 @@ use crate::{accepted, sys, Refused};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// From now on a block is sampled about each `interval` bytes that are allocated: 512 KiB is a good one. 1 samples every
+/// From now on a block is sampled about each `interval` bytes that are allocated: 512 KiB is a good one; 1 samples each
 /// block, for tests. Called again, it changes the interval.
 pub fn start(interval: usize) -> Result<(), Refused> {
     accepted(unsafe { sys::hak_profile_start(interval) })

@@ -45,7 +45,7 @@ pub fn stats() -> Option<Stats> {
     })
 }
 
-/// One figure by its name, such as `c"live"`, `c"remote_frees"` or, of a heap by the name it has, `c"heap/parser/live"`.
+/// One figure by its name, such as `c"live"`, `c"remote_frees"` or, of a heap by its name, `c"heap/parser/live"`.
 /// `None`: there is no such figure. Cheaper than [`stats`], and cheap enough to call every second.
 pub fn stat(name: &CStr) -> Option<u64> {
     let mut value = 0;
