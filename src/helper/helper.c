@@ -118,25 +118,43 @@ static void launch_locked(void) {
     atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
 }
 
+/* Starts a helper, or leaves it to who has the lock. True when none is running by then, and something waits: that of
+ * threads which found the lock taken. Sequentially consistent: of two threads, of which one lets go of the lock and
+ * then looks for memory, and the other has freed some and then tries the lock, one finds the other's. Model:
+ * docs/models/helper.pml. */
+static bool start_one(void) {
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!helper_enter(false))
+        return false;
+    /* The last helper's stack may be in use for some microseconds yet. */
+    bool waits = atomic_load_explicit(&helper_running, memory_order_relaxed) == 0;
+    if (waits)
+        sys_helper_wait_a_moment(&helper);
+    bool gone = !sys_helper_is_alive(&helper);
+    if (gone)
+        launch_locked();
+    helper_leave();
+    atomic_thread_fence(memory_order_seq_cst);
+    return (gone || !waits) && atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 && upkeep_waits();
+}
+
+static bool was_refused(void) {
+    uint64_t refused = atomic_load_explicit(&helper_refused_ms, memory_order_relaxed);
+    return hk_unlikely(refused != 0) && sys_now_ms() - refused < HELPER_RETRY_MS;
+}
+
 /* False when the system refuses a helper: out of threads, or a tool that knows no such thread. */
 static HK_COLD bool helper_start(void) {
-    uint64_t refused = atomic_load_explicit(&helper_refused_ms, memory_order_relaxed);
-    if (hk_unlikely(refused != 0) && sys_now_ms() - refused < HELPER_RETRY_MS)
-        return false;
     /* A child of vfork. A thread that it started would be one of its own, gone with its exec or its end, whatever lock
      * it holds. Nor does it go through the memory itself, where it may be killed. What it frees the parent gives
      * back. */
-    if (!home_is_here())
-        return true;
-    if (!helper_enter(false))
-        return true;
-    /* The last helper's stack may be in use for some microseconds yet. */
-    if (atomic_load_explicit(&helper_running, memory_order_relaxed) == 0)
-        sys_helper_wait_a_moment(&helper);
-    if (!sys_helper_is_alive(&helper))
-        launch_locked();
-    helper_leave();
-    return true;
+    bool again = true;
+    while (again && !was_refused()) {
+        if (!home_is_here())
+            return true;
+        again = start_one();
+    }
+    return !again;
 }
 
 /* The watcher of memory pressure is started under the same lock, so that whoever wants to be alone stops both. */

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Verifies a model with Spin, and that each mistake seeded in it is found.
 
-    verify.py MODEL WORK_DIRECTORY
+    verify.py [--full] MODEL WORK_DIRECTORY
 
-The mistakes are those that the model names: #ifdef BUG_...; its other variants, #ifdef of any other name, must hold.
+--full: with the larger numbers that the model has under FULL, for `make proof`. The mistakes are those that the model names: #ifdef BUG_...; its other variants, #ifdef of any other name, must hold.
 
 Skips (77) where Spin or a C compiler is missing.
 """
@@ -18,15 +18,15 @@ import sys
 
 def variants(model):
     """(definitions, whether an error is to be found) of the protocol and of each variant."""
-    names = sorted(set(re.findall(r"^#ifn?def (\w+)", model.read_text(), re.MULTILINE)))
+    names = sorted(set(re.findall(r"^#ifn?def (\w+)", model.read_text(), re.MULTILINE)) - {"FULL"})
     return [([], False)] + [([name], name.startswith("BUG_")) for name in names]
 
 
-def verify(model, work, definitions):
+def verify(model, work, definitions, full):
     """Explores every interleaving; returns (errors, states, truncated)."""
     directory = work / ("_".join(definitions) or "protocol")
     directory.mkdir(parents=True, exist_ok=True)
-    flags = [f"-D{d}" for d in definitions]
+    flags = [f"-D{d}" for d in definitions + ["FULL"] * full]
     subprocess.run(["spin", "-a", *flags, model], cwd=directory, check=True, stdout=subprocess.DEVNULL)
     compiler = shutil.which("cc") or shutil.which("gcc")
     options = ["-O2", "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=512", "-DMEMLIM=4000"]
@@ -42,13 +42,14 @@ def verify(model, work, definitions):
 
 
 def main():
-    model, work = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    full = "--full" in sys.argv
+    model, work = (pathlib.Path(path).resolve() for path in sys.argv[1:] if path != "--full")
     if shutil.which("spin") is None or not (shutil.which("cc") or shutil.which("gcc")):
         print("skipped: spin or a C compiler is not installed")
         return 77
     failed = False
     for definitions, wrong in variants(model):
-        errors, states, truncated = verify(model, work, definitions)
+        errors, states, truncated = verify(model, work, definitions, full)
         good = (errors > 0) == wrong and not truncated
         failed |= not good
         name = " ".join(definitions) or "the protocol"
