@@ -9,7 +9,7 @@ ROUNDS ?= 1
 LIBRARY := build/release/libhakmem.so
 
 .DEFAULT_GOAL := help
-.PHONY: help all release check demo test programs soak install uninstall install-tool uninstall-tool docs check-style format clean
+.PHONY: help all release check demo test programs soak proof install uninstall install-tool uninstall-tool docs check-style format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -40,6 +40,12 @@ programs: release ## only the real programs under LD_PRELOAD
 soak: ## the long tests, then every test and program on the check build, ROUNDS times (hours)
 	@scripts/bootstrap test
 	@scripts/run-tests --jobs $(JOBS) --rounds $(ROUNDS) --only soak,check,programs-check
+
+proof: ## every model with its larger numbers, and every change of the table of mutants: a test must notice (an hour or two)
+	@scripts/bootstrap test
+	@for model in docs/models/*.pml; do \
+		echo "== $$model" && tests/spin/verify.py --full $$model build/proof/$$(basename $$model .pml) || exit 1; done
+	@scripts/check-mutants --jobs $(JOBS)
 
 install: release ## stripped library, header, CMake package, .pc file and manual page into DESTDIR/PREFIX
 	@scripts/install build/release "$(PREFIX)" "$(DESTDIR)"
