@@ -78,6 +78,7 @@ void *huge_alloc(size_t size, size_t align) {
     char *start = size == 0 ? NULL : map_aligned(size, align);
     if (start == NULL)
         return NULL;
+    sys_name(start, size, "hakmem-large");
     hk_lock(&hk_huge_lock);
     bool room = reserve_entry_locked();
     if (room)

@@ -39,10 +39,19 @@ void region_earn_huge_records(bool earned) {
 
 bool region_has_huge_records(void) { return atomic_load_explicit(&huge_records, memory_order_relaxed); }
 
+/* Arrays that are indexed by addresses are tables, what describes one thing are records. */
+static const char *name_of(region_area_t area) {
+    bool is_table = area == REGION_AREA_STATE || area == REGION_AREA_TABLE || area == REGION_AREA_LIVE;
+    return is_table ? "hakmem-tables" : "hakmem-records";
+}
+
 static int map_at(region_area_t area, size_t at, size_t size) {
     void *address = (void *)(hk_window.areas[area] + at);
     hk_count(map_calls);
-    return at < readable[area] ? sys_map_over(address, size) : sys_map_at(address, size);
+    int error = at < readable[area] ? sys_map_over(address, size) : sys_map_at(address, size);
+    if (error == 0)
+        sys_name(address, size, name_of(area));
+    return error;
 }
 
 /* Maps what comes behind a piece: `wanted` bytes, but no more than up to `end`, and some more of it or the whole of a

@@ -85,6 +85,13 @@ static bool is_clear(region_area_t area) {
     return clear;
 }
 
+static int map_live_origin(void) {
+    int error = sys_map_at((void *)hk_window.live_origin, sys_page_size());
+    if (error == 0)
+        sys_name((void *)hk_window.live_origin, sys_page_size(), "hakmem-tables");
+    return error;
+}
+
 /* Maps what the first superslab needs of an area: nobody else can take the place from here on. */
 static int begin(region_area_t area, size_t first) {
     int error;
@@ -95,7 +102,7 @@ static int begin(region_area_t area, size_t first) {
     else
         error = area_cover_superslabs(area, first, 1);
     if (error == 0 && REGION_HAS_LIVE_ORIGIN && area == REGION_AREA_LIVE)
-        error = sys_map_at((void *)hk_window.live_origin, sys_page_size());
+        error = map_live_origin();
     if (error != 0)
         area_end(area);
     return error;

@@ -41,6 +41,8 @@ int region_init(void) {
 
 /* A new mapping knows nothing of what was asked for the one before it. */
 static int mapped(int error, void *address, size_t size) {
+    if (error == 0)
+        sys_name(address, size, "hakmem-heap");
     if (error == 0 && advise_no_huge)
         (void)sys_advise_no_huge(address, size);
     return error;

@@ -27,6 +27,10 @@
 #define PR_GET_SECCOMP      21
 #define PR_SET_NO_NEW_PRIVS 38
 #endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA           0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
 
 /* capget(2), capset(2) */
 #define KERNEL_CAPABILITY_VERSION 0x20080522

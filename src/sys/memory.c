@@ -87,6 +87,22 @@ int sys_map_over(void *address, size_t size) {
     return got == -EAGAIN ? ENOMEM : sys_failed(got) ? (int)-got : 0;
 }
 
+void sys_name(const void *address, size_t size, const char *name) {
+    static _Atomic bool unavailable; /* written once a process: the kernel has no names */
+    if (atomic_load_explicit(&unavailable, memory_order_relaxed))
+        return;
+    if (sys_is_filtered()) {
+        atomic_store_explicit(&unavailable, true, memory_order_relaxed);
+        return;
+    }
+    if (!sys_passage_begin())
+        return;
+    long got = sys_call6(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)address, (long)size, (long)name, 0);
+    sys_passage_end();
+    if (sys_failed(got) && got != -ENOMEM)
+        atomic_store_explicit(&unavailable, true, memory_order_relaxed);
+}
+
 bool sys_unmap(void *address, size_t size) { return !sys_failed(sys_call2(SYS_munmap, (long)address, (long)size)); }
 
 void *sys_remap(void *address, size_t old_size, size_t new_size) {

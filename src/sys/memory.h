@@ -23,6 +23,12 @@ void *sys_map_none(size_t size);
 /* Replaces what is mapped at `address` by fresh zeroed memory. */
 int sys_map_over(void *address, size_t size);
 
+/* What /proc/PID/maps calls memory that was just mapped: `[anon:NAME]`, with a kernel that has such names
+ * (PR_SET_VMA_ANON_NAME, Linux 5.17). The kernel makes one mapping of neighbours only when their names are equal: what
+ * lies side by side is to have one name. Without names in confined processes, and in those that were started under a
+ * filter, which need not know the call. */
+void sys_name(const void *address, size_t size, const char *name);
+
 /* False at the limit of mappings, when one would become two. */
 bool sys_unmap(void *address, size_t size);
 

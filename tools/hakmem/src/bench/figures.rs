@@ -156,6 +156,7 @@ mod tests {
             timeout_s: 1,
             takes_s: 0.0,
             only_ours: false,
+            of_heaps: false,
             memory_round: false,
             thread_argument: None,
         };

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 
 /// The allocator that the suite exists to measure.
 pub const OURS: &str = "hakmem";
+/// The version of an allocator that --lib names.
+pub const GIVEN: &str = "given by --lib";
+/// Who takes part in rows about heaps, beside ours: any thread may use these.
+const WITH_HEAPS: [&str; 3] = ["glibc", "mimalloc3", "jemalloc"];
 
 /// The peers that are fast; figures such as "the leanest of the fast peers" speak of these.
 pub const FAST_PEERS: [&str; 7] =
@@ -124,6 +128,9 @@ pub struct Row {
     /// A row about our own options: no peer takes part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_ours: bool,
+    /// A row about heaps of a program's own: only allocators that have some take part, and glibc with a bump arena.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_heaps: bool,
     /// With a round that looks at memory while the program runs; it does not count for speed. Rows that time nothing
     /// are looked at in every round.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -212,7 +219,11 @@ impl Metric {
 
 impl Row {
     pub fn takes_part(&self, allocator: &Allocator) -> bool {
-        !self.only_ours || allocator.name == OURS
+        let is_ours = allocator.name == OURS;
+        match self.of_heaps {
+            true => is_ours || WITH_HEAPS.contains(&allocator.name.as_str()) || allocator.version == GIVEN,
+            false => is_ours || !self.only_ours,
+        }
     }
 
     /// Whether other work on the machine changes a figure. If not, allocators may run side by side, and be looked at as

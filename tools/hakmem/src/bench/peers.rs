@@ -3,7 +3,7 @@
 
 use super::args::BenchArgs;
 use super::elf;
-use super::model::{Allocator, OURS};
+use super::model::{Allocator, GIVEN, OURS};
 use super::places::Places;
 use anyhow::{bail, ensure, Context, Result};
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn ours(places: &Places) -> Allocator {
 pub fn given(arguments: &BenchArgs) -> Result<Vec<Allocator>> {
     let allocator = |(name, path): &(String, PathBuf)| {
         check_library(path).with_context(|| format!("--lib {name}"))?;
-        let (name, version, preload) = (name.clone(), "given by --lib".into(), vec![resolved(path)]);
+        let (name, version, preload) = (name.clone(), GIVEN.into(), vec![resolved(path)]);
         Ok(Allocator { name, version, preload, ..Allocator::default() })
     };
     arguments.libs.iter().map(allocator).collect()

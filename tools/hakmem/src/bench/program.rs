@@ -36,6 +36,7 @@ pub fn row(command: &[String]) -> Row {
         timeout_s: TIMEOUT_S,
         takes_s: 0.0,
         only_ours: false,
+        of_heaps: false,
         memory_round: true,
         thread_argument: None,
     }

@@ -26,6 +26,7 @@ pub fn row(name: &str, group: &str, target: Target, arguments: &str) -> Row {
         timeout_s: USUAL_TIMEOUT_S,
         takes_s: USUAL_TIME_S,
         only_ours: false,
+        of_heaps: false,
         memory_round: false,
         thread_argument: None,
     }
@@ -103,6 +104,11 @@ impl Row {
         self
     }
 
+    fn of_heaps(mut self) -> Self {
+        self.of_heaps = true;
+        self
+    }
+
     fn with(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));
         self
@@ -123,6 +129,7 @@ pub fn all() -> Vec<Row> {
         scaling(),
         latency(),
         memory(),
+        heaps(),
         programs::all(),
         options(),
         instructions(),
@@ -324,6 +331,24 @@ fn memory() -> Vec<Row> {
             .peak()
             .takes(5.5),
         load("dense heap 512 MiB", "dense_heap", "512 42", 704).ns().memory("faults", "faults", 1.0).takes(0.5),
+    ]
+}
+
+/// Heaps of a program's own, and blocks by the dozen.
+fn heaps() -> Vec<Row> {
+    let heap = |name: &str, arguments: &str| workload(name, "heaps", "heaps", arguments).of_heaps();
+    let end = |name: &str, arguments: &str| {
+        let row = heap(name, arguments).metric("end_ms", "ms", 1.0, Better::Lower, Kind::Speed);
+        row.peak().warm(1536).takes(1.6)
+    };
+    vec![
+        end("1 GiB in 10^7 blocks of a heap, its end", "destroy 10000000 107 42"),
+        end("1 GiB in 10^7 blocks, freed one by one", "single 10000000 107 42"),
+        heap("heap churn, 1 thread", "churn 1 1 2000000 42").ns(),
+        heap("heap churn, 8 threads, one heap", "churn 8 1 2000000 42").ns(),
+        heap("heap churn, 8 threads, a heap each", "churn 8 0 2000000 42").ns(),
+        heap("heaps of 100 blocks", "request 300 100 42").ns(),
+        workload("64 blocks of 64 B a call", "heaps", "heaps", "batch 64 64 50000").ns(),
     ]
 }
 
