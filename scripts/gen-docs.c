@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum kind { NUMBER, SIZE, LIMIT, CHOICE, OUTPUT, PROFILE } option_kind_t;
+typedef enum kind { NUMBER, SIZE, LIMIT, CHOICE, OUTPUT, PROFILE, PATH } option_kind_t;
 typedef enum when { START, ANY } option_when_t;
 
 typedef struct option {
@@ -60,6 +60,8 @@ static void print_values(const option_t *option, const char *before, const char 
     } else if (option->kind == PROFILE) {
         print_choices(option->choices, before, after);
         printf(", %sINTERVAL%s, %sINTERVAL,out=FILE%s", before, after, before, after);
+    } else if (option->kind == PATH) {
+        printf("%soff%s, %sPATH%s", before, after, before, after);
     } else if (option->kind == LIMIT) {
         printf("SOFT or SOFT:HARD");
     } else {
@@ -76,7 +78,7 @@ static void print_default(const option_t *option) {
         printf("%ld", option->initial);
     if (option->kind == SIZE || option->kind == LIMIT)
         print_size(option->initial);
-    if (option->kind != CHOICE && option->kind != OUTPUT && option->kind != PROFILE)
+    if (option->kind != CHOICE && option->kind != OUTPUT && option->kind != PROFILE && option->kind != PATH)
         return;
     for (long i = 0; i < option->initial; i++)
         choice = strchr(choice, ',') + 1;

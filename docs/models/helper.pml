@@ -6,13 +6,13 @@
  * through rounds; after two without work it leaves.
  *
  *   free    memory waits (counted under a lock); helper_wake: if a helper is there (running, alive), nothing; else
- *           helper_start: try helper_lock, and nothing when it is taken; if the last one has decided to leave, wait
+ *           helper_start: try the door, and nothing when it is taken; if the last one has decided to leave, wait
  *           until its stack is free; if none is alive, launch_locked: running = 1, a new thread; unlock; once more when
  *           none is running by then and something waits
  *   helper  (helper_serve) a round takes what waits; two in succession that find nothing end it, and so does stop.
  *           (helper_run) running = 0; unless it was told to stop: if something waits and running is still 0, running
  *           is 1 again, and so on. Then it is gone: alive = 0 (the kernel, when the thread has left its stack)
- *   fork    (helper_before_fork) helper_lock; comes_back = running; if alive: stop = 1, and wait until it is not;
+ *   fork    (helper_before_fork) the door; comes_back = running; if alive: stop = 1, and wait until it is not;
  *           (helper_after_fork) in the parent: stop = 0; unlock; helper_wake. In the child (forget_threads) running and
  *           alive are 0, unlock, and nobody starts until memory is freed there
  *
@@ -26,7 +26,7 @@
  *   HELPER-4  nobody waits for ever
  *
  * Seeded mistakes, each of which must be found: -DBUG_NO_LAST_LOOK (it leaves without looking once more),
- * -DBUG_START_ONCE (who starts it does not look whether one is running when helper_lock is free again),
+ * -DBUG_START_ONCE (who starts it does not look whether one is running when the door is free again),
  * -DBUG_LOOK_FIRST (it looks before running is 0), -DBUG_STACK_IN_USE (the next one does not wait for the stack),
  * -DBUG_FORK_FORGETS (nobody looks after the fork what came in meanwhile), -DBUG_FORK_GOES_ON (the fork does not wait
  * until it has left).

@@ -15,15 +15,6 @@
 
 enum { STDERR = 2 };
 
-bool hk_path_expand(char *path, size_t size, const char *name) {
-    hk_out_t out;
-    hk_out_to_memory(&out, path, size);
-    for (const char *mark; (mark = strstr(name, "%p")) != NULL; name = mark + 2)
-        hk_print(&out, "%.*s%u", (int)(mark - name), name, sys_process_id());
-    hk_print(&out, "%s", name);
-    return out.total < size;
-}
-
 void hk_stats_at_exit(void) {
     int64_t wanted = hk_option(HK_OPT_STATS);
     hak_format_t format = hk_output_choice(wanted) == HK_STATS_JSON ? HAK_FORMAT_JSON : HAK_FORMAT_TEXT;

@@ -7,6 +7,8 @@
 #include "core/options.h"
 #include "core/panic.h"
 #include "front/front.h"
+#include "helper/control.h"
+#include "helper/helper.h"
 #include "inspect/orders.h"
 #include "inspect/record.h"
 #include "report/check.h"
@@ -20,8 +22,10 @@
 /* For the link editor: who takes this out of the archive takes the record too. */
 static __attribute__((used)) const inspect_record_t *const also_needed = &hk_inspect;
 
+static size_t statistics_as_json(char *text, size_t size) { return hak_stats_format(text, size, HAK_FORMAT_JSON); }
+
 __attribute__((constructor)) void hk_library_loaded(void) {
-    inspect_follow_orders();
+    inspect_follow_orders(statistics_as_json);
     if (heap_current() == NULL)
         return;
     heap_verify_by(hk_check_all);
@@ -32,9 +36,12 @@ __attribute__((constructor)) void hk_library_loaded(void) {
         crash_report_init(hk_describe);
     if (hk_option(HK_OPT_WARMUP) > 0)
         heap_warm_up((size_t)hk_option(HK_OPT_WARMUP));
+    control_init();
+    helper_watch();
 }
 
 static __attribute__((destructor)) void process_exits(void) {
+    control_at_exit();
     heap_at_exit();
     hk_stats_at_exit();
     hk_profile_at_exit(__builtin_frame_address(0));

@@ -8,7 +8,15 @@
 #include <errno.h>
 #include <string.h>
 
-typedef enum option_kind { KIND_NUMBER, KIND_SIZE, KIND_LIMIT, KIND_CHOICE, KIND_OUTPUT, KIND_PROFILE } option_kind_t;
+typedef enum option_kind {
+    KIND_NUMBER,
+    KIND_SIZE,
+    KIND_LIMIT,
+    KIND_CHOICE,
+    KIND_OUTPUT,
+    KIND_PROFILE,
+    KIND_PATH
+} option_kind_t;
 typedef enum option_when { WHEN_START, WHEN_ANY } option_when_t;
 typedef enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_PROGRAM, ORIGIN_COMPILED } option_origin_t;
 
@@ -216,12 +224,22 @@ static bool parse_profile(const option_info_t *info, const char *text, int64_t *
     return true;
 }
 
+/* off, or a name from the root on, whose address is the value: it means the same whatever the program's directory. */
+static bool parse_path(const option_info_t *info, const char *text, int64_t *value) {
+    if (*text != '/')
+        return parse_choice(info, text, value) && *value == 0;
+    const char *name = keep_name(text);
+    *value = (int64_t)(uintptr_t)name;
+    return name != NULL;
+}
+
 static bool option_parse(const option_info_t *info, const char *text, int64_t *value) {
     bool well_formed = info->kind == KIND_NUMBER    ? parse_number(text, value)
                        : info->kind == KIND_SIZE    ? parse_size(text, value)
                        : info->kind == KIND_LIMIT   ? parse_limit(text, value)
                        : info->kind == KIND_OUTPUT  ? parse_output(info, text, value)
                        : info->kind == KIND_PROFILE ? parse_profile(info, text, value)
+                       : info->kind == KIND_PATH    ? parse_path(info, text, value)
                                                     : parse_choice(info, text, value);
     return well_formed && *value >= info->min && *value <= info->max;
 }
@@ -252,6 +270,8 @@ static void print_value(hk_out_t *out, const option_info_t *info, int64_t value)
         print_size(out, value);
     } else if (info->kind == KIND_PROFILE && hk_profile_is_on(value)) {
         print_profile(out, value);
+    } else if (info->kind == KIND_PATH && value != 0) {
+        hk_print(out, "%s", (const char *)(uintptr_t)value);
     } else if (info->kind == KIND_LIMIT && value == HK_LIMIT_OFF) {
         hk_print(out, "%s", LIMIT_OFF);
     } else if (info->kind == KIND_LIMIT) {
@@ -286,6 +306,8 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
             hk_print(out, "%s%.*s", choice == info->choices ? "" : ", ", (int)choice_length(choice), choice);
         if (info->kind == KIND_OUTPUT)
             hk_print(out, ", the last two also with :FILE");
+        if (info->kind == KIND_PATH)
+            hk_print(out, ", or a path such as /run/user/1000/hakmem.%%p");
         if (info->kind == KIND_PROFILE)
             hk_print(out, ", or bytes such as 512K, both also with %sFILE", PROFILE_OUT);
     }

@@ -199,3 +199,12 @@ void hk_message(const char *format, ...) {
     }
     sys_write_all(2, line, length);
 }
+
+bool hk_path_expand(char *path, size_t size, const char *name) {
+    hk_out_t out;
+    hk_out_to_memory(&out, path, size);
+    for (const char *mark; (mark = strstr(name, "%p")) != NULL; name = mark + 2)
+        hk_print(&out, "%.*s%u", (int)(mark - name), name, sys_process_id());
+    hk_print(&out, "%s", name);
+    return out.total < size;
+}

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/request.h"
 
+#include <errno.h>
+
 hk_request_t hk_request __attribute__((aligned(64)));
 
 static hk_request_follow_t *_Atomic follower; /* NULL until it is set */
 
 void hk_request_by(hk_request_follow_t *follow) { atomic_store_explicit(&follower, follow, memory_order_relaxed); }
+
+int hk_request_do(const hk_order_t *order, hk_request_by_t by, uint64_t *result) {
+    hk_request_follow_t *follow = atomic_load_explicit(&follower, memory_order_relaxed);
+    return follow != NULL ? follow(order, by, result) : EAGAIN;
+}
 
 void hk_request_attend(hk_request_by_t by) {
     hk_request_follow_t *follow = atomic_load_explicit(&follower, memory_order_relaxed);

@@ -33,6 +33,8 @@ typedef enum hk_command {
     HK_COMMAND_PROFILE_START = 4, /* arguments: interval in bytes */
     HK_COMMAND_PROFILE_STOP = 5,
     HK_COMMAND_PROFILE_RESET = 6,
+    HK_COMMAND_STATISTICS = 7,    /* result: where a text of them lies, as hak_stats_format writes it for JSON */
+    HK_COMMAND_PROFILE_WRITE = 8, /* argument: a descriptor; by the socket alone */
 } hk_command_t;
 
 enum { HK_REQUEST_ARGUMENTS = 4, HK_REQUEST_TEXT = 256 };
@@ -44,7 +46,11 @@ typedef struct hk_order {
     char text[HK_REQUEST_TEXT];
 } hk_order_t;
 
-typedef enum hk_request_by { HK_REQUEST_BY_THREAD = 1, HK_REQUEST_BY_HELPER = 2 } hk_request_by_t;
+typedef enum hk_request_by {
+    HK_REQUEST_BY_THREAD = 1,
+    HK_REQUEST_BY_HELPER = 2,
+    HK_REQUEST_BY_CONTROL = 3, /* by order through the socket (helper/control.h); that thread has no heap either */
+} hk_request_by_t;
 
 typedef struct hk_request {
     _Atomic uint64_t nonce; /* written outside, and by who takes it; read on slow paths */
@@ -69,6 +75,9 @@ void hk_request_by(hk_request_follow_t *follow);
 
 /* Does what waits, if nobody else does. No lock is held. */
 HK_COLD void hk_request_attend(hk_request_by_t by);
+
+/* Carries an order out that came another way. The door is held (helper/door.h). */
+int hk_request_do(const hk_order_t *order, hk_request_by_t by, uint64_t *result);
 
 /* In the child of a fork: the request was the parent's. */
 void hk_request_forget(void);

@@ -5,6 +5,8 @@
 #include "core/options.h"
 #include "core/request.h"
 #include "heap/wake.h"
+#include "helper/control.h"
+#include "helper/door.h"
 #include "helper/home.h"
 #include "helper/pressure.h"
 #include "limit/limit.h"
@@ -21,46 +23,17 @@ enum {
     HELPER_RETRY_MS = 1000, /* after the system refused a helper */
 };
 
-/* Guarded by helper_lock, but for the words that are atomic. */
-static hk_lock_t helper_lock = HK_LOCK_INIT(HK_RANK_HELPER);
+/* Guarded by the door, but for the words that are atomic. */
 static void *helper_stack;
 static _Atomic uint32_t helper_running; /* 1 from start until the helper has decided to leave */
 static sys_helper_t helper;
 static _Atomic uint32_t helper_stop; /* set to make it leave; a futex it sleeps on */
 static bool comes_back;              /* after the fork; written and read by who forks */
-static uint64_t signals_before;      /* what the holder of helper_lock held back before, */
-static bool signals_held;            /* and whether it holds back signals now */
 static _Atomic uint64_t next_inline_purge_ms;
 static _Atomic uint64_t helper_refused_ms; /* when the system last refused a helper; 0: never */
 
 static const void
-    *_Atomic forking_thread; /* that holds helper_lock for a fork; compared by that thread with itself alone */
-
-/* Whoever holds helper_lock holds back what signals others send: a handler that forks must not come upon its own thread
- * here. */
-static bool helper_enter(bool wait) {
-    uint64_t before = 0;
-    bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before), entered = hk_try_lock(&helper_lock);
-    if (!entered && wait) {
-        hk_lock_wait(&helper_lock);
-        entered = true;
-    }
-    if (entered) {
-        signals_before = before;
-        signals_held = held;
-    } else if (held) {
-        sys_signals_release(before);
-    }
-    return entered;
-}
-
-static void helper_leave(void) {
-    uint64_t before = signals_before;
-    bool held = signals_held;
-    hk_unlock(&helper_lock);
-    if (held)
-        sys_signals_release(before);
-}
+    *_Atomic forking_thread; /* that holds the door for a fork; compared by that thread with itself alone */
 
 /* --- The helper thread -------------------------------------------------------------------------------------------- */
 
@@ -71,7 +44,9 @@ static uint32_t round_ms(void) {
 
 bool helper_is_forking(void) { return atomic_load_explicit(&forking_thread, memory_order_relaxed) == hk_thread_self(); }
 
-unsigned helper_threads(void) { return sys_helper_is_alive(&helper) + pressure_is_alive(); }
+unsigned helper_threads(void) {
+    return (unsigned)sys_helper_is_alive(&helper) + pressure_is_alive() + control_is_alive();
+}
 
 /* Rounds until there is nothing to do; false when the helper must leave whatever there is. */
 static bool helper_serve(void) {
@@ -124,7 +99,7 @@ static void launch_locked(void) {
  * docs/models/helper.pml. */
 static bool start_one(void) {
     atomic_thread_fence(memory_order_seq_cst);
-    if (!helper_enter(false))
+    if (!door_enter(false))
         return false;
     /* The last helper's stack may be in use for some microseconds yet. */
     bool waits = atomic_load_explicit(&helper_running, memory_order_relaxed) == 0;
@@ -133,7 +108,7 @@ static bool start_one(void) {
     bool gone = !sys_helper_is_alive(&helper);
     if (gone)
         launch_locked();
-    helper_leave();
+    door_leave();
     atomic_thread_fence(memory_order_seq_cst);
     return (gone || !waits) && atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 && upkeep_waits();
 }
@@ -157,14 +132,16 @@ static HK_COLD bool helper_start(void) {
     return !again;
 }
 
-/* The watcher of memory pressure is started under the same lock, so that whoever wants to be alone stops both. */
+/* The others are started under the same lock, so that whoever wants to be alone stops all. */
 void helper_watch(void) {
-    if (hk_likely(!pressure_is_wanted()) || hk_locks_are_open() || sys_is_confined() || !home_is_here())
+    if (hk_likely(!pressure_is_wanted() && !control_is_wanted()) || hk_locks_are_open() || sys_is_confined() ||
+        !home_is_here())
         return;
-    if (!helper_enter(false))
+    if (!door_enter(false))
         return;
     pressure_start();
-    helper_leave();
+    control_start();
+    door_leave();
 }
 
 /* Without a helper, memory is given back by whoever frees some, not more often than a helper would. */
@@ -214,23 +191,24 @@ static void helper_dismiss_locked(void) {
 void hk_threads_pause(void) {
     if (helper_is_forking())
         return; /* it holds the lock, and there are none */
-    (void)helper_enter(true);
+    (void)door_enter(true);
     helper_dismiss_locked();
     pressure_dismiss();
+    control_dismiss();
 }
 
 /* Nothing starts at once: a program that asked for one thing of this kind may be about to ask for the next. */
 void hk_threads_resume(void) {
     if (!helper_is_forking())
-        helper_leave();
+        door_leave();
 }
 
 bool helper_before_fork(void) {
-    (void)helper_enter(true);
+    (void)door_enter(true);
     atomic_store_explicit(&forking_thread, hk_thread_self(), memory_order_relaxed);
     comes_back = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0;
     helper_dismiss_locked();
-    return !sys_helper_is_here(&helper) && !pressure_is_here();
+    return !sys_helper_is_here(&helper) && !pressure_is_here() && !control_is_here();
 }
 
 /* What was freed goes now, as no helper comes back for it: cheaper than its pages would be in the tables of two
@@ -250,12 +228,13 @@ static void forget_threads(void) {
     home_after_fork_in_child();
     upkeep_after_fork_in_child();
     pressure_after_fork_in_child();
+    control_after_fork_in_child();
 }
 
 void helper_after_unseen_fork(void) {
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
     atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
-    helper_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER);
+    door_after_unseen_fork();
     forget_threads();
     sys_passages_after_fork(0);
 }
@@ -263,12 +242,12 @@ void helper_after_unseen_fork(void) {
 void helper_after_fork(bool in_child, bool alone) {
     if (in_child) {
         forget_threads();
-        sys_passages_after_fork(signals_held);
+        sys_passages_after_fork(door_holds_signals());
     }
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed); /* for one that was too busy to leave */
     bool wanted = comes_back;
     atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
-    helper_leave();
+    door_leave();
     /* A process that is alone stays so: CPython looks at its number of threads after the fork, and a child may have to
      * be single-threaded for a while (unshare(2)). */
     if (in_child || alone)

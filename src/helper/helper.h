@@ -18,7 +18,8 @@ void helper_init(void);
  * held. */
 void helper_wake(void);
 
-/* Starts the watcher of memory pressure if it is wanted and not there. No lock is held. */
+/* Starts the watcher of memory pressure, and the thread that takes orders, if they are wanted and not there. No lock is
+ * held. */
 void helper_watch(void);
 
 /* Between the two the process has no thread that the program did not start. Called without locks; cheap when there is

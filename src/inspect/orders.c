@@ -4,9 +4,11 @@
 #include "core/options.h"
 #include "core/request.h"
 #include "limit/limit.h"
+#include "sample/image.h"
 #include "sample/sampler.h"
 #include "slow/reclaim.h"
 #include "slow/tick.h"
+#include "sys/sys.h"
 #include "upkeep/round.h"
 
 #include <errno.h>
@@ -14,7 +16,7 @@
 
 /* The helper has no heap, and is where memory goes back anyway. */
 static void limits_changed(hk_request_by_t by) {
-    if (by == HK_REQUEST_BY_HELPER)
+    if (by != HK_REQUEST_BY_THREAD)
         (void)limit_look(0);
     else
         hk_limit_changed();
@@ -48,6 +50,23 @@ static int profile(const hk_order_t *order) {
     return error;
 }
 
+enum { TEXT_BYTES = 128 * HK_KIB };
+
+static inspect_statistics_t *statistics_text;
+
+/* Mapped when it is first asked for, and kept. Who asks through the socket has a text of its own: it may be at it while
+ * somebody else is. */
+static int statistics(hk_request_by_t by, uint64_t *result) {
+    static char *texts[2];
+    char **text = &texts[by == HK_REQUEST_BY_CONTROL];
+    if (*text == NULL)
+        *text = sys_map(TEXT_BYTES);
+    if (*text == NULL)
+        return ENOMEM;
+    *result = (uint64_t)(uintptr_t)*text;
+    return statistics_text(*text, TEXT_BYTES) < TEXT_BYTES ? 0 : ERANGE;
+}
+
 static int follow(const hk_order_t *order, hk_request_by_t by, uint64_t *result) {
     int error;
     switch (order->command) {
@@ -55,8 +74,12 @@ static int follow(const hk_order_t *order, hk_request_by_t by, uint64_t *result)
     case HK_COMMAND_PROFILE_STOP:
     case HK_COMMAND_PROFILE_RESET:
         return profile(order);
+    case HK_COMMAND_STATISTICS:
+        return statistics(by, result);
+    case HK_COMMAND_PROFILE_WRITE: /* a descriptor says something only to who gave it */
+        return by == HK_REQUEST_BY_CONTROL ? image_write((int)order->arguments[0]) : ENOSYS;
     case HK_COMMAND_TRIM:
-        *result = by == HK_REQUEST_BY_HELPER ? heap_relieve() : hk_trim_all();
+        *result = by == HK_REQUEST_BY_THREAD ? hk_trim_all() : heap_relieve();
         return 0;
     case HK_COMMAND_LIMIT:
         error = hk_limit_set(order->arguments[0], order->arguments[1]);
@@ -72,4 +95,7 @@ static int follow(const hk_order_t *order, hk_request_by_t by, uint64_t *result)
     return error;
 }
 
-void inspect_follow_orders(void) { hk_request_by(follow); }
+void inspect_follow_orders(inspect_statistics_t *text) {
+    statistics_text = text;
+    hk_request_by(follow);
+}

@@ -5,7 +5,12 @@
 #ifndef HK_INSPECT_ORDERS_H
 #define HK_INSPECT_ORDERS_H
 
+#include "base/base.h"
+
+/* Writes all statistics into memory; returns how many characters there are, also of those that did not fit. */
+typedef size_t inspect_statistics_t(char *text, size_t size);
+
 /* From now on requests are followed. */
-void inspect_follow_orders(void);
+void inspect_follow_orders(inspect_statistics_t *statistics);
 
 #endif

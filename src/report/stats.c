@@ -13,6 +13,7 @@
 #include "report/account.h"
 #include "start/start.h"
 #include "superslab/superslab.h"
+#include "sys/sys.h"
 #include "upkeep/life.h"
 #include "upkeep/record.h"
 
@@ -139,7 +140,7 @@ static bool fill_counts(hak_stats_t *stats, sums_t *sums) {
     stats->struct_size = struct_size;
     if (!heap_system_ready())
         return false;
-    heap_t *self = heap_current();
+    heap_t *self = sys_helper_own() == NULL ? heap_current() : NULL; /* a thread of ours has none */
     if (self != NULL)
         heap_remote_post_all(self);
     hk_lock(&hk_record_lock);

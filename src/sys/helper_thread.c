@@ -86,6 +86,14 @@ bool sys_helper_outlived_credentials(void) {
 
 void sys_helper_own_files(void) { (void)sys_call3(SYS_close_range, 0, UINT32_MAX, CLOSE_RANGE_UNSHARE); }
 
+bool sys_helper_own_file(long fd) {
+    if (sys_failed(sys_call3(SYS_close_range, fd + 1, UINT32_MAX, CLOSE_RANGE_UNSHARE)))
+        return false;
+    if (fd > 0)
+        (void)sys_call3(SYS_close_range, 0, fd - 1, 0);
+    return true;
+}
+
 bool sys_helper_has_rights(void) { return helper_keeps_rights(); }
 
 static __attribute__((used)) void helper_main(helper_start_t *start) {

@@ -22,6 +22,10 @@ bool sys_helper_has_rights(void);
  * common. Source: close_range(2), CLOSE_RANGE_UNSHARE. */
 void sys_helper_own_files(void);
 
+/* By a helper, at first: as sys_helper_own_files, with this descriptor alone in its table. False before Linux 5.9,
+ * where there is no such thing. */
+bool sys_helper_own_file(long fd);
+
 /* A thread of ours; helper_birth.h says what it gives up before it runs. Whoever starts it and waits for it does so
  * under one lock. */
 typedef struct sys_helper {

@@ -90,7 +90,7 @@ static const char VALID[] = "is not an option; valid are HAKMEM_VERBOSE, ";
 
 static void complaints(void) {
     CHECK_HAS(said(unknown), "hakmem: HAKMEM_SAEF is not an option; valid are HAKMEM_VERBOSE, ");
-    CHECK_HAS(text, "HAKMEM_LEAKS\n");
+    CHECK_HAS(text, "HAKMEM_CONTROL\n");
     CHECK_HAS(said(unknown_long), VALID);
     CHECK_HAS(said(unknown_lower_case), "hakmem: HAKMEM_safe is not an option; valid are ");
     CHECK_HAS(said(unknown_empty), "hakmem: HAKMEM_ is not an option");
@@ -205,8 +205,23 @@ static void a_profile_has_an_interval_and_a_file(void) {
     CHECK(!hk_profile_is_on(hk_option(HK_OPT_PROFILE)));
 }
 
+static void a_path_begins_at_the_root(void) {
+    char value[64];
+    INIT("HAKMEM_CONTROL=/run/hakmem.%p");
+    CHECK_EQ(hk_option_get("CONTROL", value, sizeof value), 0);
+    CHECK_STR(value, "/run/hakmem.%p");
+    INIT("HAKMEM_CONTROL=off");
+    CHECK_EQ(hk_option(HK_OPT_CONTROL), 0);
+}
+
+static void a_path_elsewhere(void) { INIT("HAKMEM_CONTROL=hakmem.%p"); }
+
 int main(void) {
     limits();
+    CHECK_STR(said(a_path_begins_at_the_root), "");
+    CHECK_STR(said(a_path_elsewhere),
+              "hakmem: HAKMEM_CONTROL=hakmem.%p: not valid, expected one of off, or a path such as "
+              "/run/user/1000/hakmem.%p; using off\n");
     CHECK_STR(said(defaults), "");
     CHECK_STR(said(a_profile_has_an_interval_and_a_file), "");
     CHECK_STR(said(no_environment), "");

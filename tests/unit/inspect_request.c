@@ -32,11 +32,16 @@ static int64_t answer_to(uint64_t nonce) {
     return atomic_load(&hk_request.status);
 }
 
+static size_t text_of_figures(char *text, size_t size) {
+    snprintf(text, size, "figures");
+    return strlen("figures");
+}
+
 static void is_not_taken_before_somebody_follows(void) {
     uint64_t nonce = ask(HK_COMMAND_TRIM, 0, 0, "");
     heap_tick_if_due(heap_current());
     CHECK_EQ(atomic_load(&hk_request.nonce), nonce);
-    inspect_follow_orders();
+    inspect_follow_orders(text_of_figures);
     CHECK_EQ(answer_to(nonce), 0);
     CHECK_EQ(atomic_load(&hk_request.by), HK_REQUEST_BY_THREAD);
 }
@@ -72,6 +77,18 @@ static void profiles_are_started_and_stopped(void) {
     CHECK(!sample_is_active());
 }
 
+/* The text lies in this process. Files are for who came through the socket, whose descriptors are its own. */
+static void statistics_are_written(void) {
+    CHECK_EQ(answer_to(ask(HK_COMMAND_STATISTICS, 0, 0, "")), 0);
+    CHECK_STR((const char *)(uintptr_t)atomic_load(&hk_request.result), "figures");
+    CHECK_EQ(answer_to(ask(HK_COMMAND_PROFILE_WRITE, 1, 0, "")), ENOSYS);
+    const hk_order_t order = {.command = HK_COMMAND_STATISTICS};
+    uint64_t result = 0;
+    CHECK_EQ(hk_request_do(&order, HK_REQUEST_BY_CONTROL, &result), 0);
+    CHECK(result != atomic_load(&hk_request.result));
+    CHECK_STR((const char *)(uintptr_t)result, "figures");
+}
+
 static void unknown_commands_are_refused(void) { CHECK_EQ(answer_to(ask((hk_command_t)99, 0, 0, "")), ENOSYS); }
 
 static void a_child_forgets_its_parents(void) {
@@ -88,6 +105,7 @@ int main(void) {
     options_are_checked();
     limits_are_checked();
     profiles_are_started_and_stopped();
+    statistics_are_written();
     unknown_commands_are_refused();
     a_child_forgets_its_parents();
     return CHECK_PASS;

@@ -67,6 +67,7 @@ fn value_name(option: &OptionInfo) -> &'static str {
         "LIMIT" => "SOFT[:HARD]",
         "OUTPUT" => "FORM[:FILE]",
         "PROFILE" => "INTERVAL[,out=FILE]",
+        "PATH" => "PATH",
         _ => "CHOICE",
     }
 }
@@ -89,6 +90,7 @@ pub fn checked(option: &OptionInfo, text: &str) -> Result<String, String> {
             let (interval, file) = text.split_once(",out=").unwrap_or((text, "-"));
             !file.is_empty() && (is_choice(option, interval) || bytes(interval).is_some_and(|bytes| bytes > 0))
         }
+        "PATH" => text.starts_with('/') || text.eq_ignore_ascii_case("off"),
         _ => is_choice(option, text),
     };
     if fits {

@@ -2,6 +2,7 @@
 //! A running process that has hakmem in it, looked at from outside. It is not stopped, and nothing is written to it but
 //! requests.
 
+pub mod control;
 pub mod maps;
 pub mod memory;
 pub mod notes;
@@ -12,6 +13,7 @@ pub mod resident;
 pub mod select;
 pub mod settings;
 pub mod snapshot;
+pub mod source;
 
 use crate::failure::Failure;
 use crate::lists::Word;

@@ -9,6 +9,7 @@ use procfs::process::Process;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+const BY_SOCKET: &str = ", or start it with HAKMEM_CONTROL=PATH: `hakmem stats --exact`, `heap` and `trim` then ask it";
 const CAP_SYS_PTRACE: u64 = 1 << 19;
 
 /// What the kernel's rules look at. What cannot be known is as if it were no obstacle.
@@ -69,15 +70,16 @@ impl Situation {
             return (why.into(), sudo);
         }
         match self.yama {
-            1 if !self.own_may_trace => {
-                ("the kernel's Yama (ptrace_scope 1) lets only a process's ancestors look into it".into(), sudo)
-            }
+            1 if !self.own_may_trace => (
+                "the kernel's Yama (ptrace_scope 1) lets only a process's ancestors look into it".into(),
+                sudo + BY_SOCKET,
+            ),
             2 if !self.own_may_trace => {
-                ("the kernel's Yama (ptrace_scope 2) lets only root look into processes".into(), sudo)
+                ("the kernel's Yama (ptrace_scope 2) lets only root look into processes".into(), sudo + BY_SOCKET)
             }
             3 => (
                 "the kernel's Yama (ptrace_scope 3) lets nobody look into processes until the next boot".into(),
-                "HAKMEM_STATS=text prints statistics at the program's end".into(),
+                format!("HAKMEM_STATS=text prints statistics at the program's end{BY_SOCKET}"),
             ),
             _ => ("a security module (AppArmor, SELinux) or a missing capability is in the way".into(), sudo),
         }

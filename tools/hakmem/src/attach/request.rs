@@ -25,6 +25,10 @@ pub enum Order {
     /// Bytes between samples on average.
     ProfileStart(u64),
     ProfileStop,
+    /// The result is where a text of them lies; by a socket they come as a file.
+    Statistics,
+    /// By a socket alone.
+    ProfileWrite,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,30 +75,40 @@ impl Words {
     }
 
     fn bytes(&self, order: &Order) -> Result<Vec<u8>> {
+        let (command, arguments, text) = order.words();
         let mut bytes = vec![0; self.order_size];
         let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
-        match order {
-            Order::Trim => put(self.command, 1),
-            Order::Limit { soft, hard } => {
-                put(self.command, 2);
-                put(self.arguments, *soft);
-                put(self.arguments + 8, *hard);
-            }
-            Order::ProfileStart(interval) => {
-                put(self.command, 4);
-                put(self.arguments, *interval);
-            }
-            Order::ProfileStop => put(self.command, 5),
-            Order::Option(setting) => {
-                put(self.command, 3);
-                if setting.len() >= self.text_size {
-                    bail!(Failure::Usage(format!("{setting}: longer than {} bytes", self.text_size - 1)));
-                }
-                bytes[self.text..self.text + setting.len()].copy_from_slice(setting.as_bytes());
-            }
+        put(self.command, command);
+        for (at, value) in arguments.into_iter().enumerate() {
+            put(self.arguments + 8 * at, value);
         }
+        check_length(text, self.text_size)?;
+        bytes[self.text..self.text + text.len()].copy_from_slice(text.as_bytes());
         Ok(bytes)
     }
+}
+
+impl Order {
+    /// A command, its arguments and its text, as src/core/request.h has them.
+    pub fn words(&self) -> (u64, [u64; 2], &str) {
+        match self {
+            Order::Trim => (1, [0, 0], ""),
+            Order::Limit { soft, hard } => (2, [*soft, *hard], ""),
+            Order::Option(setting) => (3, [0, 0], setting),
+            Order::ProfileStart(interval) => (4, [*interval, 0], ""),
+            Order::ProfileStop => (5, [0, 0], ""),
+            Order::Statistics => (7, [0, 0], ""),
+            Order::ProfileWrite => (8, [0, 0], ""),
+        }
+    }
+}
+
+/// A text has room for its NUL.
+pub fn check_length(text: &str, size: usize) -> Result<()> {
+    if text.len() >= size {
+        bail!(Failure::Usage(format!("{text}: longer than {} bytes", size - 1)));
+    }
+    Ok(())
 }
 
 impl Attached {
@@ -113,7 +127,7 @@ impl Attached {
             if self.memory.number(words.answer, 8)? == nonce {
                 let number = |address: u64| self.memory.number(address, 8);
                 let (status, result, by) = (number(words.status)? as i64, number(words.result)?, number(words.by)?);
-                return Ok(Some(Answer { status, result, by_helper: by == 2 }));
+                return Ok(Some(Answer { status, result, by_helper: by != 1 }));
             }
             if begin.elapsed() > PATIENCE {
                 break;

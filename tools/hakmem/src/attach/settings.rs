@@ -52,6 +52,7 @@ impl Attached {
             let value = match &kind[..] {
                 "OUTPUT" => self.output(&choices, value)?,
                 "PROFILE" => self.profile(value)?,
+                "PATH" if value != 0 => self.memory.text(value as u64)?,
                 kind => shown(kind, &choices, value, &packing),
             };
             Ok(Setting { name, value, origin: ORIGINS.get(origin as usize).copied().unwrap_or("unknown") })
@@ -118,7 +119,7 @@ fn shown(kind: &str, choices: &str, value: i64, packing: &Packing) -> String {
             let (soft, hard) = packing.parts(value);
             format!("{}:{}", size(soft), size(hard))
         }
-        "CHOICE" | "OUTPUT" | "PROFILE" => {
+        "CHOICE" | "OUTPUT" | "PROFILE" | "PATH" => {
             choices.split(',').nth(value as usize).map_or_else(|| value.to_string(), str::to_string)
         }
         _ => value.to_string(),
@@ -143,6 +144,7 @@ pub fn values(option: &OptionInfo) -> String {
             option.choices.replace(',', ", ") + &with_file.collect::<String>()
         }
         "PROFILE" => "off, on, INTERVAL or INTERVAL,out=FILE".into(),
+        "PATH" => "off, or a path".into(),
         "SIZE" => format!("bytes, {} to {}", size(option.min as u64), size(option.max as u64)),
         "LIMIT" => "SOFT or SOFT:HARD".into(),
         _ => format!("{} to {}", option.min, option.max),

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! Which profiles a command is about: those of processes, or files.
 
+use crate::attach::maps;
 use crate::attach::select::Targets;
-use crate::attach::{maps, Attached};
+use crate::attach::source::Source;
+use crate::failure::Failure;
 use crate::image::{self, Profile};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -45,12 +47,17 @@ impl Input {
         if targets.is_empty() && !files.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
-        targets.for_each(|pid| show(image::copy_of(&Attached::to(pid)?)?))
+        targets.for_each(|pid| show(of_process(pid)?))
     }
 }
 
 pub fn process_id(text: &str) -> Option<i32> {
     text.parse().ok().filter(|&pid| pid > 0)
+}
+
+/// Fails with what to do when the process has no profile.
+pub fn of_process(pid: i32) -> Result<Profile> {
+    Source::to(pid)?.profile()?.ok_or_else(|| Failure::NoHakmem(image::no_profile(pid)).into())
 }
 
 pub fn of_file(path: &Path) -> Result<Profile> {
@@ -63,7 +70,7 @@ pub fn of_file(path: &Path) -> Result<Profile> {
 /// A process's number, or a file's name.
 pub fn of(text: &str) -> Result<Profile> {
     match process_id(text) {
-        Some(pid) => image::copy_of(&Attached::to(pid)?),
+        Some(pid) => of_process(pid),
         None => of_file(Path::new(text)),
     }
 }

@@ -3,8 +3,8 @@
 
 use super::watch::{pause, Sampling};
 use super::{input, Names};
-use crate::attach::Attached;
-use crate::image::{self, Profile};
+use crate::attach::source::Source;
+use crate::image::Profile;
 use crate::output::say;
 use crate::report::growth::{self, Growth};
 use crate::report::text;
@@ -64,11 +64,11 @@ impl LeaksArgs {
     }
 
     fn watch(&self, pid: i32, time: Duration) -> Result<(Profile, u64)> {
-        let process = Attached::to(pid)?;
+        let process = Source::to(pid)?;
         let sampling = Sampling::of(&process, self.every)?;
         let before = sampling.begin()?;
         pause(pid, time);
-        let after = image::copy_of(&process)?;
+        let after = sampling.profile()?;
         sampling.end()?;
         let from = before.map_or(0, |before| before.elapsed_us.min(after.elapsed_us));
         Ok((after, from))

@@ -4,8 +4,8 @@
 use super::watch::{pause, Sampling};
 use super::Output;
 use crate::attach::select::Targets;
-use crate::attach::Attached;
-use crate::image::{self, Profile};
+use crate::attach::source::Source;
+use crate::image::Profile;
 use anyhow::Result;
 use clap::Args;
 use std::process::ExitCode;
@@ -37,11 +37,11 @@ impl ProfileArgs {
 
 /// What the process allocated and freed in that time, and what it has at its end.
 pub fn sampled(pid: i32, every: Option<u64>, time: Duration) -> Result<Profile> {
-    let process = Attached::to(pid)?;
+    let process = Source::to(pid)?;
     let sampling = Sampling::of(&process, every)?;
     let before = sampling.begin()?;
     pause(pid, time);
-    let after = image::copy_of(&process)?;
+    let after = sampling.profile()?;
     sampling.end()?;
     Ok(match &before {
         Some(before) => after.since(before),

@@ -2,7 +2,8 @@
 //! A process that is sampled for a time, if nobody samples it already.
 
 use crate::attach::request::{Answer, Order};
-use crate::attach::Attached;
+use crate::attach::source::Source;
+use crate::failure::Failure;
 use crate::image::{self, Profile};
 use crate::output::remark;
 use anyhow::{bail, Result};
@@ -17,26 +18,32 @@ const INTERVAL_MAX: u64 = 512 << 10;
 const LOOK: Duration = Duration::from_millis(200);
 
 pub struct Sampling<'a> {
-    process: &'a Attached,
+    process: &'a Source,
     every: Option<u64>,
     /// It is sampled already, and goes on afterwards.
     was_active: bool,
 }
 
 impl Sampling<'_> {
-    pub fn of(process: &Attached, every: Option<u64>) -> Result<Sampling<'_>> {
-        let was_active = image::is_there(process)? && image::copy_of(process)?.is_active;
+    pub fn of(process: &Source, every: Option<u64>) -> Result<Sampling<'_>> {
+        let was_active = process.profile()?.is_some_and(|profile| profile.is_active);
         Ok(Sampling { process, every, was_active })
     }
 
     /// What was sampled before.
     pub fn begin(&self) -> Result<Option<Profile>> {
-        let before = if image::is_there(self.process)? { Some(image::copy_of(self.process)?) } else { None };
+        let before = self.process.profile()?;
         if !self.was_active {
             let every = self.every.map_or_else(|| self.by_rate(), Ok)?;
             self.ask(&Order::ProfileStart(every))?;
         }
         Ok(before)
+    }
+
+    /// As it is now.
+    pub fn profile(&self) -> Result<Profile> {
+        let pid = self.process.pid;
+        self.process.profile()?.ok_or_else(|| Failure::NoHakmem(image::no_profile(pid)).into())
     }
 
     pub fn end(&self) -> Result<()> {
@@ -62,13 +69,9 @@ impl Sampling<'_> {
 
     /// Small where little is allocated, so that slow leaks are seen.
     fn by_rate(&self) -> Result<u64> {
-        let total = || -> Result<u64> {
-            let snapshot = self.process.snapshot()?;
-            Ok(snapshot.classes.iter().map(|class| class.alloc_count.wrapping_mul(class.block_size)).sum())
-        };
-        let (begin, before) = (Instant::now(), total()?);
+        let (begin, before) = (Instant::now(), self.process.allocated()?);
         std::thread::sleep(LOOK);
-        let bytes = total()?.saturating_sub(before) as f64 / begin.elapsed().as_secs_f64();
+        let bytes = self.process.allocated()?.saturating_sub(before) as f64 / begin.elapsed().as_secs_f64();
         Ok(interval_for(bytes as u64))
     }
 }

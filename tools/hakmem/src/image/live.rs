@@ -57,7 +57,7 @@ fn copy(process: &Attached) -> Result<Profile> {
     bail!("its profile is started anew again and again")
 }
 
-fn no_profile(pid: i32) -> String {
+pub fn no_profile(pid: i32) -> String {
     format!(
         "there is no heap profile in process {pid} so far; `hakmem profile {pid} --for 30s` makes one from now on, and \
          `hakmem run --profile -- PROGRAM` makes one from a program's start on"

@@ -8,7 +8,7 @@ pub mod layout;
 mod live;
 
 pub use decode::from_bytes;
-pub use live::{copy_of, is_there};
+pub use live::{copy_of, is_there, no_profile};
 
 use crate::attach::maps::{self, Mapping};
 use crate::attach::snapshot::Class;

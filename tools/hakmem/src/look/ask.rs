@@ -4,13 +4,11 @@
 use super::human;
 use crate::attach::request::{Answer, Order, PATIENCE};
 use crate::attach::select::Targets;
-use crate::attach::Attached;
-use crate::failure::Failure;
+use crate::attach::source::Source;
 use crate::flags::bytes;
 use crate::output::say;
-use anyhow::{bail, Result};
+use anyhow::Result;
 use clap::Args;
-use nix::errno::Errno;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -48,7 +46,7 @@ fn limits(text: &str) -> Result<(u64, u64), String> {
 impl TrimArgs {
     pub fn run(&self) -> Result<ExitCode> {
         self.targets.for_each(|pid| {
-            let process = Attached::to(pid)?;
+            let process = Source::to(pid)?;
             let answer = process.ask(&Order::Trim, false)?;
             say(if self.json { as_json(&process, answer)? } else { trimmed(&process, answer)? })
         })
@@ -58,7 +56,7 @@ impl TrimArgs {
 impl LimitArgs {
     pub fn run(&self) -> Result<ExitCode> {
         let (soft, hard) = self.limits;
-        let process = Attached::to(self.pid)?;
+        let process = Source::to(self.pid)?;
         let answer = process.ask(&Order::Limit { soft, hard }, true)?;
         say(if self.json { as_json(&process, answer)? } else { changed(&process, answer, "the limits")? })?;
         Ok(ExitCode::SUCCESS)
@@ -66,49 +64,36 @@ impl LimitArgs {
 }
 
 /// NAME=VALUE, with or without HAKMEM_, in a running process.
-pub fn set(process: &Attached, setting: &str) -> Result<String> {
+pub fn set(process: &Source, setting: &str) -> Result<String> {
     let answer = process.ask(&Order::Option(setting.to_string()), true)?;
     changed(process, answer, setting)
 }
 
-fn trimmed(process: &Attached, answer: Option<Answer>) -> Result<String> {
-    let who = format!("process {} ({})", process.pid, process.comm);
+fn trimmed(process: &Source, answer: Option<Answer>) -> Result<String> {
+    let who = process.name();
     let Some(answer) = answer else {
         return Ok(format!(
             "{who} did not come to it within {} s: it allocates next to nothing. What it freed has gone back by itself \
-             (HAKMEM_PURGE_DELAY); what is left are the magazines of its threads\n",
+             (HAKMEM_PURGE_DELAY); what is left are the magazines of its threads. With HAKMEM_CONTROL=PATH from its \
+             start on an idle process answers at once\n",
             PATIENCE.as_secs()
         ));
     };
-    done(&who, "trim", answer)?;
+    process.check(answer, "trim")?;
     let by = if answer.by_helper { " by its helper; what threads hold in magazines stays" } else { "" };
     Ok(format!("{who} gave back {}{by}\n", human(answer.result)))
 }
 
-fn changed(process: &Attached, answer: Option<Answer>, what: &str) -> Result<String> {
-    let who = format!("process {} ({})", process.pid, process.comm);
+fn changed(process: &Source, answer: Option<Answer>, what: &str) -> Result<String> {
+    let who = process.name();
     let Some(answer) = answer else {
         return Ok(format!("{who} did not come to it yet: it takes over {what} when it next needs memory\n"));
     };
-    done(&who, what, answer)?;
+    process.check(answer, what)?;
     Ok(format!("{who} has taken over {what}\n"))
 }
 
-/// What the process refused.
-fn done(who: &str, what: &str, answer: Answer) -> Result<()> {
-    match Errno::from_raw(answer.status as i32) {
-        _ if answer.status == 0 => Ok(()),
-        Errno::EINVAL => bail!(Failure::Usage(format!("{who} refused {what}: the value is not valid"))),
-        Errno::ENOENT => {
-            bail!(Failure::Usage(format!("{who} has no such option: {what}; `hakmem options` lists them")))
-        }
-        Errno::EPERM => bail!(Failure::Usage(format!("{who} refused {what}: it can be set at start only"))),
-        Errno::ENOSYS => bail!("{who} runs a version of hakmem that does not know this command"),
-        other => bail!("{who} refused {what}: {other}"),
-    }
-}
-
-fn as_json(process: &Attached, answer: Option<Answer>) -> Result<String> {
+fn as_json(process: &Source, answer: Option<Answer>) -> Result<String> {
     let object = match answer {
         None => json!({"process": process.pid, "program": process.comm, "done": false}),
         Some(answer) => json!({
@@ -128,16 +113,5 @@ mod tests {
         assert_eq!(limits("1G"), Ok((1 << 30, 0)));
         assert_eq!(limits("512M:2G"), Ok((512 << 20, 2 << 30)));
         assert!(limits("x").is_err() && limits("1G:").is_err());
-    }
-
-    #[test]
-    fn refusals_say_why() {
-        let refused = |status: Errno| {
-            let answer = Answer { status: status as i64, result: 0, by_helper: false };
-            done("process 1", "SAFE=2", answer).unwrap_err().to_string()
-        };
-        assert!(refused(Errno::EPERM).contains("at start only"));
-        assert!(refused(Errno::ENOENT).contains("no such option: SAFE=2"));
-        assert!(refused(Errno::EINVAL).contains("not valid"));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::attach::select::Targets;
 use crate::attach::settings::{initial, known, values};
+use crate::attach::source::Source;
 use crate::attach::Attached;
 use crate::lists::OPTIONS;
 use crate::output::say;
@@ -34,7 +35,7 @@ impl OptionsArgs {
         }
         self.targets.for_each(|pid| {
             for setting in &self.set {
-                let said = super::ask::set(&Attached::to(pid)?, setting)?;
+                let said = super::ask::set(&Source::to(pid)?, setting)?;
                 if !self.json {
                     say(said)?;
                 }

@@ -2,12 +2,14 @@
 //! `hakmem stats`: what HAKMEM_STATS prints at a program's end, of one that runs.
 
 use super::human;
+use crate::attach::request::PATIENCE;
 use crate::attach::select::Targets;
 use crate::attach::snapshot::{Class, Snapshot};
+use crate::attach::source::Source;
 use crate::attach::Attached;
 use crate::lists::STATISTICS;
 use crate::output::say;
-use anyhow::Result;
+use anyhow::{bail, Result};
 use clap::Args;
 use serde_json::{json, Map, Value};
 use std::fmt::Write as _;
@@ -17,6 +19,11 @@ use std::process::ExitCode;
 pub struct StatsArgs {
     #[command(flatten)]
     targets: Targets,
+
+    /// Ask the process itself: all figures of hak_stats_get, of one moment. It follows when it next needs memory, or at
+    /// once where it has HAKMEM_CONTROL
+    #[arg(long)]
+    exact: bool,
 
     /// Write JSON, an object for each process, with the names of hak_stats_t
     #[arg(long)]
@@ -41,6 +48,9 @@ const BOUNDS: [(&str, &str); 2] = [("fragmented", "at least"), ("untouched", "at
 impl StatsArgs {
     pub fn run(&self) -> Result<ExitCode> {
         self.targets.for_each(|pid| {
+            if self.exact {
+                return say(exact(&Source::to(pid)?, self.json)?);
+            }
             let process = Attached::to(pid)?;
             let snapshot = process.snapshot()?;
             say(if self.json { as_json(&process, &snapshot)? } else { as_text(&process, &snapshot)? })
@@ -55,21 +65,49 @@ fn as_text(process: &Attached, snapshot: &Snapshot) -> Result<String> {
         process.pid,
         process.comm
     );
-    let mut group = "";
+    text += &groups(|name| snapshot.values.get(name).copied(), true);
+    text += &pool(snapshot);
+    text += &classes(snapshot);
+    Ok(text)
+}
+
+/// All statistics of which `value` is known.
+fn groups(value: impl Fn(&str) -> Option<u64>, has_bounds: bool) -> String {
+    let (mut text, mut group) = (String::new(), "");
     for statistic in STATISTICS {
-        let Some(&value) = snapshot.values.get(statistic.field) else { continue };
+        let Some(value) = value(statistic.field) else { continue };
         if statistic.group != group {
             group = statistic.group;
             let _ = writeln!(text, "\n{group}");
         }
         let bytes = if statistic.bytes && value >= 1024 { human(value) } else { String::new() };
-        let bound = BOUNDS.iter().find(|bound| bound.0 == statistic.field && value > 0).map_or("", |bound| bound.1);
+        let is_bound = |bound: &&(&str, &str)| has_bounds && bound.0 == statistic.field && value > 0;
+        let bound = BOUNDS.iter().find(is_bound).map_or("", |bound| bound.1);
         let line = format!("  {:<26} {value:>16} {bytes:>11} {bound}", statistic.label);
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    text += &pool(snapshot);
-    text += &classes(snapshot);
-    Ok(text)
+    text
+}
+
+/// What the process says of itself.
+fn exact(process: &Source, as_json: bool) -> Result<String> {
+    let Some(mut said) = process.statistics()? else {
+        bail!(
+            "{} did not come to it within {} s: it allocates next to nothing. `hakmem stats` reads its counters from \
+             outside; with HAKMEM_CONTROL=PATH from its start on an idle process answers at once",
+            process.name(),
+            PATIENCE.as_secs()
+        )
+    };
+    if as_json {
+        said["depth"] = json!("exact");
+        return Ok(serde_json::to_string_pretty(&said)? + "\n");
+    }
+    let version = said["version"].as_str().unwrap_or("?");
+    let mut text = format!("hakmem {version} statistics of {}, of one moment, as it says itself\n", process.name());
+    text += &groups(|name| said[name].as_u64(), false);
+    let classes: Vec<&Value> = said["classes"].as_array().into_iter().flatten().collect();
+    Ok(text + &table(&classes, |class, name| class[name].as_u64().unwrap_or(0)))
 }
 
 fn pool(snapshot: &Snapshot) -> String {
@@ -84,22 +122,29 @@ fn pool(snapshot: &Snapshot) -> String {
 }
 
 fn classes(snapshot: &Snapshot) -> String {
+    let used: Vec<&Class> = snapshot.classes.iter().filter(|class| !class.is_empty()).collect();
+    table(&used, |class, name| match COLUMNS.iter().find(|column| column.0 == name) {
+        Some((_, _, value)) => value(class),
+        None => class.block_size,
+    })
+}
+
+fn table<C>(used: &[&C], value: impl Fn(&C, &str) -> u64) -> String {
     let mut text = format!("\nclasses\n  {:>10}", "block size");
     for (_, heading, _) in COLUMNS {
         let _ = write!(text, " {heading:>12}");
     }
     text.push('\n');
-    let used = || snapshot.classes.iter().filter(|class| !class.is_empty());
-    for class in used() {
-        let _ = write!(text, "  {:>10}", class.block_size);
-        for (_, _, value) in COLUMNS {
-            let _ = write!(text, " {:>12}", value(class));
+    for class in used {
+        let _ = write!(text, "  {:>10}", value(class, "block_size"));
+        for (name, _, _) in COLUMNS {
+            let _ = write!(text, " {:>12}", value(class, name));
         }
         text.push('\n');
     }
     let _ = write!(text, "  {:>10}", "all");
-    for (_, _, value) in COLUMNS {
-        let _ = write!(text, " {:>12}", used().map(value).sum::<u64>());
+    for (name, _, _) in COLUMNS {
+        let _ = write!(text, " {:>12}", used.iter().map(|class| value(class, name)).sum::<u64>());
     }
     text + "\n"
 }

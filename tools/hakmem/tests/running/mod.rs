@@ -138,3 +138,24 @@ pub fn as_nobody(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(program);
     command
 }
+
+/// Starts its arguments under a filter that refuses process_vm_readv.
+pub const WITHOUT_READ: &str = "
+#include <stddef.h>
+#include <errno.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+int main(int count, char **words) {
+    struct sock_filter code[] = {
+        {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)},
+        {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_process_vm_readv},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+    struct sock_fprog filter = {4, code};
+    if (count < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 9;
+    execv(words[1], words + 1);
+    return 9;
+}";

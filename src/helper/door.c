@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "helper/door.h"
+
+#include "core/lock.h"
+#include "sys/sys.h"
+
+static hk_lock_t door = HK_LOCK_INIT(HK_RANK_HELPER);
+static uint64_t signals_before; /* guarded by `door`: what the holder held back before, */
+static bool signals_held;       /* and whether it holds back signals now */
+
+bool door_enter(bool wait) {
+    uint64_t before = 0;
+    bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before), entered = hk_try_lock(&door);
+    if (!entered && wait) {
+        hk_lock_wait(&door);
+        entered = true;
+    }
+    if (entered) {
+        signals_before = before;
+        signals_held = held;
+    } else if (held) {
+        sys_signals_release(before);
+    }
+    return entered;
+}
+
+void door_leave(void) {
+    uint64_t before = signals_before;
+    bool held = signals_held;
+    hk_unlock(&door);
+    if (held)
+        sys_signals_release(before);
+}
+
+bool door_holds_signals(void) { return signals_held; }
+
+void door_after_unseen_fork(void) { door = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER); }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * door.h: the lock of the start and the stop of our threads. A fork holds it too, and so does who carries out an order
+ * from outside meanwhile.
+ */
+#ifndef HK_HELPER_DOOR_H
+#define HK_HELPER_DOOR_H
+
+#include "base/base.h"
+
+/* True when the calling thread holds it from now on: at once, or after it has waited. Whoever holds it holds back what
+ * signals others send: a handler that forks must not come upon its own thread here. */
+bool door_enter(bool wait);
+void door_leave(void);
+
+/* Whether the holder holds back signals. */
+bool door_holds_signals(void);
+
+/* In a child that was made without fork handlers. */
+void door_after_unseen_fork(void);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "sys/control_socket.h"
+
+#include "sys/confined.h"
+#include "sys/file.h"
+#include "sys/kernel.h"
+#include "sys/raw_call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+enum {
+    BACKLOG = 8,
+    OWNER_ONLY = 0600,
+    FIELD_OF_EFFECTIVE = 2, /* in the line "Uid:" of proc_pid_status(5) */
+    STATUS_MAX = 4096,
+};
+
+#define MEMORY_FILE_CLOEXEC 1U /* MFD_CLOEXEC */
+
+_Static_assert(sizeof(((struct sockaddr_un *)0)->sun_path) == SYS_CONTROL_PATH_MAX, "unix(7)");
+
+static long make_socket(void) {
+    return sys_call3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static bool address_of(const char *path, struct sockaddr_un *address) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const size_t length = strlen(path);
+    if (length >= sizeof address->sun_path)
+        return false;
+    memcpy(address->sun_path, path, length);
+    return true;
+}
+
+/* What connect(2) says. */
+static long try_to_connect(const struct sockaddr_un *address) {
+    const long fd = make_socket();
+    if (sys_failed(fd))
+        return fd;
+    const long got = sys_call3(SYS_connect, fd, (long)address, sizeof *address);
+    sys_close(fd);
+    return got;
+}
+
+/* connect(2) refuses what is no socket in the same way. */
+static bool is_left_behind(const struct sockaddr_un *address) {
+    kernel_statx_t what;
+    const long got =
+        sys_call6(SYS_statx, AT_FDCWD, (long)address->sun_path, AT_SYMLINK_NOFOLLOW, KERNEL_STATX_TYPE, (long)&what, 0);
+    return !sys_failed(got) && S_ISSOCK(what.stx_mode) && try_to_connect(address) == -ECONNREFUSED;
+}
+
+/* The name gets the mode that the socket has (unix(7) and its source), so that no moment passes in which others may
+ * open it. */
+static long listen_at(const struct sockaddr_un *address) {
+    const long fd = make_socket();
+    if (sys_failed(fd))
+        return fd;
+    long got = sys_call2(SYS_fchmod, fd, OWNER_ONLY);
+    if (!sys_failed(got))
+        got = sys_call3(SYS_bind, fd, (long)address, sizeof *address);
+    if (got == -EADDRINUSE && is_left_behind(address)) {
+        (void)sys_call3(SYS_unlinkat, AT_FDCWD, (long)address->sun_path, 0);
+        got = sys_call3(SYS_bind, fd, (long)address, sizeof *address);
+    }
+    if (!sys_failed(got))
+        got = sys_call2(SYS_listen, fd, BACKLOG);
+    if (!sys_failed(got))
+        return fd;
+    sys_close(fd);
+    return got;
+}
+
+long sys_control_listen(const char *path) {
+    struct sockaddr_un address;
+    if (!address_of(path, &address))
+        return -ENAMETOOLONG;
+    if (!sys_passage_begin())
+        return -EPERM;
+    const long fd = listen_at(&address);
+    sys_passage_end();
+    return fd;
+}
+
+void sys_control_wake(const char *path) {
+    struct sockaddr_un address;
+    if (!address_of(path, &address) || !sys_passage_begin())
+        return;
+    (void)try_to_connect(&address);
+    sys_passage_end();
+}
+
+/* 0 when there is something to read, or a negated errno value. */
+static long wait_for(long fd, uint32_t timeout_ms) {
+    struct pollfd entry = {.fd = (int)fd, .events = POLLIN};
+    struct timespec rest = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    long got;
+    do /* which leaves in `rest` what is left of it */
+        got = sys_call6(SYS_ppoll, (long)&entry, 1, timeout_ms == UINT32_MAX ? 0 : (long)&rest, 0, sizeof(uint64_t), 0);
+    while (got == -EINTR);
+    return got > 0 ? 0 : got == 0 ? -EAGAIN : got;
+}
+
+/* No call is made after the wait in a process that is confined meanwhile. */
+long sys_control_accept(long listener, uint32_t timeout_ms) {
+    const long got = wait_for(listener, timeout_ms);
+    if (got != 0 || sys_is_confined())
+        return got != 0 ? got : -EPERM;
+    return sys_call4(SYS_accept4, listener, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+uint32_t sys_control_peer(long connection) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    const long got = sys_call6(SYS_getsockopt, connection, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&size, 0);
+    return sys_failed(got) || size != sizeof peer ? SYS_NO_USER : peer.uid;
+}
+
+uint32_t sys_effective_user(void) {
+    char text[STATUS_MAX];
+    const long fd = sys_open_read("/proc/self/status");
+    if (fd < 0)
+        return SYS_NO_USER;
+    const long length = sys_read(fd, text, sizeof text - 1);
+    sys_close_read(fd);
+    text[length > 0 ? length : 0] = '\0';
+    const char *at = strstr(text, "\nUid:");
+    for (int field = 0; at != NULL && field < FIELD_OF_EFFECTIVE; field++)
+        at = (at = strchr(at, '\t')) != NULL ? at + 1 : NULL;
+    if (at == NULL || *at < '0' || *at > '9')
+        return SYS_NO_USER;
+    uint32_t user = 0;
+    for (; *at >= '0' && *at <= '9'; at++)
+        user = user * 10 + (uint32_t)(*at - '0');
+    return user;
+}
+
+long sys_control_receive(long connection, void *data, size_t size, uint32_t timeout_ms) {
+    const long got = wait_for(connection, timeout_ms);
+    return got != 0 ? got : sys_call6(SYS_recvfrom, connection, (long)data, (long)size, MSG_TRUNC, 0, 0);
+}
+
+void sys_control_send(long connection, const void *data, size_t size, long file) {
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {.space = {0}};
+    const int descriptor = (int)file;
+    struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    if (file >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control;
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(sizeof descriptor);
+        memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
+    }
+    (void)sys_call3(SYS_sendmsg, connection, (long)&message, MSG_NOSIGNAL);
+}
+
+long sys_memory_file(const char *name) { return sys_call2(SYS_memfd_create, (long)name, MEMORY_FILE_CLOEXEC); }
