@@ -33,7 +33,7 @@ import sys
 import tempfile
 
 DOCUMENTS = "README.md docs/install.md docs/options.md docs/tuning.md docs/compatibility.md docs/architecture.md docs/benchmarks.md docs/observe.md docs/hakmem.7"
-DOCUMENTS += " bench/README.md CONTRIBUTING.md docs/from-jemalloc.md docs/tutorials.md"
+DOCUMENTS += " bench/README.md CONTRIBUTING.md docs/from-jemalloc.md docs/tutorials.md docs/fleet.md"
 INLINE = {"make", "sudo", "cmake", "addr2line", "apk", "apt-get", "cargo", "hakmem"}
 SILENT = {"cc", "mkdir", "ln", "sudo", "kill"}
 TOOLS = ["cc", "cmake", "make", "pkg-config", "jq", "musl-gcc", "bash"]

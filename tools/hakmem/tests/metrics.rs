@@ -157,6 +157,44 @@ fn prometheus_scrapes_the_server() {
     running::until("Prometheus never had the figures", || {
         fetched(&format!("127.0.0.1:{port}"), &query, "").is_ok_and(|said| said.contains("\"comm\":\"sleep\""))
     });
+    for expression in dashboard_expressions() {
+        let query = format!("/api/v1/query?query={}", encoded(&expression));
+        let said = fetched(&format!("127.0.0.1:{port}"), &query, "").unwrap();
+        assert!(said.contains("\"status\":\"success\""), "{expression}: {said}");
+    }
+}
+
+const DASHBOARD: &str = include_str!("../../../docs/grafana.json");
+
+/// What the dashboard asks, with all processes chosen.
+fn dashboard_expressions() -> Vec<String> {
+    let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let text = |target: &serde_json::Value| target["expr"].as_str().unwrap().to_string();
+    let chosen = |text: String| text.replace("$__rate_interval", "1m").replace("$job", ".*");
+    targets.map(|target| chosen(text(target)).replace("$comm", ".*").replace("$pid", ".*")).collect()
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// Every metric that the dashboard shows is one that there is.
+#[test]
+fn the_dashboard_asks_for_what_there_is() {
+    let child = sleeping(&["--limit", "1G:2G"]);
+    let known = stdout(&hakmem(&["metrics", &child.id()]));
+    let mut asked = 0;
+    for expression in dashboard_expressions() {
+        for name in expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            if name.starts_with("hakmem_") {
+                assert!(known.contains(&format!("\n{name}{{")), "{name} in {expression}");
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 15, "{asked}");
 }
 
 const GROWS: &str = "
