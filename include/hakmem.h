@@ -6,6 +6,10 @@
  * Use this header to ask the allocator what it does, to steer it at run time, or to call it by its own names.
  *
  * Every function is thread-safe. None is async-signal-safe. Sizes are in bytes, times in milliseconds.
+ *
+ * Records begin with struct_size, which the caller sets to their size as he knows it. A later version of the library,
+ * whose records have more at their end, reads and writes that much alone. Any multiple of 8 up to the library's own size
+ * is valid; others are refused with EINVAL.
  */
 #ifndef HAKMEM_H
 #define HAKMEM_H
@@ -247,7 +251,7 @@ typedef struct hak_stats {
     hak_class_stats_t classes[HAK_STATS_CLASS_MAX];
 } hak_stats_t;
 
-/* Fills `stats` with a snapshot. `stats->struct_size` must be set. Returns 0 or EINVAL. */
+/* Fills `stats` with a snapshot. `stats->struct_size` must be set. Returns 0, EINVAL or ENOMEM. */
 int hak_stats_get(hak_stats_t *stats);
 
 typedef enum hak_format { HAK_FORMAT_TEXT, HAK_FORMAT_JSON } hak_format_t;

@@ -32,10 +32,13 @@ static heap_t *checked(const char *verb, hak_heap_t *heap, const void *caller) {
 HK_EXPORT hak_heap_t *hak_heap_new(const hak_heap_options_t *options) {
     int error = ENOMEM;
     heap_t *h = NULL;
-    if (options != NULL && options->struct_size != sizeof *options)
+    hak_heap_options_t known = {0};
+    if (options != NULL && hk_is_record_size(options->struct_size, sizeof known))
+        memcpy(&known, options, options->struct_size);
+    else if (options != NULL)
         error = EINVAL;
-    else if (heap_system_ready())
-        h = explicit_make(options != NULL ? options->name : NULL, options != NULL ? options->limit : 0, &error);
+    if (error != EINVAL && heap_system_ready())
+        h = explicit_make(known.name, known.limit, &error);
     if (h == NULL)
         errno = error;
     return (hak_heap_t *)h;
@@ -104,9 +107,12 @@ static void fill(heap_t *h, hak_heap_stats_t *stats) {
 
 HK_EXPORT int hak_heap_stats_get(hak_heap_t *heap, hak_heap_stats_t *stats) {
     heap_t *h = checked("hak_heap_stats_get of", heap, CALLER());
-    if (h == NULL || stats == NULL || stats->struct_size != sizeof *stats || !heap_system_ready())
+    if (h == NULL || stats == NULL || !hk_is_record_size(stats->struct_size, sizeof *stats) || !heap_system_ready())
         return EINVAL;
-    fill(h, stats);
+    hak_heap_stats_t all;
+    fill(h, &all);
+    all.struct_size = stats->struct_size;
+    memcpy(stats, &all, all.struct_size);
     return 0;
 }
 

@@ -99,10 +99,18 @@ HK_EXPORT int hak_stat_read(const char *name, uint64_t *value) {
 }
 
 HK_EXPORT int hak_stats_get(hak_stats_t *stats) {
-    if (stats == NULL || stats->struct_size != sizeof *stats)
+    if (stats == NULL || !hk_is_record_size(stats->struct_size, sizeof *stats))
         return EINVAL;
-    hk_snapshot(stats);
-    stats->struct_size = sizeof *stats;
+    if (stats->struct_size == sizeof *stats) {
+        hk_snapshot(stats);
+        return 0;
+    }
+    hak_stats_t *all = stats_take();
+    if (all == NULL)
+        return ENOMEM;
+    all->struct_size = stats->struct_size;
+    memcpy(stats, all, all->struct_size);
+    stats_release(all);
     return 0;
 }
 

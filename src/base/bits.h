@@ -121,6 +121,9 @@ HK_INLINE bool hk_bit_clear_in_byte(uint8_t *byte, size_t n) {
 }
 #endif
 
+/* Whether a caller's record of `given` bytes is what this version knows, `whole` bytes, or the beginning of it. */
+HK_INLINE bool hk_is_record_size(size_t given, size_t whole) { return given >= 8 && given <= whole && given % 8 == 0; }
+
 /* Smallest k with 2^k >= x, x >= 1. */
 HK_INLINE unsigned hk_log2_ceil(size_t x) { return x <= 1 ? 0 : hk_msb64(x - 1) + 1; }
 

@@ -227,9 +227,27 @@ static void limits_and_names(void) {
     CHECK_EQ(hak_stat_read("heap/other/live", &value), ENOENT);
     hak_heap_destroy(heap);
     CHECK_EQ(hak_stat_read("heap/textures/live", &value), ENOENT);
-    options.struct_size = 3;
-    errno = 0;
-    CHECK(hak_heap_new(&options) == NULL && errno == EINVAL);
+    const size_t wrong[] = {0, 3, sizeof options - 1, sizeof options + 8};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        options.struct_size = (uint32_t)wrong[i];
+        errno = 0;
+        CHECK(hak_heap_new(&options) == NULL && errno == EINVAL);
+    }
+}
+
+/* A program that was built with a header whose records had less at their end. */
+static void shorter_records(void) {
+    hak_heap_options_t options = {offsetof(hak_heap_options_t, limit), "short", TEST_MIB};
+    hak_heap_t *heap = hak_heap_new(&options);
+    take(heap, 2 * TEST_MIB); /* the limit was not read */
+    hak_heap_stats_t stats = {.struct_size = offsetof(hak_heap_stats_t, allocs), .allocs = 77};
+    CHECK_EQ(hak_heap_stats_get(heap, &stats), 0);
+    CHECK_EQ(stats.struct_size, offsetof(hak_heap_stats_t, allocs));
+    CHECK(strcmp(stats.name, "short") == 0 && stats.live_blocks == 1 && stats.live >= 2 * TEST_MIB);
+    CHECK_EQ(stats.allocs, 77);
+    stats.struct_size = sizeof stats + 8;
+    CHECK_EQ(hak_heap_stats_get(heap, &stats), EINVAL);
+    hak_heap_destroy(heap);
 }
 
 typedef struct seen {
@@ -369,6 +387,7 @@ int main(void) {
     limits_hold();
     limits_and_names();
     visits();
+    shorter_records();
     any_thread();
     beside_others();
     CHECK_HEAP();

@@ -19,8 +19,17 @@ static void get(void) {
     static hak_stats_t stats;
     CHECK_EQ(hak_stats_get(NULL), EINVAL);
     CHECK_EQ(hak_stats_get(&stats), EINVAL);
-    stats.struct_size = sizeof stats - 8;
-    CHECK_EQ(hak_stats_get(&stats), EINVAL);
+    const size_t wrong[] = {0, 4, sizeof stats - 4, sizeof stats + 8};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        stats.struct_size = (uint32_t)wrong[i];
+        CHECK_EQ(hak_stats_get(&stats), EINVAL);
+    }
+    /* The record of a caller who knows less of it. */
+    stats.struct_size = offsetof(hak_stats_t, slabs_adopted);
+    CHECK_EQ(hak_stats_get(&stats), 0);
+    CHECK_EQ(stats.struct_size, offsetof(hak_stats_t, slabs_adopted));
+    CHECK_EQ(stats.slabs_reused, 90);
+    CHECK_EQ(stats.classes[0].block_size, 0);
     stats.struct_size = sizeof stats;
     CHECK_EQ(hak_stats_get(&stats), 0);
     CHECK_EQ(stats.struct_size, sizeof stats);
