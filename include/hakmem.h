@@ -8,8 +8,8 @@
  * Every function is thread-safe. None is async-signal-safe. Sizes are in bytes, times in milliseconds.
  *
  * Records begin with struct_size, which the caller sets to their size as he knows it. A later version of the library,
- * whose records have more at their end, reads and writes that much alone. Any multiple of 8 up to the library's own size
- * is valid; others are refused with EINVAL.
+ * whose records have more at their end, reads and writes that much alone. Any multiple of 8 up to the library's own
+ * size is valid; others are refused with EINVAL.
  */
 #ifndef HAKMEM_H
 #define HAKMEM_H
