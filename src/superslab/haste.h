@@ -6,7 +6,8 @@
  * next one. A slot that is needed again after all has cost a system call, sixteen page faults and their zeros. So haste
  * is paid from a credit, in slots. Time brings credit; a slot that goes takes one; and one that is taken again within
  * the delay takes HASTE_REGRET more. A program that frees and takes the same memory soon has none, and its memory goes
- * by the delay alone; one whose phases differ has enough.
+ * by the delay alone; one whose phases differ has enough. The process need not grow by our memory to be in haste: slots
+ * that lie free all through a round and are more than those in use are of a phase that is over.
  *
  * The functions of haste_t are pure: the clock is an argument.
  */
@@ -17,7 +18,7 @@
 
 enum {
     HASTE_CREDIT_A_MS = 1,
-    HASTE_CREDIT_MAX = 256, /* what can be saved up, and what a process begins with */
+    HASTE_CREDIT_MAX = 1024, /* what can be saved up, and what a process begins with: 64 MiB */
     HASTE_DEBT_MAX = 8192,
     HASTE_REGRET = 4,
 };
@@ -43,6 +44,12 @@ HK_INLINE void haste_spend(haste_t *haste, size_t slot_count) {
 /* So many of them are needed again. */
 HK_INLINE void haste_regret(haste_t *haste, size_t slot_count) {
     haste_spend(haste, hk_min(slot_count, HASTE_DEBT_MAX) * HASTE_REGRET);
+}
+
+/* Of `unneeded` slots that lay free all through a round, beside `used` ones, so many should go now: all while memory
+ * grows, or else what is more than there is in use. */
+HK_INLINE size_t haste_wants(size_t unneeded, size_t used, bool grows) {
+    return grows ? unneeded : unneeded - hk_min(unneeded, used);
 }
 
 /* --- The credit of the process ----------------------------------------------------------------------------------- */

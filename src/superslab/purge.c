@@ -36,6 +36,11 @@ size_t superslab_taken_bytes(void) {
     return all > clean ? (all - clean) << HK_SLOT_SHIFT : 0;
 }
 
+size_t superslab_used_slots(void) {
+    size_t all = pool_count(&hk_pool.present);
+    return all - hk_min(all, pool_count(&hk_pool.free) + pool_count(&hk_pool.purging));
+}
+
 void superslab_set_floor(size_t bytes) {
     atomic_store_explicit(&floor_slot_count, bytes >> HK_SLOT_SHIFT, memory_order_relaxed);
 }

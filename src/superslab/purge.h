@@ -34,6 +34,9 @@ size_t superslab_waiting_bytes(void);
 /* Bytes of slots that are taken or dirty, but not those on their way to the kernel; without a lock. */
 size_t superslab_taken_bytes(void);
 
+/* Slots that are taken. */
+size_t superslab_used_slots(void);
+
 /* Memory has grown by `slot_count` slots that nothing resident could serve. Without the lock. */
 void pool_purge_for_growth(size_t slot_count);
 

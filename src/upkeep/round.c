@@ -16,7 +16,8 @@
 enum {
     HOLES_SHARE = 4,  /* when this part of the heap waits in slabs in use, it is given back */
     HOLES_HASTE = 4,  /* ... after this part of the delay */
-    GROWTH_HASTE = 8, /* while memory grows, holes and cached runs go back after this part of it */
+    GROWTH_HASTE = 8, /* while memory grows, holes and cached runs go back after this part of it; so do slots of a phase
+                         that is over */
     PARKED_SHARE = 2, /* heaps without a thread stay parked for this part of the delay */
 };
 
@@ -24,6 +25,7 @@ enum {
 static hk_lock_t round_lock = HK_LOCK_INIT(HK_RANK_TRIED);
 static low_water_t dirty_low; /* guarded by round_lock */
 static bool holes_are_many;   /* as the last round found: guarded by round_lock */
+static uint64_t balanced_ms;  /* when a round last found no more slots free than in use; likewise */
 
 uint64_t upkeep_delay_ms(void) {
     if (hk_unlikely(limit_is_near()))
@@ -86,6 +88,14 @@ static sparse_result_t purge_holes(uint64_t now_ms, uint64_t age_ms, bool grows)
     return result;
 }
 
+/* How many of the slots that nobody needed in this round go in haste. */
+static size_t wanted_locked(size_t unneeded, bool grows, uint64_t now_ms, uint64_t age_ms) {
+    size_t wanted = haste_wants(unneeded, superslab_used_slots(), grows);
+    if (wanted == 0)
+        balanced_ms = now_ms;
+    return grows || now_ms - balanced_ms >= age_ms / GROWTH_HASTE ? wanted : 0;
+}
+
 bool upkeep_round(void) {
     uint64_t now = sys_now_ms();
     limit_follow();
@@ -102,8 +112,7 @@ bool upkeep_round(void) {
     size_t least = superslab_dirty_low(), level = superslab_dirty_bytes() >> HK_SLOT_SHIFT;
     size_t slots = low_water_note(&dirty_low, least, level, now, age);
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
-    if (grows) /* nobody needed so many in this round */
-        (void)superslab_purge_in_haste(least - hk_min(least, slots));
+    (void)superslab_purge_in_haste(wanted_locked(least - hk_min(least, slots), grows, now, age));
     hk_unlock(&round_lock);
     return superslab_waiting_bytes() + cached + sparse.waiting_bytes + heap_ended_bytes() >= HEAP_WORTH_BYTES;
 }

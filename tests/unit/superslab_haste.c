@@ -45,6 +45,37 @@ static void regret(void) {
     CHECK(haste_allows(&calm, now + 300) > 0);
 }
 
+/* A phase is over when more lies free than there is in use; growth wants all that nobody needs. */
+static void wants(void) {
+    CHECK_EQ(haste_wants(100, 1000, false), 0);
+    CHECK_EQ(haste_wants(1000, 100, false), 900);
+    CHECK_EQ(haste_wants(100, 1000, true), 100);
+    CHECK_EQ(haste_wants(0, 0, false), 0);
+}
+
+static slot_t grow(void) {
+    slot_t first = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE).first;
+    CHECK(first != 0);
+    return first;
+}
+
+/* What lies free is more than what is used, and goes without any growth; as much as is used stays. */
+static void a_phase_is_over(void) {
+    slot_t runs[8];
+    for (unsigned i = 0; i < 8; i++)
+        runs[i] = grow();
+    for (unsigned i = 0; i < 8; i++)
+        slots_free(runs[i] + 1, SLOTS - 1, true);
+    size_t used = superslab_used_slots(), dirty = superslab_dirty_bytes() >> HK_SLOT_SHIFT;
+    CHECK_EQ(used, 8);
+    CHECK_EQ(dirty, 8 * (SLOTS - 1));
+    size_t wanted = haste_wants(dirty, used, false);
+    CHECK_EQ(wanted, dirty - used);
+    size_t went = superslab_purge_in_haste(wanted) >> HK_SLOT_SHIFT;
+    CHECK(went > 0 && went <= wanted);
+    CHECK_EQ(superslab_used_slots(), used);
+}
+
 /* Every second slot of two superslabs lies free: no slab of a superslab's length can have them. */
 static void free_slots_that_serve_nobody(slot_t runs[2]) {
     for (unsigned i = 0; i < 2; i++) {
@@ -53,12 +84,6 @@ static void free_slots_that_serve_nobody(slot_t runs[2]) {
         for (unsigned k = 0; k < SLOTS; k += 2)
             slots_free(runs[i] + k, 1, true);
     }
-}
-
-static slot_t grow(void) {
-    slot_t first = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE).first;
-    CHECK(first != 0);
-    return first;
 }
 
 static void growth_pays(void) {
@@ -112,6 +137,8 @@ int main(void) {
     start_map();
     by_the_clock();
     regret();
+    wants();
+    in_child(a_phase_is_over);
     in_child(growth_pays);
     in_child(not_beyond_the_credit);
     in_child(nothing_grows);
