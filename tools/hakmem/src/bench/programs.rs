@@ -109,7 +109,7 @@ const PROGRAMS: &[Program] = &[
         name: "cargo build",
         job: Command("/bin/sh", "{programs}/cargo.sh"),
         needs: &[("/usr/bin/cargo", "cargo"), ("/usr/bin/rustc", "cargo")],
-        takes_s: 1.5,
+        takes_s: 2.0,
         ..USUAL
     },
     Program {
