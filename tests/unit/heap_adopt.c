@@ -4,7 +4,9 @@
  * and their former owner's magazines still find their way back.
  */
 #include "core/counters.h"
+#include "heap/messages.h"
 #include "heap_places.h"
+#include "sys/sys.h"
 
 #include <pthread.h>
 
@@ -198,8 +200,52 @@ static void not_from_the_busy(void) {
     all_is_well();
 }
 
+/* What a drain for another heap comes upon is told to who drained. */
+static void double_frees_are_told(void) {
+    void *last;
+    heap_t *h = start_heap();
+    run_and_end();
+    slab_t *slab = almost_empty_slab(&last);
+    void *given = NULL;
+    for (unsigned i = 1; i < BLOCKS && given == NULL; i++)
+        if (slab_of(blocks[i], CLS) == slab)
+            given = blocks[i];
+    const remote_entry_t word = heap_remote_word(given, CLS);
+    CHECK(message_send_alone(HK_OWNER_SHARED, &word));
+    CHECK(heap_adopt_freed_slab(h, slab, CLS));
+    CHECK_EQ(h->double_frees.count, 1);
+    CHECK(h->double_frees.block == given && heap_shared()->double_frees.count == 0);
+}
+
+/* Twice in a row without a slow path in between is not idle yet: IDLE_MS must have passed. */
+static void not_at_the_second_look(void) {
+    enum { AT_ONCE_MS = 20 };
+    pthread_t thread;
+    heap_t *h = start_heap();
+    CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, sleeps, NULL) == 0);
+    pthread_barrier_wait(&barrier);
+    size_t before = adopted();
+    worker_heap->idle_takes = worker_heap->lock_takes;
+    for (unsigned tries = 0;; tries++) {
+        uint64_t now = sys_now_ms();
+        worker_heap->idle_since_ms = (uint32_t)now;
+        void *block = magazine_alloc(h, CLS + 1 + tries % 20);
+        CHECK(block != NULL && tries < 1000);
+        if (sys_now_ms() - now < AT_ONCE_MS) /* else the machine was busy */
+            break;
+        before = adopted();
+    }
+    CHECK_EQ(adopted(), before);
+    CHECK_EQ(owner_of(blocks[0]), worker_heap->front.id);
+    pthread_barrier_wait(&barrier);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(void) {
     in_child(on_refill);
+    in_child(double_frees_are_told);
+    in_child(not_at_the_second_look);
     in_child(on_free);
     in_child(not_on_every_free);
     in_child(from_a_sleeper);

@@ -3,6 +3,8 @@
  * The first few blocks of a class come out of a slightly larger one that has some at hand: not too many, not much
  * larger, and sized frees know of it.
  */
+#include "heap/explicit.h"
+#include "heap/runs.h"
 #include "heap_places.h"
 
 enum { SMALL = 400, SMALL_CLASS = SMALL / 16 - 1, LARGER = 448, LARGER_CLASS = LARGER / 16 - 1, BORROWED = 12 };
@@ -47,8 +49,40 @@ static void only_what_is_there(void) {
     CHECK_EQ(places_of(LARGER_CLASS).total, 0);
 }
 
+static heap_t *make(const char *name, size_t limit) {
+    int error = 0;
+    heap_t *h = explicit_make(name, limit, &error);
+    CHECK(h != NULL);
+    return h;
+}
+
+/* Heaps of the program's borrow too, but no block that is not aligned as was asked. */
+static void aligned_loans(void) {
+    block_past_t past;
+    (void)start_heap();
+    heap_t *h = make("aligned", 0);
+    CHECK(explicit_take(h, 4, HK_ALIGNMENT, NULL, &past) != NULL); /* 80 bytes */
+    for (unsigned i = 0; i < 8; i++)
+        CHECK((uintptr_t)explicit_take(h, 3, 64, NULL, &past) % 64 == 0);
+}
+
+/* What is asked for beside a block is for its heap alone; a limit can be used to the last byte. */
+static void of_the_same_heap(void) {
+    block_past_t past;
+    (void)start_heap();
+    heap_t *one = make("one", HK_SLOT_SIZE), *other = make("other", 0);
+    void *block = explicit_take(one, 3, HK_ALIGNMENT, NULL, &past);
+    CHECK(block != NULL);
+    CHECK(explicit_take(other, 3, HK_ALIGNMENT, block, &past) == NULL);
+    CHECK(explicit_take(one, 3, HK_ALIGNMENT, block, &past) != NULL);
+    CHECK(!runs_fit(one, 1));
+    CHECK(runs_fit(other, SIZE_MAX));
+}
+
 int main(void) {
     in_child(within_a_third);
+    in_child(aligned_loans);
+    in_child(of_the_same_heap);
     in_child(not_for_long);
     in_child(only_what_is_there);
     return CHECK_PASS;

@@ -257,8 +257,52 @@ static void full_message_leaves(void) {
     CHECK(heap_block_is_free(first, CLS) && heap_block_is_free(second, CLS));
 }
 
+/* One that goes on to another heap takes nothing of the list along: what waited behind it is read. */
+static void next_one_is_read(void) {
+    char *block = magazine_alloc(self, CLS),
+         *of_pool = heap_take_one(heap_shared(), OTHER, &(block_past_t){BLOCK_USED});
+    message_t *first = meta_alloc(sizeof *first), *second = meta_alloc(sizeof *second);
+    CHECK(block != NULL && of_pool != NULL && map_clear_live(map_granule(block)));
+    CHECK(map_clear_live_shared(map_granule(of_pool)));
+    *second = (message_t){.to = self->front.id, .count = 1, .words = {word_of(block)}};
+    *first = (message_t){.next = second, .to = self->front.id, .count = 1, .words = {heap_remote_word(of_pool, OTHER)}};
+    atomic_store(&self->inbox, first);
+    CHECK_EQ(open_all(self, 2).count, 0);
+    CHECK_EQ(places_of(CLS).in_messages, 0);
+    CHECK(atomic_load(&heap_shared()->inbox) == first && first->next == NULL);
+    CHECK_EQ(open_all(heap_shared(), 1).count, 0);
+    CHECK(heap_block_is_free(block, CLS));
+    CHECK_EQ(live_blocks(OTHER), 0);
+}
+
+/* The memory of an opened message serves the next one. */
+static void memory_serves_again(void) {
+    const message_t *first = NULL;
+    for (unsigned i = 0; i < 10; i++) {
+        (void)add_one();
+        messages_send(self);
+        const message_t *message = atomic_load(&self->inbox);
+        CHECK(message != NULL && (first == NULL || message == first));
+        first = message;
+        CHECK_EQ(open_all(self, 1).count, 0);
+    }
+}
+
+/* The bound itself is too many: the message that reaches it is opened with the others. */
+static void opened_at_the_bound(void) {
+    atomic_store(&self->inbox_count, HEAP_INBOX_MAX - 1);
+    char *block = add_one();
+    messages_send(self);
+    CHECK_EQ(atomic_load(&self->inbox_count), 0);
+    CHECK_EQ(places_of(CLS).in_messages, 0);
+    CHECK(heap_block_is_free(block, CLS));
+}
+
 int main(void) {
     self = start_heap();
+    next_one_is_read();
+    memory_serves_again();
+    opened_at_the_bound();
     slab_elsewhere();
     double_freed_words();
     slab_gone();

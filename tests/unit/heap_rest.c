@@ -94,6 +94,24 @@ static void serves_the_next(void) {
     all_is_well();
 }
 
+static void *tiny_of_main;
+
+/* Of a class that the thread has none of, and so does not keep. */
+static void *frees_a_tiny_one(void *unused) {
+    last_heap = heap_current();
+    release(tiny_of_main);
+    CHECK_EQ(places_of(0).in_remote_tables, 1);
+    return unused;
+}
+
+static void nothing_of_others_rests(void) {
+    tiny_of_main = magazine_alloc(start_parked(LONG_DELAY), 0);
+    run(frees_a_tiny_one, NULL);
+    CHECK_EQ(life_of(last_heap), HEAP_PARKED);
+    CHECK_EQ(places_of(0).in_remote_tables, 0);
+    CHECK_EQ(places_of(0).in_messages, 1);
+}
+
 static void *waits(void *heap) {
     *(heap_t **)heap = heap_current();
     CHECK(magazine_alloc(*(heap_t **)heap, CLS) != NULL);
@@ -389,6 +407,7 @@ static void fork_while_retiring(void) {
 
 int main(void) {
     in_child(serves_the_next);
+    in_child(nothing_of_others_rests);
     in_child(not_for_ever);
     in_child(not_oversubscribed);
     in_child(not_when_large);

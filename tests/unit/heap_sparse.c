@@ -21,15 +21,17 @@ static void fill(void) {
     }
 }
 
-/* All but one of KEEP. */
-static void thin_out(void) {
+/* All but one of `keep`. */
+static void thin_to(unsigned keep) {
     for (unsigned i = 0; i < BLOCKS; i++)
-        if (i % KEEP != 0) {
+        if (i % keep != 0) {
             release(blocks[i]);
             blocks[i] = NULL;
         }
     magazine_drop_all(h);
 }
+
+static void thin_out(void) { thin_to(KEEP); }
 
 static void all_in_place(void) {
     size_t live = 0;
@@ -109,6 +111,12 @@ int main(void) {
     magazine_drop_all(h);
     CHECK_EQ(rounds(20000), 0);
     CHECK(rounds(20000 + 2 * DELAY) > 0);
+    all_in_place();
+    fill();
+    all_in_place();
+    /* Holes that end in the middle of a page. */
+    thin_to(KEEP - 5);
+    CHECK(sparse_trim() > 0);
     all_in_place();
     fill();
     all_in_place();

@@ -9,9 +9,9 @@
  */
 #include "front/front.h"
 #include "heap_places.h"
+#include "steps.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 enum {
     TINY = 0,
@@ -22,20 +22,6 @@ enum {
     BLOCKS = 600,
     STEPS_MIN = 20000,
 };
-
-#if defined(__x86_64__)
-static void steps_begin(void) {
-    __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushf\n\torq $0x100, (%%rsp)\n\tpopf\n\tlea 128(%%rsp), %%rsp" ::
-                         : "memory", "cc");
-}
-static void steps_end(void) {
-    __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushf\n\tandq $~0x100, (%%rsp)\n\tpopf\n\tlea 128(%%rsp), %%rsp" ::
-                         : "memory", "cc");
-}
-#else
-static void steps_begin(void) {}
-static void steps_end(void) {}
-#endif
 
 static heap_t *owner, *self;
 static char *blocks[TINY_BLOCKS];
@@ -229,12 +215,7 @@ static void own(void) {
 }
 
 int main(void) {
-    if (!HK_X86_64)
-        return check_skip("only x86-64 stops after each instruction for a process by itself");
-    if (CHECK_INSTRUMENTED)
-        return check_skip("a sanitizer's own instructions would be stopped at too");
-    struct sigaction action = {.sa_handler = step, .sa_flags = SA_NODEFER};
-    CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
+    steps_init(step);
     in_child(own);
     in_child(others);
     return CHECK_PASS;

@@ -128,6 +128,22 @@ static void *outlives_main(void *unused) {
     return unused;
 }
 
+static bool is_not(const heap_t *unused) { return unused == NULL; }
+static bool is(const heap_t *unused) { return unused != NULL; }
+
+/* Whoever claims it has asked under the lock, and is the only one. */
+static void claimed_once(void) {
+    run(works, NULL);
+    heap_t *h = worker_heap;
+    CHECK(!heap_claim_gone(h, is_not));
+    CHECK_EQ(life_of(h), HEAP_LIVE);
+    CHECK(heap_claim_gone(h, is));
+    CHECK_EQ(life_of(h), HEAP_RETIRING);
+    CHECK(!heap_claim_gone(h, is));
+    heap_retire_gone(h);
+    CHECK_EQ(life_of(h), HEAP_UNUSED);
+}
+
 static void main_ends(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, outlives_main, NULL) == 0);
@@ -144,6 +160,7 @@ int main(void) {
     by_the_next_thread();
     a_number_used_again();
     of_another_process();
+    in_child(claimed_once);
     in_child(in_the_child);
     if (!HK_TSAN) /* for which the main thread's end is the program's */
         in_child(main_ends);

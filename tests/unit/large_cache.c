@@ -183,10 +183,24 @@ static void shared_out(void) {
     (void)superslab_purge(SIZE_MAX);
 }
 
+/* Short runs reach the bound on their number before that on bytes. */
+static void bound_of_entries(void) {
+    char *blocks[LARGE_CACHE_ENTRIES + 3];
+    for (unsigned i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        blocks[i] = take(HK_MID_MAX + 1);
+    for (unsigned i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        CHECK(large_free(&cache, blocks[i]));
+        CHECK_EQ(cache.count, hk_min(i + 1, LARGE_CACHE_ENTRIES));
+    }
+    CHECK(large_cache_trim(&cache, 0, 0) > 0);
+    CHECK_EQ(cache.count, 0);
+}
+
 int main(void) {
     start_slab();
     large_cache_init(&cache);
     addresses();
+    in_child(bound_of_entries);
     freed_once();
     cached();
     bounds();

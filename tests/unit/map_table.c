@@ -83,6 +83,17 @@ static void live_bits(void) {
         CHECK_EQ(offset % 32 == 0 ? map_clear_live(granule) : map_clear_live_shared(granule), live);
         CHECK(!map_is_live(granule));
     }
+    /* A slot's bits go as a whole, to its last; its neighbours' stay. */
+    for (size_t offset = 0; offset < HK_SLOT_SIZE; offset += 16)
+        map_set_live(map_granule(base + offset));
+    map_set_live(map_granule(base - 16));
+    map_set_live(map_granule(base + HK_SLOT_SIZE));
+    map_reset_live(200, 1);
+    for (size_t offset = 0; offset < HK_SLOT_SIZE; offset += 16)
+        CHECK(!map_is_live(map_granule(base + offset)));
+    CHECK(map_clear_live_apart(map_granule(base - 16)) && !map_is_live(map_granule(base - 16)));
+    CHECK(map_clear_live_apart(map_granule(base + HK_SLOT_SIZE)) && !map_clear_live_apart(map_granule(base - 16)));
+    CHECK(!map_is_live(map_granule(base + HK_SLOT_SIZE)));
     char *last = map_slot_address((slot_t)map_count()) - 16;
     CHECK(!map_is_live(map_granule(last)) && !map_is_live(map_granule(map_slot_address(0))));
 }

@@ -73,8 +73,25 @@ static void too_long(void) {
     CHECK_EQ(superslab_check(), 0);
 }
 
+/* It begins behind another's slots, in whose superslab nothing else goes back. */
+static void behind_another(void) {
+    slots_t before = slots_alloc(SLOTS / 2, SLOTS / 2, SLOTS_SPARSE);
+    CHECK(before.first != 0 && before.first % SLOTS == 0);
+    memset(map_slot_address(before.first), 1, SLOTS / 2 * HK_SLOT_SIZE);
+    bool zeroed;
+    CHECK(slots_alloc_at(before.first + SLOTS / 2, 2 * SLOTS, &zeroed));
+    memset(map_slot_address(before.first + SLOTS / 2), 2, 2 * HK_SUPERSLAB_SIZE);
+    slots_free(before.first + SLOTS / 2, 2 * SLOTS, true);
+    for (unsigned i = 0; i < SLOTS / 2; i++)
+        CHECK_EQ(*map_slot_address(before.first + i), 1);
+    CHECK_EQ(superslab_check(), 0);
+    slots_free(before.first, SLOTS / 2, true);
+    (void)superslab_purge(SIZE_MAX);
+}
+
 int main(void) {
     start_map();
+    in_child(behind_another);
     tail();
     aligned();
     in_parts();

@@ -44,6 +44,12 @@ static void across(void) {
     /* Shorter than a superslab and in two of them. */
     give(all + SLOTS - 5, 10);
     CHECK_EQ(take(10).first, all + SLOTS - 5);
+    /* Not over one that is in use. */
+    bool zeroed;
+    give(all + 200, 4);
+    CHECK(!slots_alloc_at(all + 200, 5, &zeroed) && !slots_alloc_at(all + 199, 2, &zeroed));
+    CHECK_EQ(superslab_check(), 0);
+    CHECK(slots_alloc_at(all + 200, 4, &zeroed));
     /* A slab's slots are aligned. */
     give(all + SLOTS - 5, 10);
     CHECK(slots_alloc(8, 8, SLOTS_SPARSE).first != all + SLOTS - 5);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What another thread does between two instructions of a free: in front of each of them once, as long as no lock is
+ * held that the other would wait for. A slab that changes hands, an explicit heap that is released, a neighbour in the
+ * same byte of live bits, a limit that is set: nothing is lost, and nothing found where it is not.
+ */
+#include "core/panic.h"
+#include "front/front.h"
+#include "heap/explicit.h"
+#include "heap/messages.h"
+#include "heap/runs.h"
+#include "heap_places.h"
+#include "steps.h"
+
+#include <pthread.h>
+
+enum { CLS = 20, STEPS_MAX = 100000 };
+
+static void (*between)(void); /* what comes in between, */
+static unsigned long at, now; /* ... in front of which instruction, counted from the call on */
+static bool done;
+
+static bool is_free(const heap_t *h) {
+    return atomic_load(&h->lock.word) == 0 && atomic_load(&h->large.lock.word) == 0;
+}
+
+/* At the first moment from `at` on at which nobody has a lock that `between` needs. */
+static heap_t *self, *other;
+
+static void step(int number) {
+    (void)number;
+    if (now++ < at || done || !is_free(self) || !is_free(other) || !is_free(heap_shared()))
+        return;
+    done = true;
+    between();
+}
+
+/* Once for each instruction of `what`. */
+static void for_each_step(void (*prepare)(void), void (*what)(void), void (*comes)(void), void (*look)(void)) {
+    for (at = 0, done = true; done; at = now > at + 1 ? at + 1 : now) {
+        CHECK(at < STEPS_MAX);
+        prepare();
+        between = comes;
+        done = false;
+        now = 0;
+        steps_begin();
+        what();
+        steps_end();
+        bool came = done;
+        if (!came)
+            comes();
+        look();
+        done = came;
+    }
+    CHECK(at > 10);
+    test_say("%lu steps\n", at);
+}
+
+static void *sleeper(void *unused) {
+    other = heap_current();
+    return unused;
+}
+
+/* Another thread's heap, which stays as it is while the thread waits. */
+static void start(void) {
+    pthread_t thread;
+    self = start_heap();
+    other = heap_shared();
+    CHECK(pthread_create(&thread, NULL, sleeper, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(other != NULL && other != self);
+}
+
+/* --- A slab changes hands ---------------------------------------------------------------------------------------- */
+
+static remote_entry_t word;
+static slab_t *slab;
+static size_t before;
+static uint64_t double_frees;
+
+static void move(heap_t *from, heap_t *to) {
+    heap_remove_locked(from, slab);
+    slab_set_owner(slab, to->front.id);
+    heap_insert_locked(to, slab);
+}
+
+static void to_the_pool(void) { move(other, heap_shared()); }
+
+/* All of its blocks are out, so that the first one that comes back moves it from one list to another. */
+static void full_slab(void) {
+    granule_t all[4096];
+    bool reused;
+    slab = slab_open(CLS, other->front.id, &reused);
+    CHECK(slab != NULL);
+    heap_insert_locked(other, slab);
+    CHECK_EQ(slab_take(slab, all + slab->block_count, slab->block_count), slab->block_count);
+    heap_settle_locked(other, slab);
+    word = (remote_entry_t){heap_remote_key(slab_base(slab), 0),
+                            slab_stretch_bits(0, 0, slab->block_count < 64 ? slab->block_count : 64)};
+}
+
+static void give(void) { double_frees = heap_remote_give(&word); }
+
+static void is_given_once(void) {
+    CHECK_EQ(double_frees, 0);
+    CHECK_EQ(atomic_load(&slab->owner), HK_OWNER_SHARED);
+    CHECK_EQ(slab->free_bits[0], word.bits);
+    CHECK_EQ(places_of(CLS).in_messages, 0);
+    all_is_well();
+    slab_take_stretch(slab, 0, slab->block_count < 64 ? slab->block_count : 64);
+    heap_settle_locked(heap_shared(), slab);
+}
+
+static void slab_changes_hands(void) {
+    start();
+    for_each_step(full_slab, give, to_the_pool, is_given_once);
+}
+
+/* --- A heap of the program's is released ------------------------------------------------------------------------- */
+
+static void *block;
+
+static void release_heap(void) {
+    hk_lock(&hk_heap_list_lock);
+    explicit_hand_over_locked(other);
+    explicit_end_locked(other);
+    hk_unlock(&hk_heap_list_lock);
+}
+
+static void make_one(void) {
+    int error = 0;
+    block_past_t past;
+    other = explicit_make(NULL, 0, &error);
+    CHECK(other != NULL);
+    block = explicit_take(other, CLS, HK_ALIGNMENT, NULL, &past);
+    CHECK(block != NULL);
+    before = live_blocks(CLS);
+}
+
+static void make_large(void) {
+    int error = 0;
+    bool zeroed;
+    other = explicit_make(NULL, 0, &error);
+    CHECK(other != NULL);
+    block = runs_take(other, HK_MIB, 1, NULL, &zeroed);
+    CHECK(block != NULL);
+}
+
+static void free_it(void) { front_free(block); }
+
+static void is_free_once(void) {
+    heap_remote_post_all(self);
+    CHECK(hk_trim_all() < HK_GIB);
+    magazine_drop_all(self);
+    heap_lock(heap_shared());
+    heap_drain_locked(heap_shared());
+    heap_unlock(heap_shared());
+    CHECK(map_lookup(block) >> 8 != other->own.id);
+    CHECK_EQ(live_blocks(CLS), 0);
+    CHECK_EQ(hk_misuse_count(), 0);
+    all_is_well();
+}
+
+static void heap_is_released(void) {
+    start();
+    for_each_step(make_one, free_it, release_heap, is_free_once);
+    for_each_step(make_large, free_it, release_heap, is_free_once);
+}
+
+/* --- Neighbours in one byte of live bits ------------------------------------------------------------------------- */
+
+enum { PAIRS = 8 };
+
+static char *left, *right;
+static unsigned cls;
+
+/* The other thread's free of the neighbour has come so far that it clears the bit. */
+static void neighbour_is_freed(void) { CHECK(map_clear_live_shared(map_granule(right))); }
+
+static void two_in_a_byte(void) {
+    left = right = NULL;
+    for (unsigned i = 0; i < 100 && right == NULL; i++) {
+        char *next = magazine_alloc(other, cls);
+        if (left != NULL && map_granule(next) / 8 == map_granule(left) / 8)
+            right = next;
+        else
+            left = next;
+    }
+    CHECK(right != NULL);
+}
+
+static void free_left(void) { front_free(left); }
+
+static void both_are_free(void) {
+    CHECK(!map_is_live(map_granule(left)) && !map_is_live(map_granule(right)));
+    const remote_entry_t of_right = heap_remote_word(right, cls);
+    CHECK_EQ(heap_remote_give(&of_right), 0);
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
+static void neighbours(void) {
+    start();
+    for (cls = 0; cls < 7; cls++)
+        for_each_step(two_in_a_byte, free_left, neighbour_is_freed, both_are_free);
+}
+
+int main(void) {
+    steps_init(step);
+    in_child(slab_changes_hands);
+    in_child(heap_is_released);
+    in_child(neighbours);
+    return CHECK_PASS;
+}
