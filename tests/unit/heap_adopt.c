@@ -219,7 +219,6 @@ static void double_frees_are_told(void) {
 
 /* Twice in a row without a slow path in between is not idle yet: IDLE_MS must have passed. */
 static void not_at_the_second_look(void) {
-    enum { AT_ONCE_MS = 20 };
     pthread_t thread;
     heap_t *h = start_heap();
     CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
@@ -227,15 +226,8 @@ static void not_at_the_second_look(void) {
     pthread_barrier_wait(&barrier);
     size_t before = adopted();
     worker_heap->idle_takes = worker_heap->lock_takes;
-    for (unsigned tries = 0;; tries++) {
-        uint64_t now = sys_now_ms();
-        worker_heap->idle_since_ms = (uint32_t)now;
-        void *block = magazine_alloc(h, CLS + 1 + tries % 20);
-        CHECK(block != NULL && tries < 1000);
-        if (sys_now_ms() - now < AT_ONCE_MS) /* else the machine was busy */
-            break;
-        before = adopted();
-    }
+    worker_heap->idle_since_ms = (uint32_t)sys_now_ms() + 30000; /* what lies ahead is an age of none */
+    CHECK(magazine_alloc(h, CLS) != NULL);
     CHECK_EQ(adopted(), before);
     CHECK_EQ(owner_of(blocks[0]), worker_heap->front.id);
     pthread_barrier_wait(&barrier);
