@@ -129,7 +129,7 @@ static void threads_of_ours(void) {
     CHECK_EQ(atomic_load(&done), 1);
     hk_unlock(&pool);
     if (!CHECK_INSTRUMENTED) /* what ends the process asks for thread-local storage there, and a helper has none */
-        is_caught(inversion_of_a_helper, "LOCK-1", "a thread's heap", "the shared pool of slots");
+        is_caught(inversion_of_a_helper, "LOCK-1", "a thread's heap", "the slot pool");
 }
 
 int main(void) {
@@ -139,10 +139,10 @@ int main(void) {
     CHECK(pthread_create(&thread, NULL, keeps_the_rules_beside, NULL) == 0);
     hk_unlock(&pool);
     CHECK(pthread_join(thread, NULL) == 0);
-    is_caught(inversion, "LOCK-1", "waits for the lock of a thread's heap", "holds that of the shared pool of slots");
-    is_caught(inversion_after_try, "LOCK-1", "a thread's heap", "the shared pool of slots");
-    is_caught(inversion_while_waiting, "LOCK-1", "a thread's heap", "the shared pool of slots");
-    is_caught(in_a_child, "LOCK-1", "a thread's heap", "the shared pool of slots");
+    is_caught(inversion, "LOCK-1", "waits for the lock of a thread's heap", "holds that of the slot pool");
+    is_caught(inversion_after_try, "LOCK-1", "a thread's heap", "the slot pool");
+    is_caught(inversion_while_waiting, "LOCK-1", "a thread's heap", "the slot pool");
+    is_caught(in_a_child, "LOCK-1", "a thread's heap", "the slot pool");
     is_caught(twice, "LOCK-2", "a thread's heap", "signal handler that has interrupted malloc or free");
     is_caught(two_heaps, "LOCK-2", "a thread's heap", "a thread's heap");
     is_caught(list_twice, "LOCK-2", "the list of heaps", "the list of heaps");
