@@ -9,6 +9,7 @@
 set -u
 
 crates="mimalloc3 mimalloc2 jemalloc snmalloc rpmalloc hardened tcmalloc tcmalloc-norseq"
+crates="$crates hardened-light mimalloc-secure snmalloc-checks"
 debian="gperftools tbbmalloc scudo jemalloc-debian mimalloc-debian"
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,12 +32,13 @@ fetch_sources() {
 # The version a crate declares for itself, without its build metadata.
 crate_version() { sed -n 's/^version = "\(.*\)"/\1/p' "$src/$1/Cargo.toml" | sed -n 1p; }
 
-build_mimalloc() { # name of the crate's source folder, name of the library
+build_mimalloc() { # name of the crate's source folder, name of the library, ON: with all of its checks
     work=$out/work/$2
     cmake -S "$src/libmimalloc-sys2/c_src/$1" -B "$work" -DCMAKE_BUILD_TYPE=Release -DMI_BUILD_TESTS=OFF \
-        -DMI_BUILD_STATIC=OFF -DMI_BUILD_OBJECT=OFF -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" || return 1
+        -DMI_BUILD_STATIC=OFF -DMI_BUILD_OBJECT=OFF -DMI_SECURE="$3" -DCMAKE_C_COMPILER="$cc" \
+        -DCMAKE_CXX_COMPILER="$cxx" || return 1
     cmake --build "$work" -j"$jobs" || return 1
-    cp -L "$work/libmimalloc.so" "$out/$2"
+    cp -L "$work"/libmimalloc*.so "$out/$2"
 }
 
 # The header writes 3.6.0 as 30600.
@@ -57,12 +59,12 @@ build_jemalloc() {
 
 jemalloc_version() { crate_version tikv-jemalloc-sys | sed 's/^[^+]*+//'; }
 
-build_snmalloc() {
+build_snmalloc() { # name of the target and of the library
     work=$out/work/snmalloc
     cmake -S "$src/snmalloc-sys/upstream" -B "$work" -DCMAKE_BUILD_TYPE=Release -DSNMALLOC_BUILD_TESTING=OFF \
         -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" || return 1
-    cmake --build "$work" -j"$jobs" --target snmallocshim || return 1
-    cp "$work/libsnmallocshim.so" "$out/libsnmalloc.so"
+    cmake --build "$work" -j"$jobs" --target "$1" || return 1
+    cp "$work/lib$1.so" "$out/$2"
 }
 
 # rpmalloc's own build defines ENABLE_PRELOAD and ENABLE_OVERRIDE for its malloc wrapper library.
@@ -97,11 +99,11 @@ build_tcmalloc() {
     make -C "$work" -j"$jobs" libtcmalloc.so && cp "$work/libtcmalloc.so" "$out/libtcmalloc.so"
 }
 
-build_hardened() {
+build_hardened() { # name of its configuration, name of the library
     dir=$src/hardened-malloc-sys
-    work=$out/work/hardened
+    work=$out/work/hardened-$1
     mkdir -p "$work"
-    defines=$(sed -n 's/^\([A-Z_]*\)=\(.*\)/-D\1=\2/p' "$dir/config-default.conf")
+    defines=$(sed -n 's/^\([A-Z_]*\)=\(.*\)/-D\1=\2/p' "$dir/config-$1.conf")
     flags="-O3 -flto -D_GNU_SOURCE $defines -fvisibility=hidden -fno-plt -ftrivial-auto-var-init=zero $tls"
     flags="$flags -fstack-clash-protection -fstack-protector-strong -I$dir/vendor/hardened-malloc"
     flags="$flags -I$dir/vendor/hardened-malloc/include -I$dir/vendor/hardened-malloc/third_party"
@@ -112,7 +114,7 @@ build_hardened() {
     done
     $cxx -std=c++17 $flags -c "$dir/vendor/hardened-malloc/new.cc" -o "$work/new.o" || return 1
     $cxx -O3 -flto -shared $objects "$work/new.o" -Wl,-O1,--as-needed,-z,defs,-z,relro,-z,now -lpthread \
-        -o "$out/libhardened_malloc.so"
+        -o "$out/$2"
 }
 
 # Unpacks a Debian package under build/peers/deb without installing it.
@@ -163,17 +165,29 @@ build_tbbmalloc() {
 
 peer() {
     case $1 in
-    mimalloc3) try "$1" "$(mimalloc_version mimalloc3)" libmimalloc3.so "" "" -- build_mimalloc mimalloc3 libmimalloc3.so ;;
-    mimalloc2) try "$1" "$(mimalloc_version mimalloc)" libmimalloc2.so "" "" -- build_mimalloc mimalloc libmimalloc2.so ;;
+    mimalloc3) try "$1" "$(mimalloc_version mimalloc3)" libmimalloc3.so "" "" -- build_mimalloc mimalloc3 libmimalloc3.so OFF ;;
+    mimalloc2) try "$1" "$(mimalloc_version mimalloc)" libmimalloc2.so "" "" -- build_mimalloc mimalloc libmimalloc2.so OFF ;;
+    mimalloc-secure)
+        try "$1" "$(mimalloc_version mimalloc3)" libmimalloc-secure.so "" "mimalloc 3 with MI_SECURE=ON" -- \
+            build_mimalloc mimalloc3 libmimalloc-secure.so ON
+        ;;
     jemalloc) try "$1" "$(jemalloc_version)" libjemalloc.so "" "" -- build_jemalloc ;;
-    snmalloc) try "$1" "$(crate_version snmalloc-sys)" libsnmalloc.so "" "" -- build_snmalloc ;;
+    snmalloc) try "$1" "$(crate_version snmalloc-sys)" libsnmalloc.so "" "" -- build_snmalloc snmallocshim libsnmalloc.so ;;
+    snmalloc-checks)
+        try "$1" "$(crate_version snmalloc-sys)" libsnmalloc-checks.so "" "snmalloc's shim with checks" -- \
+            build_snmalloc snmallocshim-checks libsnmalloc-checks.so
+        ;;
     rpmalloc)
         try "$1" "$(rpmalloc_version)" librpmalloc.so "" "newest in a registry; 2.x is not published there" -- \
             build_rpmalloc
         ;;
     hardened)
         try "$1" "$(crate_version hardened-malloc-sys)" libhardened_malloc.so "" \
-            "hardened_malloc, default (hardest) configuration" -- build_hardened
+            "hardened_malloc, default (hardest) configuration" -- build_hardened default libhardened_malloc.so
+        ;;
+    hardened-light)
+        try "$1" "$(crate_version hardened-malloc-sys)" libhardened_malloc-light.so "" \
+            "hardened_malloc, light configuration" -- build_hardened light libhardened_malloc-light.so
         ;;
     tcmalloc)
         try "$1" "crate $(crate_version libtcmalloc-sys)" libtcmalloc.so GLIBC_TUNABLES=glibc.pthread.rseq=0 \

@@ -68,7 +68,8 @@ typedef struct HK_ALIGNED(32) magazine {
 typedef struct heap_front {
     uint32_t tag; /* id << 8 */
     uint32_t id;
-    int64_t countdown; /* bytes to the next tick or sample: slow/tick.h */
+    int64_t countdown;   /* bytes to the next tick or sample: slow/tick.h */
+    struct lanes *lanes; /* thread's own, but it goes under the lock: lane.h; NULL: none */
     magazine_t magazines[HK_MAGAZINE_COUNT];
 } heap_front_t;
 
@@ -158,7 +159,6 @@ typedef struct heap {
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
     message_t *outbox[HEAP_OUTBOX];                 /* as remote_table: messages being filled, by owner */
     struct quarantine *quarantine;                  /* thread's own: quarantine.h */
-    struct lanes *lanes;                            /* thread's own, but it goes under the lock: lane.h */
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic(message_t *) inbox;
     _Atomic uint32_t inbox_count; /* about so many messages are in it: a bound for senders */

@@ -14,17 +14,17 @@ enum {
     LANE_PLACES_MIN = 4,
 };
 
-static size_t places_bytes(const lane_t *lane) { return ((size_t)lane->room + lane->delay) * sizeof(granule_t); }
+static size_t places_bytes(unsigned room) { return 2 * room * sizeof(granule_t); }
 
 static lanes_t *lanes_of(heap_t *h) {
-    if (h->lanes != NULL)
-        return h->lanes;
+    if (h->front.lanes != NULL)
+        return h->front.lanes;
     lanes_t *all = meta_alloc(sizeof *all);
     if (all == NULL)
         return NULL;
     memset(all, 0, sizeof *all);
     hk_random_init(&all->random);
-    hk_write_release(h->lanes, all);
+    hk_write_release(h->front.lanes, all);
     return all;
 }
 
@@ -35,15 +35,25 @@ static lane_t *lane_of(heap_t *h, unsigned cls) {
         return all == NULL ? NULL : &all->lanes[cls];
     lane_t *lane = &all->lanes[cls];
     size_t fit = LANE_BYTES / hk_class_info[cls].block_size;
-    lane->room = lane->delay = (uint16_t)hk_max(LANE_PLACES_MIN, hk_min(fit, LANE_PLACES_MAX));
-    granule_t *places = meta_alloc(places_bytes(lane));
+    uint32_t room = (uint32_t)hk_max(LANE_PLACES_MIN, hk_min(fit, LANE_PLACES_MAX));
+    granule_t *places = meta_alloc(places_bytes(room));
     if (places == NULL)
         return NULL;
-    memset(places, 0, places_bytes(lane));
+    memset(places, 0, places_bytes(room));
+    lane->room = room;
     heap_lock(h);
     hk_write_release(lane->places, places);
     heap_unlock(h);
     return lane;
+}
+
+static void shuffle(hk_random_t *random, granule_t *blocks, unsigned count) {
+    for (; count > 1; count--) {
+        unsigned other = hk_random_below(random, count);
+        granule_t last = blocks[count - 1];
+        blocks[count - 1] = blocks[other];
+        blocks[other] = last;
+    }
 }
 
 lane_t *lane_fill(heap_t *h, unsigned cls) {
@@ -58,40 +68,12 @@ lane_t *lane_fill(heap_t *h, unsigned cls) {
     h->class_stats[cls].refills++;
     if (got < want)
         memmove(lane->places, lane->places + want - got, got * sizeof *lane->places);
+    shuffle(&h->front.lanes->random, lane->places, got);
     hk_write_release(lane->ready, got);
     heap_unlock(h);
     heap_report_double_frees(h, &double_frees);
     return got > 0 ? lane : NULL;
 }
-
-void lane_push(heap_t *h, unsigned cls, granule_t block) {
-    lane_t *lane = lane_of(h, cls);
-    if (lane == NULL) {
-        heap_give_batch(h, cls, &block, 1, 0);
-        return;
-    }
-    if (lane->ready == lane->room) { /* which of them leave is as random as what lies there */
-        unsigned half = lane->room / 2u;
-        hk_write_release(lane->ready, half);
-        heap_give_batch(h, cls, lane->places + half, half, 0);
-    }
-    hk_write(lane->places[lane->ready], block);
-    hk_write_release(lane->ready, lane->ready + 1);
-}
-
-uint64_t lane_count(const heap_t *h, unsigned cls) {
-    const lanes_t *all = hk_read_acquire(h->lanes);
-    if (all == NULL || cls >= LANE_CLASSES)
-        return 0;
-    const lane_t *lane = &all->lanes[cls];
-    const granule_t *places = hk_read_acquire(lane->places);
-    uint64_t count = places != NULL ? hk_read(lane->ready) : 0;
-    for (unsigned i = 0; places != NULL && i < lane->delay; i++)
-        count += hk_read(places[lane->room + i]) != 0;
-    return count;
-}
-
-/* --- The end ------------------------------------------------------------------------------------------------------ */
 
 static void look(granule_t granule, unsigned cls) {
     void *block = map_granule_address(granule);
@@ -100,12 +82,49 @@ static void look(granule_t granule, unsigned cls) {
         seal_report_written(block, block_size, NULL);
 }
 
+/* Which of them leave is as random as what lies there. Each is looked at: with its slab its page may go, and what was
+ * written there with it. */
+static void flush(heap_t *h, unsigned cls, lane_t *lane) {
+    unsigned half = lane->room / 2u, count = lane->ready;
+    hk_write_release(lane->ready, half);
+    for (unsigned i = half; i < count; i++)
+        look(lane->places[i], cls);
+    heap_give_batch(h, cls, lane->places + half, count - half, 0);
+}
+
+void lane_give(heap_t *h, unsigned cls, granule_t block) {
+    lane_t *lane = lane_of(h, cls);
+    if (lane == NULL) {
+        heap_give_batch(h, cls, &block, 1, 0);
+        return;
+    }
+    if (lane->ready == lane->room)
+        flush(h, cls, lane);
+    if (h->front.lanes->random.left == 0)
+        hk_random_fill(&h->front.lanes->random);
+    lane_turn(h->front.lanes, cls, block);
+}
+
+uint64_t lane_count(const heap_t *h, unsigned cls) {
+    const lanes_t *all = hk_read_acquire(h->front.lanes);
+    if (all == NULL || cls >= LANE_CLASSES)
+        return 0;
+    const lane_t *lane = &all->lanes[cls];
+    const granule_t *places = hk_read_acquire(lane->places);
+    uint64_t count = places != NULL ? hk_read(lane->ready) : 0;
+    for (unsigned i = 0; places != NULL && i < lane->room; i++)
+        count += hk_read(places[lane->room + i]) != 0;
+    return count;
+}
+
+/* --- The end ------------------------------------------------------------------------------------------------------ */
+
 /* A fork in between may have left a place without its block. */
 static void drain(heap_t *h, unsigned cls, lane_t *lane) {
     granule_t blocks[2 * LANE_PLACES_MAX];
     unsigned count = 0, ready = lane->ready;
     hk_write_release(lane->ready, 0);
-    for (unsigned i = 0; i < (unsigned)lane->room + lane->delay; i++) {
+    for (unsigned i = 0; i < 2 * lane->room; i++) {
         if (lane->places[i] == 0 || (i >= ready && i < lane->room))
             continue;
         blocks[count++] = lane->places[i];
@@ -118,17 +137,17 @@ static void drain(heap_t *h, unsigned cls, lane_t *lane) {
 }
 
 void lanes_drain(heap_t *h) {
-    lanes_t *all = h->lanes;
+    lanes_t *all = h->front.lanes;
     if (all == NULL)
         return;
     for (unsigned cls = 0; cls < LANE_CLASSES; cls++)
         if (all->lanes[cls].places != NULL)
             drain(h, cls, &all->lanes[cls]);
     heap_lock(h);
-    hk_write_release(h->lanes, NULL);
+    hk_write_release(h->front.lanes, NULL);
     heap_unlock(h);
     for (unsigned cls = 0; cls < LANE_CLASSES; cls++)
         if (all->lanes[cls].places != NULL)
-            meta_free(all->lanes[cls].places, places_bytes(&all->lanes[cls]));
+            meta_free(all->lanes[cls].places, places_bytes(all->lanes[cls].room));
     meta_free(all, sizeof *all);
 }

@@ -3,12 +3,11 @@
  * lane.h: what hardened heaps have in place of magazines: for each class up to LANE_BLOCK_MAX a lane of free blocks
  * (docs/adr/0037).
  *
- *   slab --refill, under the heap's lock--> ready --at random--> program --free--> delay --at random--> ready
- *                                           ready --flush, under the lock--> slabs
+ *   slab --refill, under the heap's lock, shuffled--> ready --the last--> program --free--> delay --at random--> ready
+ *                                                     ready --flush, under the lock--> slabs
  *
- * A free puts its block into a random place of the delay and gets the block that lay there, which becomes ready. An
- * allocation takes any of those that are ready. So neither who is handed out next nor when a block serves again can be
- * foretold. All of them are zeros (heap/seal.h); who hands one out looks.
+ * A free puts its block into a random place of the delay and gets the block that lay there, which becomes ready. So
+ * neither who is handed out next nor when a block serves again can be foretold. All of them are zeros (heap/seal.h); who hands one out looks.
  *
  * Touched by the heap's thread alone, or by anybody once the thread is gone, and without a lock; its array comes and
  * goes under the heap's lock, for who counts. A fork may come between any two steps of another thread: the child may
@@ -27,9 +26,9 @@ enum {
 };
 
 typedef struct lane {
-    granule_t *places; /* `room` places of blocks that are ready, then `delay` others; NULL: never used */
+    granule_t *places; /* `room` places of blocks that are ready, then as many of delayed ones; NULL: never used */
     uint32_t ready;
-    uint16_t room, delay;
+    uint32_t room; /* 0 without places */
 } lane_t;
 
 typedef struct lanes {
@@ -41,39 +40,40 @@ typedef struct lanes {
 HK_NOINLINE lane_t *lane_fill(heap_t *h, unsigned cls);
 
 HK_INLINE lane_t *lane_with_blocks(heap_t *h, unsigned cls) {
-    lanes_t *all = h->lanes;
+    lanes_t *all = h->front.lanes;
     return hk_likely(all != NULL && all->lanes[cls].ready > 0) ? &all->lanes[cls] : lane_fill(h, cls);
 }
 
-/* One of those that are ready. Releases: see above. */
-HK_INLINE void *lane_take(heap_t *h, lane_t *lane) {
-    uint32_t last = lane->ready - 1, at = hk_random_below(&h->lanes->random, lane->ready);
-    granule_t *places = lane->places, block = places[at];
-    hk_write_release(places[at], 0);
+/* The last of those that are ready. Release: see above. */
+HK_INLINE void *lane_take(lane_t *lane) {
+    uint32_t last = lane->ready - 1;
+    granule_t block = lane->places[last];
     hk_write_release(lane->ready, last);
-    hk_write_release(places[at], places[last]);
     return map_granule_address(block);
 }
 
-/* The block, of any heap, which is zeros, becomes ready. */
-void lane_push(heap_t *h, unsigned cls, granule_t block);
-
-/* Puts the block into the delay. False when the class has no lane yet. */
-HK_INLINE bool lane_give(heap_t *h, unsigned cls, granule_t block) {
-    lanes_t *all = h->lanes;
-    if (hk_unlikely(all == NULL || all->lanes[cls].places == NULL))
-        return false;
-    lane_t *lane = &all->lanes[cls];
-    granule_t *place = lane->places + lane->room + hk_random_below(&all->random, lane->delay), before = *place;
-    hk_write_release(*place, block);
-    if (hk_likely(before != 0 && lane->ready < lane->room)) {
-        hk_write(lane->places[lane->ready], before);
-        hk_write_release(lane->ready, lane->ready + 1);
-    } else if (before != 0) {
-        lane_push(h, cls, before);
-    }
-    return true;
+/* Whether lane_turn may be called: nothing has to be flushed or drawn first. */
+HK_INLINE bool lane_has_turn(const lanes_t *all, unsigned cls) {
+    const lane_t *lane = &all->lanes[cls];
+    return lane->ready < lane->room && all->random.left > 0;
 }
+
+/* Puts the block into the delay, and what lay there becomes ready. */
+HK_INLINE void lane_turn(lanes_t *all, unsigned cls, granule_t block) {
+    lane_t *lane = &all->lanes[cls];
+    uint32_t ready = lane->ready, room = lane->room;
+    granule_t *places = lane->places, *place = places + room + hk_random_left_below(&all->random, room);
+    granule_t before = *place;
+    hk_write_release(*place, block);
+    if (hk_unlikely(before == 0))
+        return;
+    hk_write(places[ready], before);
+    hk_write_release(lane->ready, ready + 1);
+}
+
+/* The same, of a block of any heap, which is zeros, where half of those that are ready may have to go back to their
+ * slabs first. */
+void lane_give(heap_t *h, unsigned cls, granule_t block);
 
 /* Blocks of the class that lie in the lane. Under the heap's lock; of a thread that works meanwhile, about so many. */
 uint64_t lane_count(const heap_t *h, unsigned cls);

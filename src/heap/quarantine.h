@@ -10,6 +10,67 @@
 #define HK_HEAP_QUARANTINE_H
 
 #include "heap/heap.h"
+#include "heap/lane.h"
+
+enum {
+    QUEUE_BLOCKS = 512, /* a power of two */
+    QUEUE_BYTES_MAX = 1 << 20,
+    QUEUE_CLASS_BITS = 8,
+    QUEUE_CLASS_OF_RUNS = (1 << QUEUE_CLASS_BITS) - 1,
+};
+
+/* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. A fork may
+ * come between any two steps, and the child must not find a place that holds nothing or a block that is elsewhere: so
+ * places are written before they count, and stop counting at the far end before the near one moves on. It may lose
+ * blocks. */
+struct quarantine {
+    uint32_t first, count;
+    size_t bytes;
+    uint64_t blocks[QUEUE_BLOCKS]; /* granule << QUEUE_CLASS_BITS | class */
+};
+
+HK_INLINE uint64_t queue_oldest(const struct quarantine *q) { return q->blocks[q->first]; }
+HK_INLINE granule_t queue_block(uint64_t word) { return word >> QUEUE_CLASS_BITS; }
+HK_INLINE unsigned queue_class(uint64_t word) { return (unsigned)word & ((1u << QUEUE_CLASS_BITS) - 1); }
+
+HK_INLINE void queue_pop(struct quarantine *q, size_t bytes) {
+    q->bytes -= bytes;
+    hk_write(q->count, q->count - 1);
+    hk_write_release(q->first, (q->first + 1) % QUEUE_BLOCKS);
+}
+
+HK_INLINE bool queue_has_room(const struct quarantine *q, size_t bytes) {
+    return q->count < QUEUE_BLOCKS && q->bytes + bytes <= QUEUE_BYTES_MAX;
+}
+
+HK_INLINE void queue_push(struct quarantine *q, granule_t granule, unsigned cls, size_t bytes) {
+    hk_write(q->blocks[(q->first + q->count) % QUEUE_BLOCKS], granule << QUEUE_CLASS_BITS | cls);
+    q->bytes += bytes;
+    hk_write_release(q->count, q->count + 1);
+}
+
+/* Whether quarantine_turn may be called: at most one block has to leave, into a lane with room. */
+HK_INLINE bool quarantine_has_turn(const heap_t *h, const lanes_t *all, unsigned cls) {
+    const struct quarantine *q = h->quarantine;
+    if (q == NULL || queue_has_room(q, hk_class_info[cls].block_size))
+        return q != NULL;
+    unsigned oldest = queue_class(queue_oldest(q));
+    if (oldest >= LANE_CLASSES || !lane_has_turn(all, oldest))
+        return false;
+    return q->bytes - hk_class_info[oldest].block_size + hk_class_info[cls].block_size <= QUEUE_BYTES_MAX;
+}
+
+/* The block waits from now on; the oldest one goes to its lane if it has to leave. */
+HK_INLINE void quarantine_turn(heap_t *h, lanes_t *all, granule_t granule, unsigned cls) {
+    struct quarantine *q = h->quarantine;
+    size_t bytes = hk_class_info[cls].block_size;
+    if (hk_likely(!queue_has_room(q, bytes))) {
+        uint64_t oldest = queue_oldest(q);
+        queue_pop(q, hk_class_info[queue_class(oldest)].block_size);
+        lane_turn(all, queue_class(oldest), queue_block(oldest));
+    }
+    queue_push(q, granule, cls, bytes);
+}
 
 /* `level` is 2 or 3. Once, at the start. */
 void hardened_init(int level);

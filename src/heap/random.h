@@ -25,11 +25,15 @@ void hk_random_init(hk_random_t *random);
 
 void hk_random_fill(hk_random_t *random);
 
-/* A number below `bound`, at most 2^8: some come once more in 2^8 times than others. */
+/* A number below `bound`, at most 2^8: some come once more in 2^8 times than others. There is one left. */
+HK_INLINE uint32_t hk_random_left_below(hk_random_t *random, uint32_t bound) {
+    return random->values[--random->left] * bound >> 8;
+}
+
 HK_INLINE uint32_t hk_random_below(hk_random_t *random, uint32_t bound) {
     if (hk_unlikely(random->left == 0))
         hk_random_fill(random);
-    return random->values[--random->left] * bound >> 8;
+    return hk_random_left_below(random, bound);
 }
 
 #endif

@@ -8,7 +8,10 @@
 
 uint64_t hk_seal_secret[2];
 
-void seal_init(void) { sys_random(hk_seal_secret, sizeof hk_seal_secret); }
+void seal_init(void) {
+    sys_random(hk_seal_secret, sizeof hk_seal_secret);
+    hk_seal_secret[1] |= 1;
+}
 
 /* Offset in [from, to) of the first byte that is not `byte`; `to` when there is none. */
 static size_t find_other(const void *bytes, size_t from, size_t to, unsigned char byte) {

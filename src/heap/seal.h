@@ -25,7 +25,7 @@
 
 enum { SEAL_BYTES = 8, SEAL_SLACK = 0xca, SEAL_SHORT = 16 /* slack of less bytes is looked at as words */ };
 
-/* Drawn once, at the start. */
+/* Drawn once, at the start; the second is odd. */
 extern uint64_t hk_seal_secret[2];
 
 void seal_init(void);
@@ -38,23 +38,22 @@ HK_INLINE uint64_t *seal_place(const void *block, size_t block_size) {
     return (uint64_t *)((uintptr_t)block + block_size - SEAL_BYTES);
 }
 
-/* Of a place of a seal. */
+/* Of a place of a seal. Odd, as every seal then is. */
 HK_INLINE uint64_t seal_secret_of(const uint64_t *place) {
-    unsigned __int128 mixed = (unsigned __int128)((uintptr_t)place ^ hk_seal_secret[0]) * (hk_seal_secret[1] | 1);
-    return (uint64_t)(mixed >> 64) ^ (uint64_t)mixed;
+    unsigned __int128 mixed = (unsigned __int128)((uintptr_t)place ^ hk_seal_secret[0]) * hk_seal_secret[1];
+    return ((uint64_t)(mixed >> 64) ^ (uint64_t)mixed) | 1;
 }
 
-/* The upper 56 bits hold the size, so scattered that another value of them is hardly ever one of a size. */
+/* The size is in the upper 56 bits, so scattered that another value of them is hardly ever one of a size. */
 HK_INLINE uint64_t seal_of(const uint64_t *place, size_t size) {
-    uint64_t secret = seal_secret_of(place);
-    return ((secret >> 8) + size * SEAL_FACTOR) << 8 | (secret & 0xff) | 1;
+    return seal_secret_of(place) + size * (SEAL_FACTOR << 8);
 }
 
-/* The size that `word` says was asked for, or a number above each size of a block. */
+/* The size that `word` says was asked for, or a number above each size of a block: a lowest byte that is another comes
+ * out on top. */
 HK_INLINE size_t seal_size(const uint64_t *place, uint64_t word) {
-    uint64_t secret = seal_secret_of(place);
-    uint64_t size = (((word >> 8) - (secret >> 8)) * SEAL_INVERSE) << 8 >> 8;
-    return (word & 0xff) == ((secret & 0xff) | 1) ? (size_t)size : SIZE_MAX;
+    uint64_t size = (word - seal_secret_of(place)) * SEAL_INVERSE;
+    return (size_t)(size >> 8 | size << 56);
 }
 
 HK_INLINE void seal_set(const void *block, size_t block_size, size_t size) {
@@ -77,63 +76,47 @@ HK_INLINE bool seal_below_is_whole(const void *block, size_t offset, size_t bloc
     return word == 0 || seal_size(place, word) <= block_size - SEAL_BYTES;
 }
 
-/* Sizes of blocks are multiples of 16. */
+typedef uint64_t __attribute__((vector_size(16), may_alias)) seal_pair_t;
+
+/* Sizes of blocks are multiples of 16. Two pairs at a time never reach behind the last one. */
 HK_INLINE bool seal_is_zero(const void *block, size_t block_size) {
-    typedef uint64_t __attribute__((vector_size(16), may_alias)) pair_t;
-    const pair_t *pairs = block;
-    pair_t some = {0}, others = {0};
-    size_t at = 0, count = block_size / sizeof *pairs;
-    for (; at + 4 <= count; at += 4) {
-        some |= pairs[at] | pairs[at + 1];
-        others |= pairs[at + 2] | pairs[at + 3];
-    }
-    for (; at < count; at++)
-        some |= pairs[at];
-    some |= others;
+    const seal_pair_t *last = (const seal_pair_t *)((const char *)block + block_size) - 1;
+    seal_pair_t some = *last;
+    for (const seal_pair_t *at = block; at < last; at += 2)
+        some |= at[0] | at[1];
     return (some[0] | some[1]) == 0;
 }
 
 /* The block, which has a seal, is one of a free block from here on. */
 HK_INLINE void seal_clear(void *block, size_t block_size) {
-    enum { CALL_MIN = 512 };
-    typedef uint64_t __attribute__((vector_size(16), may_alias)) pair_t;
-    pair_t *pairs = block;
-    size_t at = 0, last = block_size / sizeof *pairs - 1;
-    if (block_size >= CALL_MIN)
-        memset(block, 0, last * sizeof *pairs);
-    else
-        for (; at < last; at++) {
-            pairs[at] = (pair_t){0};
-            HK_OPAQUE(at); /* a call takes longer */
-        }
     uint64_t *place = seal_place(block, block_size);
+    seal_pair_t *at = block, *last = (seal_pair_t *)(place - 1);
+    for (; at + 1 < last; at += 2) {
+        at[0] = at[1] = (seal_pair_t){0};
+        HK_OPAQUE(at); /* no call */
+    }
+    if (at < last)
+        *at = (seal_pair_t){0};
     place[-1] = 0;
     hk_write(*place, 0);
 }
 
-/* The bytes of the last two words before a seal that are among the last `slack` of them, at most 15. */
-HK_INLINE uint64_t seal_slack_mask(size_t slack, bool upper) {
-    size_t bytes = upper ? hk_min(slack, 8) : slack > 8 ? slack - 8 : 0;
-    return bytes == 0 ? 0 : UINT64_MAX << (64 - 8 * bytes);
-}
-
 #define SEAL_SLACK_WORD (SEAL_SLACK * UINT64_C(0x0101010101010101))
 
-/* Fills up to 15 bytes of slack in a block of zeros. */
+/* Fills up to 15 bytes of slack in a block of zeros, of which a byte at least was asked for. */
 HK_INLINE void seal_fill_short(void *block, size_t block_size, size_t slack) {
-    uint64_t *place = seal_place(block, block_size);
-    place[-1] = SEAL_SLACK_WORD & seal_slack_mask(slack, true);
-    if (slack > 8)
-        place[-2] = SEAL_SLACK_WORD & seal_slack_mask(slack, false);
+    uint64_t *last = seal_place(block, block_size) - 1;
+    if (slack >= sizeof *last)
+        *last-- = SEAL_SLACK_WORD;
+    *last = SEAL_SLACK_WORD << (63 - slack % sizeof *last * 8) << 1;
 }
 
 /* Whether up to 15 bytes of slack are as they were filled. */
 HK_INLINE bool seal_short_is_whole(const void *block, size_t block_size, size_t slack) {
-    const uint64_t *place = seal_place(block, block_size);
-    uint64_t other = (place[-1] ^ SEAL_SLACK_WORD) & seal_slack_mask(slack, true);
-    if (slack > 8)
-        other |= (place[-2] ^ SEAL_SLACK_WORD) & seal_slack_mask(slack, false);
-    return other == 0;
+    const uint64_t *last = seal_place(block, block_size) - 1;
+    if (slack >= sizeof *last && *last-- != SEAL_SLACK_WORD)
+        return false;
+    return (*last ^ SEAL_SLACK_WORD) >> (63 - slack % sizeof *last * 8) >> 1 == 0;
 }
 
 /* Fills the slack of a block at level 3, and tells the offset of its first byte that is another now; `block_size` when

@@ -64,6 +64,8 @@ enum { HK_GRANULE_SHIFT = 4 };
 #define HK_MAP_RUN_BODY    UINT32_C(0xfffffff2)
 #define HK_MAP_NO_TAG      UINT32_C(0xfeffff00) /* a tag that matches no entry */
 #define HK_MAP_CLASS_MAX   255u
+#define HK_MAP_CLASS_APART 7u /* from this class on, a block has a byte of live bits for itself */
+_Static_assert(((HK_MAP_CLASS_APART + 1) << HK_GRANULE_SHIFT) == HK_LIVE_SHARE, "classes are 16 bytes apart here");
 #define HK_MAP_CLASS_LARGE 128u /* classes from here on are of runs, below of slabs */
 
 typedef struct hk_map {

@@ -247,7 +247,7 @@ static HK_COLD void free_stranded(void *block) {
 }
 
 static HK_NOINLINE void free_other(void *block, const void *caller) {
-    if (block == NULL || (hardened_is_on() && fork_attend() && hardened_free_soon(block, caller)))
+    if (block == NULL || (hardened_is_on() && fork_attend() && hardened_free_live(block, caller)))
         return;
     if (hk_unlikely(!fork_attend()) || hk_unlikely(emergency_size(block) != 0)) {
         free_stranded(block);
@@ -268,11 +268,38 @@ static HK_NOINLINE void free_other(void *block, const void *caller) {
     }
 }
 
-/* From this class on, blocks have a byte of live bits each. */
-enum { APART_CLASS_MIN = HK_LIVE_SHARE / HK_ALIGNMENT - 1 };
+/* By a thread with a hardened heap. */
+HK_INLINE void free_hardened(void *block, uint32_t entry, heap_front_t *front, granule_t granule, const void *caller,
+                             int level) {
+    if (hardened_begin_free(entry, front, granule, level))
+        hardened_end_free(block, entry, front, granule, caller, level);
+    else
+        free_other(block, caller);
+}
+
+static HK_NOINLINE void free_at_2(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                  const void *caller) {
+    free_hardened(block, entry, front, granule, caller, 2);
+}
+
+static HK_NOINLINE void free_at_3(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                  const void *caller) {
+    free_hardened(block, entry, front, granule, caller, 3);
+}
+
+/* Without a heap, or with a hardened one; or no block of a slab; or its live bit is clear. */
+static HK_NOINLINE void free_rare(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                  const void *caller) {
+    if (!hardened_is_on())
+        free_other(block, caller);
+    else if (hk_hardened_level >= 3)
+        free_at_3(block, entry, front, granule, caller);
+    else
+        free_at_2(block, entry, front, granule, caller);
+}
 
 HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
-    return cls < APART_CLASS_MIN ? map_clear_live_shared(granule) : map_clear_live_apart(granule);
+    return cls < HK_MAP_CLASS_APART ? map_clear_live_shared(granule) : map_clear_live_apart(granule);
 }
 
 /* From each tick on, blocks of others return to their slabs until their class is allocated of, and what waits for
@@ -291,7 +318,7 @@ void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granul
     if (hk_unlikely(tag == HK_MAP_NO_TAG || map_is_run(entry) ||
                     entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_EXPLICIT - HK_OWNER_FIRST) ||
                     !clear_foreign(granule, cls)))
-        free_other(block, __builtin_return_address(0));
+        free_rare(block, entry, front, granule, __builtin_return_address(0));
     else if (hk_unlikely(hk_read(front->countdown) < 0))
         pass_foreign_and_tick(block, cls, granule, __builtin_return_address(0));
     else

@@ -94,7 +94,7 @@ static HK_NOINLINE bool slack_is_whole(const void *block, size_t block_size, siz
 /* True when nothing behind the asked size was written; reports otherwise. */
 HK_INLINE bool seal_is_whole(const void *block, size_t block_size, const void *caller) {
     size_t asked = seal_asked(block, block_size), room = block_size - SEAL_BYTES;
-    bool short_slack = room - asked < SEAL_SHORT; /* not when it is above the room */
+    bool short_slack = room - asked < SEAL_SHORT && asked > 0; /* not when it is above the room */
     if (hk_likely(hk_hardened_level < 3 ? asked <= room
                                         : short_slack && seal_short_is_whole(block, block_size, room - asked)))
         return true;
@@ -115,12 +115,7 @@ HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_
     bool never_used = past == BLOCK_ZEROED && block_size >= LOOK_PAST_MIN;
     if (hk_unlikely(!never_used && !seal_is_zero(block, block_size)))
         seal_report_written(block, block_size, caller);
-    size_t slack = block_size - SEAL_BYTES - size;
-    if (hk_hardened_level >= 3 && slack < SEAL_SHORT)
-        seal_fill_short(block, block_size, slack);
-    else if (hk_hardened_level >= 3)
-        seal_fill_slack(block, block_size, size);
-    seal_set(block, block_size, size);
+    hardened_seal_zeros(block, block_size, size, hk_hardened_level);
 }
 
 /* --- Explicit heaps ----------------------------------------------------------------------------------------------- */
@@ -203,29 +198,9 @@ static void *resize_huge(void *block, size_t size, const void *caller) {
 
 /* --- Alloc, free, realloc ----------------------------------------------------------------------------------------- */
 
-/* Live bits change by atomic operations where there may be another thread: a clear one proves that a block is free.
- * From this class on a block has a byte of them for itself. */
-enum { APART_CLASS_MIN = HK_LIVE_SHARE / HK_ALIGNMENT - 1 };
-
-HK_INLINE void set_live(granule_t granule, unsigned cls) {
-    if (cls >= APART_CLASS_MIN)
-        map_set_live_apart(granule);
-    else if (libc_is_single_threaded())
-        map_set_live(granule);
-    else
-        map_set_live_shared(granule);
-}
-
-HK_INLINE bool clear_live(granule_t granule) {
-    return libc_is_single_threaded() ? map_clear_live(granule) : map_clear_live_shared(granule);
-}
-
-HK_INLINE void *lane_alloc(heap_t *h, lane_t *lane, unsigned cls, size_t size) {
-    void *block = lane_take(h, lane);
-    hk_add(h->class_stats[cls].refilled, 1);
-    look_and_seal(block, cls, BLOCK_USED, size, __builtin_return_address(0));
-    set_live(map_granule(block), cls);
-    return block;
+void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const void *caller) {
+    seal_report_written(block, hk_class_info[cls].block_size, caller);
+    return hardened_hand_out(block, cls, size, hk_hardened_level);
 }
 
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
@@ -237,7 +212,7 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     unsigned cls = class_for(align, size);
     lane_t *lane = cls < LANE_CLASSES && h != heap_shared() ? lane_with_blocks(h, cls) : NULL;
     if (hk_likely(lane != NULL))
-        return lane_alloc(h, lane, cls, size);
+        return hardened_take(h, lane, cls, size, __builtin_return_address(0), hk_hardened_level);
     if (cls >= HK_CLASS_COUNT)
         return big_alloc(h, align, size, zero);
     block_past_t past;
@@ -250,26 +225,16 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     return block;
 }
 
-/* For statistics: freed, and out of what the heap has handed out; a block of another heap serves here from now on. */
-HK_INLINE void count_freed(heap_t *h, const void *block, unsigned cls) {
-    hk_add(h->front.magazines[cls].pushes, 1);
-    hk_add(h->class_stats[cls].flushed, 1);
-    if (map_entry(map_slot(block)) >> 8 == h->front.id)
-        return;
-    hk_add(h->class_stats[cls].freed_remote, 1);
-    hk_add(h->class_stats[cls].kept, 1);
-}
-
 HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
     if (h == NULL) {
         magazine_give_one(heap_shared(), cls, block);
         return;
     }
-    count_freed(h, block, cls);
+    hardened_count_freed(h, map_entry(map_slot(block)) >> 8, cls);
     if (cls >= LANE_CLASSES || hk_hardened_level >= 3)
         quarantine_put(h, block, cls, caller);
-    else if (!lane_give(h, cls, map_granule(block)))
-        lane_push(h, cls, map_granule(block));
+    else
+        lane_give(h, cls, map_granule(block));
 }
 
 void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) { put(h, block, cls, caller); }
@@ -279,18 +244,23 @@ void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
         put(h, block, cls, caller);
 }
 
-/* The common case: a live block of a slab of any thread's, and a thread that has a heap. */
-bool hardened_free_soon(void *block, const void *caller) {
+/* A live block of a slab of any thread's, and a thread that has a heap. */
+bool hardened_free_live(void *block, const void *caller) {
     heap_front_t *front = hk_front;
     granule_t granule = map_granule(block);
-    size_t slot = map_granule_slot(granule);
+    size_t slot = map_granule_slot(granule); /* none, when the address is no multiple of 16 */
     uint32_t entry = hk_likely(slot < map_count()) ? map_entry(slot) : 0, cls = entry & HK_MAP_CLASS_MAX;
     if (hk_unlikely(front == &hk_no_heap || cls >= LANE_CLASSES || entry == 0 || map_is_explicit(entry) ||
-                    !clear_live(granule)))
+                    !hardened_clear_live(granule)))
         return false;
     if (hk_likely(end(block, cls, caller)))
         put(heap_of_front(front), block, cls, caller);
     return true;
+}
+
+void hardened_free_broken(void *block, unsigned cls, const void *caller) {
+    if (end(block, cls, caller))
+        put(heap_of_front(hk_front), block, cls, caller);
 }
 
 static void free_moved(heap_t *h, void *block, size_t old_size, const void *caller) {

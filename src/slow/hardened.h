@@ -14,13 +14,17 @@
 #ifndef HK_SLOW_HARDENED_H
 #define HK_SLOW_HARDENED_H
 
-#include "base/base.h"
-#include "heap/heap.h"
+#include "core/request.h"
+#include "heap/lane.h"
+#include "heap/quarantine.h"
+#include "heap/seal.h"
+#include "sys/libc_doors.h"
 
 /* `h` may be NULL. NULL with errno ENOMEM on failure. */
 void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero);
-/* Frees the block if that takes no more than a look: it is live, and of a slab. */
-bool hardened_free_soon(void *block, const void *caller);
+
+/* Frees the block if it is live, and of a slab. */
+bool hardened_free_live(void *block, const void *caller);
 
 /* The block, which is zeros by now, is free. `h` may be NULL. */
 void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller);
@@ -55,5 +59,115 @@ bool hardened_size_fits(const void *block, size_t block_size, size_t size);
 
 /* The block stays, and is one of `size` bytes from here on; false when it cannot. */
 bool hardened_expand(void *block, size_t block_size, size_t size, const void *caller);
+
+/* --- Without a lock and without a call: what front/ is to other heaps ---------------------------------------------- */
+
+/* Live bits change by atomic operations where there may be another thread: a clear one proves that a block is free. */
+HK_INLINE void hardened_set_live(granule_t granule, unsigned cls) {
+    if (cls >= HK_MAP_CLASS_APART)
+        map_set_live_apart(granule);
+    else if (libc_is_single_threaded())
+        map_set_live(granule);
+    else
+        map_set_live_shared(granule);
+}
+
+HK_INLINE bool hardened_clear_live(granule_t granule) {
+    return libc_is_single_threaded() ? map_clear_live(granule) : map_clear_live_shared(granule);
+}
+
+/* Seals a block of zeros. `level` is hk_hardened_level, here and below. */
+HK_INLINE void hardened_seal_zeros(void *block, size_t block_size, size_t size, int level) {
+    size_t slack = block_size - SEAL_BYTES - size;
+    if (level >= 3 && hk_likely(slack < SEAL_SHORT && size > 0))
+        seal_fill_short(block, block_size, slack);
+    else if (level >= 3)
+        seal_fill_slack(block, block_size, size);
+    seal_set(block, block_size, size);
+}
+
+/* Nobody has written to the block since it was taken from its lane, or that has been reported. */
+HK_INLINE void *hardened_hand_out(void *block, unsigned cls, size_t size, int level) {
+    hardened_seal_zeros(block, hk_class_info[cls].block_size, size, level);
+    hardened_set_live(map_granule(block), cls);
+    return block;
+}
+
+/* Reports that somebody has. */
+HK_COLD void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const void *caller);
+
+HK_INLINE void *hardened_take(heap_t *h, lane_t *lane, unsigned cls, size_t size, const void *caller, int level) {
+    void *block = lane_take(lane);
+    hk_add_in_place(h->class_stats[cls].refilled, 1);
+    if (hk_unlikely(!seal_is_zero(block, hk_class_info[cls].block_size)))
+        return hardened_hand_out_written(block, cls, size, caller);
+    return hardened_hand_out(block, cls, size, level);
+}
+
+/* A lane that has blocks for a size that has been charged; NULL for none, or when there is something else to do. */
+HK_INLINE lane_t *hardened_lane_soon(heap_front_t *front, size_t size, unsigned *cls) {
+    lanes_t *all = front->lanes;
+    if (hk_unlikely(size - 1 >= HK_TINY_MAX - SEAL_BYTES || all == NULL || hk_read(front->countdown) < 0 ||
+                    hk_request_waits()))
+        return NULL;
+    *cls = (unsigned)((size + SEAL_BYTES - 1) >> HK_GRANULE_SHIFT);
+    lane_t *lane = &all->lanes[*cls];
+    return hk_likely(lane->ready > 0) ? lane : NULL;
+}
+
+/* For statistics: freed, and out of what the heap has handed out; a block of another heap serves here from now on. */
+HK_INLINE void hardened_count_freed(heap_t *h, uint32_t owner, unsigned cls) {
+    hk_add_in_place(h->front.magazines[cls].pushes, 1);
+    hk_add_in_place(h->class_stats[cls].flushed, 1);
+    if (hk_likely(owner == h->front.id))
+        return;
+    hk_add_in_place(h->class_stats[cls].freed_remote, 1);
+    hk_add_in_place(h->class_stats[cls].kept, 1);
+}
+
+/* A seal of the block, whose live bit is clear by now, or the one below it is broken. */
+HK_COLD void hardened_free_broken(void *block, unsigned cls, const void *caller);
+
+/* Whether the block can be put where it is to wait without a lock. */
+HK_INLINE bool hardened_can_put(const lanes_t *all, const heap_t *h, unsigned cls, int level) {
+    return level >= 3 ? quarantine_has_turn(h, all, cls) : lane_has_turn(all, cls);
+}
+
+/* Nothing was written behind what was asked for, nor before the block. False also where a look at that takes a call. */
+HK_INLINE bool hardened_seals_are_whole(const void *block, unsigned cls, size_t block_size, int level) {
+    size_t asked = seal_asked(block, block_size);
+    size_t slack = block_size - SEAL_BYTES - asked; /* more than a block has when the seal is broken */
+    if (level < 3 ? slack >= block_size
+                  : slack >= SEAL_SHORT || asked == 0 || !seal_short_is_whole(block, block_size, slack))
+        return false;
+    return seal_below_is_whole(block, class_slab_offset(&hk_classes[cls], block), block_size);
+}
+
+/* Whether the block, of a slab with the slot table's entry `entry`, can be freed soon; then its live bit is clear. */
+HK_INLINE bool hardened_begin_free(uint32_t entry, const heap_front_t *front, granule_t granule, int level) {
+    const heap_t *h = (const heap_t *)((const char *)front - offsetof(heap_t, front));
+    const lanes_t *all = front->lanes;
+    unsigned cls = entry & HK_MAP_CLASS_MAX;
+    const bool in_slab = entry - map_tag(HK_OWNER_POOL) < map_tag(HK_OWNER_EXPLICIT - HK_OWNER_POOL);
+    return hk_likely(in_slab && cls < LANE_CLASSES && all != NULL && hardened_can_put(all, h, cls, level) &&
+                     hardened_clear_live(granule));
+}
+
+HK_INLINE void hardened_end_free(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                 const void *caller, int level) {
+    heap_t *h = heap_of_front(front);
+    unsigned cls = entry & HK_MAP_CLASS_MAX;
+    size_t block_size = hk_class_info[cls].block_size;
+    if (hk_unlikely(!hardened_seals_are_whole(block, cls, block_size, level))) {
+        hardened_free_broken(block, cls, caller);
+        return;
+    }
+    seal_clear(block, block_size);
+    hardened_count_freed(h, entry >> 8, cls);
+    if (level >= 3)
+        quarantine_turn(h, front->lanes, granule, cls);
+    else
+        lane_turn(front->lanes, cls, granule);
+}
 
 #endif

@@ -94,8 +94,27 @@ HK_INLINE void *malloc_or_fail(size_t size, bool charged, const void *caller) {
 }
 
 /* front/ charges what it looks for in a magazine. */
+static HK_NOINLINE void *malloc_rare(size_t size, const void *caller) {
+    return malloc_or_fail(size, size - 1 < HK_MAGAZINE_SIZE_MAX, caller);
+}
+
+HK_INLINE void *malloc_hardened(size_t size, const void *caller, int level) {
+    heap_front_t *front = hk_front;
+    unsigned cls;
+    lane_t *lane = hardened_lane_soon(front, size, &cls);
+    if (hk_unlikely(lane == NULL))
+        return malloc_rare(size, caller);
+    return hardened_take(heap_of_front(front), lane, cls, size, caller, level);
+}
+
+static HK_NOINLINE void *malloc_at_2(size_t size, const void *caller) { return malloc_hardened(size, caller, 2); }
+static HK_NOINLINE void *malloc_at_3(size_t size, const void *caller) { return malloc_hardened(size, caller, 3); }
+
 void *heap_malloc_slow(size_t size) {
-    return malloc_or_fail(size, size - 1 < HK_MAGAZINE_SIZE_MAX, __builtin_return_address(0));
+    const void *caller = __builtin_return_address(0);
+    if (!hardened_is_on())
+        return malloc_rare(size, caller);
+    return hk_hardened_level >= 3 ? malloc_at_3(size, caller) : malloc_at_2(size, caller);
 }
 
 void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }
