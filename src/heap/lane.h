@@ -3,11 +3,12 @@
  * lane.h: what hardened heaps have in place of magazines: for each class up to LANE_BLOCK_MAX a lane of free blocks
  * (docs/adr/0037).
  *
- *   slab --refill, under the heap's lock, shuffled--> ready --the last--> program --free--> delay --at random--> ready
- *                                                     ready --flush, under the lock--> slabs
+ *   slab --refill, shuffled--> ready --the last--> program --free--> delay --at random--> ready
+ *        <--flush, looked at--
  *
- * A free puts its block into a random place of the delay and gets the block that lay there, which becomes ready. So
- * neither who is handed out next nor when a block serves again can be foretold. All of them are zeros (heap/seal.h); who hands one out looks.
+ * Refills and flushes hold the heap's lock. A free puts its block into a random place of the delay and gets the block
+ * that lay there, which becomes ready. So neither who is handed out next nor when a block serves again can be foretold.
+ * All of them are zeros (heap/seal.h); who hands one out looks.
  *
  * Touched by the heap's thread alone, or by anybody once the thread is gone, and without a lock; its array comes and
  * goes under the heap's lock, for who counts. A fork may come between any two steps of another thread: the child may

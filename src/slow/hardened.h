@@ -60,7 +60,7 @@ bool hardened_size_fits(const void *block, size_t block_size, size_t size);
 /* The block stays, and is one of `size` bytes from here on; false when it cannot. */
 bool hardened_expand(void *block, size_t block_size, size_t size, const void *caller);
 
-/* --- Without a lock and without a call: what front/ is to other heaps ---------------------------------------------- */
+/* --- Without a lock and without a call: what front/ is to other heaps --------------------------------------------- */
 
 /* Live bits change by atomic operations where there may be another thread: a clear one proves that a block is free. */
 HK_INLINE void hardened_set_live(granule_t granule, unsigned cls) {
