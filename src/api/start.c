@@ -17,6 +17,7 @@
 #include "start/load.h"
 #include "start/start.h"
 #include "watch/crash.h"
+#include "watch/guard.h"
 #include "watch/stack.h"
 
 /* For the link editor: who takes this out of the archive takes the record too. */
@@ -34,6 +35,9 @@ __attribute__((constructor)) void hk_library_loaded(void) {
     hk_profile_at_start();
     if (hk_option(HK_OPT_CRASH_REPORT) != 0)
         crash_report_init(hk_describe);
+    guard_init();
+    if (guard_interval() != 0)
+        heap_hurry_all();
     if (hk_option(HK_OPT_WARMUP) > 0)
         heap_warm_up((size_t)hk_option(HK_OPT_WARMUP));
     control_init();

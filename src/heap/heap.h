@@ -145,6 +145,9 @@ typedef struct heap {
     int64_t countdown_set;                /* what the countdown was set to; this and the next, the heap's thread */
     uint64_t tick_charged;                /* bytes allocated since the last tick, when it was set */
     uint64_t tick_flushed; /* bytes flushed since the last tick: a thread that only frees has ticks too */
+    uint64_t guard_random; /* of the distance to the next guarded block; this and the next two, the heap's thread */
+    int64_t guard_left;    /* bytes to it, when guard_random is not 0 */
+    bool guard_due;        /* it is the next one that fits */
     sample_draw_t draw;    /* to the next sample; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */

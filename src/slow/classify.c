@@ -8,6 +8,7 @@
 #include "start/emergency.h"
 #include "start/fork.h"
 #include "watch/foreign.h"
+#include "watch/guard.h"
 #include "watch/misuse.h"
 
 static void *block_start(const void *address, unsigned cls) {
@@ -67,6 +68,13 @@ static HK_COLD found_t find_nothing(const char *verb, const void *block, const v
     return (found_t){KIND_NONE, 0, 0};
 }
 
+static HK_COLD found_t find_guarded(const char *verb, const void *block, const void *caller) {
+    size_t size;
+    if (guard_find(verb, block, &size, caller))
+        return (found_t){KIND_GUARDED, 0, size};
+    return (found_t){KIND_NONE, 0, 0};
+}
+
 found_t classify(const char *verb, void *block, const void *caller) {
     uint32_t entry = map_lookup(block);
     unsigned cls = entry & HK_MAP_CLASS_MAX;
@@ -87,6 +95,8 @@ found_t classify(const char *verb, void *block, const void *caller) {
         return (found_t){KIND_EMERGENCY, 0, size};
     if (hk_unlikely(nothing_holds(block)))
         return find_nothing(verb, block, caller);
+    if (hk_unlikely(guard_holds(block)))
+        return find_guarded(verb, block, caller);
     if (fork_attend() ? !huge_find(block, &start, &size) : !huge_find_try(block, &start, &size))
         return (found_t){KIND_FOREIGN, 0, 0};
     if (start == block)

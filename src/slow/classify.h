@@ -9,7 +9,16 @@
 #include "heap/heap.h"
 #include "sys/libc_doors.h"
 
-typedef enum kind { KIND_NONE, KIND_SLAB, KIND_LARGE, KIND_HUGE, KIND_EMERGENCY, KIND_NOTHING, KIND_FOREIGN } kind_t;
+typedef enum kind {
+    KIND_NONE,
+    KIND_SLAB,
+    KIND_LARGE,
+    KIND_HUGE,
+    KIND_EMERGENCY,
+    KIND_NOTHING,
+    KIND_GUARDED,
+    KIND_FOREIGN
+} kind_t;
 
 typedef struct found {
     kind_t kind;

@@ -18,6 +18,7 @@
 #include "start/emergency.h"
 #include "start/fork.h"
 #include "start/start.h"
+#include "watch/guard.h"
 #include "watch/misuse.h"
 
 #include <errno.h>
@@ -222,6 +223,10 @@ static HK_COLD void free_foreign(void *block, const void *caller) {
 static void free_outside_window(void *block, const void *caller) {
     void *start;
     size_t size;
+    if (hk_unlikely(guard_holds(block))) {
+        guard_free(block, caller);
+        return;
+    }
     if (hk_unlikely(hardened_is_on()) && !hardened_huge_is_whole(block, caller))
         return;
     (void)sample_close(block, heap_draw(heap_current()));

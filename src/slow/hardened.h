@@ -148,7 +148,7 @@ HK_INLINE bool hardened_begin_free(uint32_t entry, const heap_front_t *front, gr
     const heap_t *h = (const heap_t *)((const char *)front - offsetof(heap_t, front));
     const lanes_t *all = front->lanes;
     unsigned cls = entry & HK_MAP_CLASS_MAX;
-    const bool in_slab = entry - map_tag(HK_OWNER_POOL) < map_tag(HK_OWNER_EXPLICIT - HK_OWNER_POOL);
+    const bool in_slab = entry - map_tag(HK_OWNER_SHARED) < map_tag(HK_OWNER_EXPLICIT - HK_OWNER_SHARED);
     return hk_likely(in_slab && cls < LANE_CLASSES && all != NULL && hardened_can_put(all, h, cls, level) &&
                      hardened_clear_live(granule));
 }

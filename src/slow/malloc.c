@@ -9,6 +9,7 @@
 #include "slow/tick.h"
 #include "start/emergency.h"
 #include "start/fork.h"
+#include "watch/guard.h"
 #include "start/start.h"
 
 #include <errno.h>
@@ -77,6 +78,20 @@ static void *malloc_charged(heap_t *h, size_t size) {
     return block != NULL ? block : heap_class_alloc(h, cls, HK_ALIGNMENT);
 }
 
+/* A block with pages of its own that nobody may touch around it, if it is time for one and it fits. A block that is
+ * sampled is none. */
+static HK_COLD void *guarded(heap_t *h, size_t align, size_t size, const void *caller) {
+    if (!guard_fits(size, align))
+        return NULL;
+    h->guard_due = false;
+    return guard_alloc(size, align, caller);
+}
+
+HK_INLINE void *guarded_if(bool is_sampled, heap_t *h, size_t align, size_t size, const void *caller) {
+    bool is_due = h != NULL && hk_unlikely(h->guard_due) && !is_sampled;
+    return is_due ? guarded(h, align, size, caller) : NULL;
+}
+
 /* What a request is charged. */
 static size_t charge_of(size_t size) { return hk_min(hk_max(size, 1), HEAP_SIZE_POSSIBLE); }
 
@@ -87,6 +102,9 @@ HK_INLINE void *malloc_or_fail(size_t size, bool charged, const void *caller) {
     if (hk_unlikely(h == NULL) && !fork_attend())
         return alloc_stranded(size, HK_ALIGNMENT);
     bool due = heap_charge(h, charge_of(size), charged);
+    void *apart = guarded_if(due, h, HK_ALIGNMENT, size, caller);
+    if (hk_unlikely(apart != NULL))
+        return apart;
     if (hk_unlikely(hardened_is_on()))
         return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size, false), size, caller);
     void *block = malloc_charged(h, size);
@@ -125,6 +143,9 @@ HK_INLINE void *aligned_or_fail(size_t align, size_t size, bool charged, const v
     if (hk_unlikely(h == NULL) && !fork_attend())
         return alloc_stranded(size, align);
     bool due = heap_charge(h, charge_of(size), charged);
+    void *apart = guarded_if(due, h, align, size, caller);
+    if (hk_unlikely(apart != NULL))
+        return apart;
     if (hk_unlikely(hardened_is_on()))
         return heap_sampled_if(due, h, hardened_alloc(h, align, size, false), size, caller);
     if (h == NULL && !heap_system_ready())
@@ -177,6 +198,9 @@ void *heap_calloc_slow(size_t size) {
         return stranded != NULL ? memset(stranded, 0, size) : NULL;
     }
     bool due = heap_charge(h, charge_of(size), false);
+    void *apart = guarded_if(due, h, HK_ALIGNMENT, size, caller);
+    if (hk_unlikely(apart != NULL))
+        return apart;
     if (hk_unlikely(hardened_is_on()))
         return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size, true), size, caller);
     void *block = calloc_charged(h, size);

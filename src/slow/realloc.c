@@ -146,6 +146,8 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
         return heap_fail();
     if (found.kind == KIND_FOREIGN)
         return realloc_foreign(block, size, caller);
+    if (hk_unlikely(found.kind == KIND_GUARDED))
+        return size == found.size ? block : move_block(block, found.size, size, caller);
     if (hk_unlikely(found.kind == KIND_EMERGENCY || found.kind == KIND_NOTHING || !fork_attend()))
         return size <= found.size ? block : move_block(block, found_usable(block, &found), size, caller);
     if (hk_unlikely(heaps_of(block) != NULL))
@@ -160,6 +162,8 @@ static bool size_fits(const void *block, const found_t *found, size_t align, siz
     size_t asked = size + (size == 0);
     if (found->kind == KIND_NOTHING)
         return size == 0;
+    if (found->kind == KIND_GUARDED)
+        return size == found->size;
     if (found_is_hardened(found))
         return hardened_size_fits(block, found->size, size);
     if (heap_has_kept_whole())

@@ -44,6 +44,8 @@ static bool resize_here(void *block, size_t size, const found_t *found, const vo
         return hardened_expand(block, found->size, size, caller);
     if (found->kind == KIND_SLAB)
         return heap_block_stays(found->cls, hk_max(size, 1));
+    if (found->kind == KIND_GUARDED)
+        return size == found->size;
     if (found->kind == KIND_EMERGENCY || found->kind == KIND_NOTHING || !fork_attend())
         return size <= found->size;
     if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))

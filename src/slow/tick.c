@@ -9,6 +9,7 @@
 #include "heap/wake.h"
 #include "helper/helper.h"
 #include "start/fork.h"
+#include "watch/guard.h"
 
 enum {
     SPREAD_MAX = 128,  /* bytes charged for each byte that counts, at the most that is reckoned with */
@@ -88,12 +89,27 @@ static void follow_tracer(void) {
         heap_hurry_all();
 }
 
+/* Of all bytes that were charged; returns how many the next guarded block is away. */
+static int64_t count_guard(heap_t *h, uint64_t charged) {
+    if (hk_likely(guard_interval() == 0))
+        return INT64_MAX;
+    if (h->guard_random == 0)
+        h->guard_left = guard_distance(&h->guard_random);
+    h->guard_left -= (int64_t)charged;
+    if (h->guard_left <= 0) {
+        h->guard_due = true;
+        h->guard_left = guard_distance(&h->guard_random);
+    }
+    return h->guard_left;
+}
+
 bool heap_count_out(heap_t *h, size_t size) {
     if (sample_tracer_has_changed())
         follow_tracer();
     const uint64_t charged = (uint64_t)h->countdown_set - (uint64_t)hk_read(h->front.countdown);
     const bool due = sample_is_due(&h->draw, charged, size);
     h->tick_charged += charged;
+    const int64_t to_guard = count_guard(h, charged);
     int64_t to_tick = bytes_to_tick(h);
     countdown_set(h, to_tick); /* not below 0 in the tick */
     if (to_tick == 0) {
@@ -101,7 +117,8 @@ bool heap_count_out(heap_t *h, size_t size) {
         to_tick = HEAP_TICK_BYTES;
     }
     int64_t to_sample = sample_bytes_left(&h->draw);
-    countdown_set(h, to_sample < to_tick ? to_sample : to_tick);
+    int64_t next = to_sample < to_tick ? to_sample : to_tick;
+    countdown_set(h, to_guard < next ? to_guard : next);
     return due;
 }
 

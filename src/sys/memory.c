@@ -103,6 +103,11 @@ void sys_name(const void *address, size_t size, const char *name) {
         atomic_store_explicit(&unavailable, true, memory_order_relaxed);
 }
 
+int sys_shut(void *address, size_t size) {
+    long got = map(address, size, PROT_NONE, MAP_FIXED | MAP_NORESERVE);
+    return sys_failed(got) ? (int)-got : 0;
+}
+
 bool sys_unmap(void *address, size_t size) { return !sys_failed(sys_call2(SYS_munmap, (long)address, (long)size)); }
 
 void *sys_remap(void *address, size_t old_size, size_t new_size) {

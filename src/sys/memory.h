@@ -32,6 +32,9 @@ void sys_name(const void *address, size_t size, const char *name);
 /* False at the limit of mappings, when one would become two. */
 bool sys_unmap(void *address, size_t size);
 
+/* Nobody may touch what was mapped here; it goes back to the kernel. Returns 0 or an errno value. */
+int sys_shut(void *address, size_t size);
+
 /* Grows, shrinks or moves a mapping of its own (mremap); NULL on failure. */
 void *sys_remap(void *address, size_t old_size, size_t new_size);
 

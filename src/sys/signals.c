@@ -11,6 +11,11 @@ int sys_signal_catch(int number, void (*handler)(int, siginfo_t *, void *), stru
     return sigaction(number, &action, previous) == 0 ? 0 : errno;
 }
 
+void sys_signal_ask(int number, struct sigaction *present) {
+    *present = (struct sigaction){0};
+    (void)sigaction(number, NULL, present);
+}
+
 void sys_signal_restore(int number, const struct sigaction *previous) { (void)sigaction(number, previous, NULL); }
 
 void sys_signal_resend(int number, const siginfo_t *info) {

@@ -13,6 +13,9 @@
 /* Installs `handler`, on the alternate stack where the thread has one. Returns 0 or an errno value. */
 int sys_signal_catch(int number, void (*handler)(int, siginfo_t *, void *), struct sigaction *previous);
 
+/* What is installed. */
+void sys_signal_ask(int number, struct sigaction *present);
+
 void sys_signal_restore(int number, const struct sigaction *previous);
 
 /* Sends the calling thread the signal again, with all that `info` says (rt_tgsigqueueinfo). */

@@ -6,7 +6,7 @@
 #include "core/print.h"
 #include "unwind/unwind.h"
 
-static void show(const uintptr_t *pcs, unsigned count, unwind_end_t why, const char *prefix) {
+void stack_show(const uintptr_t *pcs, unsigned count, unwind_end_t why, const char *prefix) {
     char place[HK_PLACE_TEXT_MAX];
     for (unsigned i = 0; i < count; i++) {
         hk_place_describe((const void *)pcs[i], place);
@@ -24,7 +24,7 @@ void stack_show_callers(const void *caller) {
     const unwind_start_t start = {.at = sys_registers_here(), .caller = (uintptr_t)caller};
     const unsigned count = unwind_capture(&start, pcs, STACK_FRAMES_MAX, &why);
     if (pcs[0] == start.caller)
-        show(pcs + 1, count - 1, why, "");
+        stack_show(pcs + 1, count - 1, why, "");
 }
 
 void stack_show_interrupted(const sys_registers_t *at, const char *prefix) {
@@ -32,5 +32,5 @@ void stack_show_interrupted(const sys_registers_t *at, const char *prefix) {
     unwind_end_t why;
     const unwind_start_t start = {.at = *at};
     const unsigned count = unwind_capture(&start, pcs, STACK_FRAMES_MAX, &why);
-    show(pcs, count, why, prefix);
+    stack_show(pcs, count, why, prefix);
 }

@@ -18,11 +18,15 @@
 
 #include "base/base.h"
 #include "sys/registers.h"
+#include "unwind/unwind.h"
 
 enum { STACK_FRAMES_MAX = 16, STACK_REPORTS_MAX = 8 };
 
 /* Of a misuse whose report names `caller`: who called that. */
 void stack_show_callers(const void *caller);
+
+/* Of return addresses that were captured before. */
+void stack_show(const uintptr_t *pcs, unsigned count, unwind_end_t why, const char *prefix);
 
 /* Of what a signal has interrupted, each line behind `prefix`. */
 void stack_show_interrupted(const sys_registers_t *at, const char *prefix);

@@ -90,7 +90,7 @@ static const char VALID[] = "is not an option; valid are HAKMEM_VERBOSE, ";
 
 static void complaints(void) {
     CHECK_HAS(said(unknown), "hakmem: HAKMEM_SAEF is not an option; valid are HAKMEM_VERBOSE, ");
-    CHECK_HAS(text, "HAKMEM_CONTROL\n");
+    CHECK_HAS(text, "HAKMEM_GUARD\n");
     CHECK_HAS(said(unknown_long), VALID);
     CHECK_HAS(said(unknown_lower_case), "hakmem: HAKMEM_safe is not an option; valid are ");
     CHECK_HAS(said(unknown_empty), "hakmem: HAKMEM_ is not an option");

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Touches of guarded blocks (HAKMEM_GUARD=1: every block that fits). `misuse_guard BUG` says on stdout which block it
+ * is about, and makes one mistake; guard.py looks at the report. `misuse_guard innocent` makes none.
+ */
+#include "testing.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SIZE = 48, ODD = 100, TRIES = 400 };
+
+/* A block that ends, or begins, flush at a page; it is none of the kind that other blocks are. */
+static unsigned char *flush_block(size_t size, int at_end) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < TRIES; i++) {
+        unsigned char *p = malloc(size);
+        uintptr_t border = (uintptr_t)p + (at_end ? (size + 15) / 16 * 16 : 0);
+        if (border % page == 0) {
+            printf("base %p size %zu\n", (void *)p, size);
+            fflush(stdout);
+            return test_opaque(p);
+        }
+        free(p);
+    }
+    exit(2);
+}
+
+static void touch(volatile unsigned char *p, long offset) { p[offset] ^= 1; }
+
+static void overflow(void) { touch(flush_block(SIZE, 1), SIZE); }
+static void underflow(void) { touch(flush_block(SIZE, 0), -1); }
+
+static void gap(void) {
+    unsigned char *p = flush_block(ODD, 1);
+    touch(p, ODD);
+    free(p);
+}
+
+static void use_after_free(void) {
+    unsigned char *p = flush_block(SIZE, 1), *stale = test_opaque(p);
+    free(p);
+    touch(stale, 8);
+}
+
+static void after_realloc(void) {
+    unsigned char *p = flush_block(SIZE, 1), *stale = test_opaque(p), *q = realloc(p, 5000);
+    CHECK(q != NULL && q != stale);
+    touch(stale, 0);
+}
+
+static void double_free(void) {
+    unsigned char *p = flush_block(SIZE, 1), *stale = test_opaque(p);
+    free(p);
+    free(stale);
+}
+
+static void interior(void) { free(test_opaque(flush_block(SIZE, 1) + 16)); }
+
+static void *overflow_there(void *p) {
+    touch(p, SIZE);
+    return NULL;
+}
+
+static void in_thread(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, overflow_there, flush_block(SIZE, 1)) == 0);
+    pthread_join(thread, NULL);
+}
+
+/* The child's touch is reported by the child, and the parent goes on. */
+static void in_child(void) {
+    int status;
+    unsigned char *p = flush_block(SIZE, 1);
+    pid_t child = fork();
+    if (child == 0)
+        touch(p, SIZE);
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    free(p);
+    kill(getpid(), SIGSEGV);
+}
+
+static void own(int number) {
+    (void)number;
+    (void)!write(1, "own handler\n", 12);
+    _exit(3);
+}
+
+static void own_handler(void) {
+    CHECK(signal(SIGSEGV, own) != SIG_ERR);
+    overflow();
+}
+
+/* A fault that is none of ours is the program's alone. */
+static void own_fault(void) {
+    CHECK(signal(SIGSEGV, own) != SIG_ERR);
+    printf("base %p size 0\n", (void *)flush_block(SIZE, 1));
+    fflush(stdout);
+    touch(test_opaque((unsigned char *)16), 0);
+}
+
+/* Every call keeps what it promises. */
+static void innocent(void) {
+    enum { BLOCKS = 200 };
+    static unsigned char *blocks[BLOCKS];
+    for (size_t i = 0; i < 20000; i++) {
+        unsigned char **block = &blocks[i % BLOCKS];
+        size_t size = i * 37 % 9000 + 1, align = (size_t)16 << i % 9;
+        if (i % 3 == 0) {
+            *block = realloc(*block, size);
+        } else {
+            free(*block);
+            *block = i % 3 == 1 ? calloc(1, size) : aligned_alloc(align, size);
+        }
+        CHECK(*block != NULL && (uintptr_t)*block % (i % 3 == 2 ? align : 16) == 0);
+        for (size_t k = 0; k < size && i % 3 == 1; k++)
+            CHECK((*block)[k] == 0);
+        memset(*block, 1, size);
+    }
+    for (size_t i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} bugs[] = {
+    {"overflow", overflow},
+    {"underflow", underflow},
+    {"gap", gap},
+    {"use_after_free", use_after_free},
+    {"after_realloc", after_realloc},
+    {"double_free", double_free},
+    {"interior", interior},
+    {"in_thread", in_thread},
+    {"in_child", in_child},
+    {"own_handler", own_handler},
+    {"own_fault", own_fault},
+    {"innocent", innocent},
+};
+
+int main(int argc, char **argv) {
+    for (size_t i = 0; argc == 2 && i < sizeof bugs / sizeof *bugs; i++)
+        if (strcmp(argv[1], bugs[i].name) == 0) {
+            bugs[i].run();
+            return 0;
+        }
+    return 2;
+}

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs each bug of guard.c with HAKMEM_GUARD=1 and checks the exact report, at every safety level.
+
+    guard.py LIBRARY PROGRAM
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+PLACE = r"0x[0-9a-f]+(?: \(\S+\+0x[0-9a-f]+\))?"
+FRAMES = rf"(?:hakmem:   from {PLACE}\n)+(?:hakmem:   \[.*\]\n)?"
+TOUCHED = rf"hakmem: touched by thread \d+:\n{FRAMES}"
+ALLOCATED = rf"hakmem: allocated by thread \d+:\n{FRAMES}"
+FREED = rf"hakmem: freed by thread \d+:\n{FRAMES}"
+BLOCK = r"{size}-byte block at {base}, guarded"
+CALLED = rf", called from {PLACE}\n{FRAMES}"
+
+SEGV, ABRT = -signal.SIGSEGV, -signal.SIGABRT
+OVER = rf"hakmem: overflow to {{end}} \({BLOCK}, 0 bytes behind its end, allocated\)\n{TOUCHED}{ALLOCATED}"
+BUGS = {  # status, stderr, what stdout ends with
+    "overflow": (SEGV, OVER, ""),
+    "underflow": (
+        SEGV,
+        rf"hakmem: underflow to {{before}} \({BLOCK}, 1 bytes before it, allocated\)\n{TOUCHED}{ALLOCATED}",
+        "",
+    ),
+    "gap": (ABRT, rf"hakmem: overflow of {{base}} \({{size}}-byte block, guarded, offset 100 overwritten\){CALLED}", ""),
+    "use_after_free": (
+        SEGV,
+        rf"hakmem: use after free of {{at8}} \({BLOCK}, offset 8, free\)\n{TOUCHED}{ALLOCATED}{FREED}",
+        "",
+    ),
+    "after_realloc": (
+        SEGV,
+        rf"hakmem: use after free of {{base}} \({BLOCK}, offset 0, free\)\n{TOUCHED}{ALLOCATED}{FREED}",
+        "",
+    ),
+    "double_free": (ABRT, rf"hakmem: double free of {{base}} \({{size}}-byte block, free\){CALLED}", ""),
+    "interior": (
+        ABRT,
+        rf"hakmem: free of interior pointer {{at16}} \({{size}}-byte block at {{base}}, offset 16\){CALLED}",
+        "",
+    ),
+    "in_thread": (SEGV, OVER, ""),
+    "in_child": (SEGV, OVER, ""),
+    "own_handler": (3, OVER, "own handler\n"),
+    "own_fault": (3, "", "own handler\n"),
+    "innocent": (0, "", ""),
+}
+
+
+def run(library, program, bug, extra):
+    env = {**os.environ, "LD_PRELOAD": library, "HAKMEM_GUARD": "1", **extra}
+    done = subprocess.run([program, bug], env=env, capture_output=True, text=True, timeout=120, check=False)
+    status, pattern, tail = BUGS[bug]
+    found = re.search(r"base (0x[0-9a-f]+) size (\d+)", done.stdout)
+    if found:
+        base, size = int(found[1], 16), int(found[2])
+        names = {"base": base, "end": base + size, "before": base - 1, "at8": base + 8, "at16": base + 16}
+        for name, value in names.items():
+            pattern = pattern.replace("{" + name + "}", hex(value))
+        pattern = pattern.replace("{size}", str(size))
+    problems = []
+    if done.returncode != status:
+        problems.append(f"ends with status {done.returncode}, not {status}")
+    if not re.fullmatch(pattern, done.stderr):
+        problems.append(f"says {done.stderr!r}\n      not {pattern!r}")
+    if not done.stdout.endswith(tail):
+        problems.append(f"stdout is {done.stdout!r}")
+    return problems
+
+
+def main():
+    library, program = sys.argv[1:]
+    failures = 0
+    for level in "123":
+        for bug in BUGS:
+            problems = run(library, program, bug, {"HAKMEM_SAFE": level})
+            failures += bool(problems)
+            print(f"{'FAIL' if problems else 'ok  '}  {bug} at level {level}", *problems, sep="\n      " if problems else "")
+    silent = subprocess.run(
+        [program, "overflow"],
+        env={**os.environ, "LD_PRELOAD": library, "HAKMEM_GUARD": "1", "HAKMEM_ON_ERROR": "ignore"},
+        capture_output=True, text=True, timeout=120, check=False,
+    )
+    if silent.stderr or silent.returncode != SEGV:
+        print(f"FAIL  ON_ERROR=ignore: status {silent.returncode}, says {silent.stderr!r}")
+        failures += 1
+    sys.exit(failures > 0)
+
+
+main()
