@@ -75,31 +75,31 @@ lane_t *lane_fill(heap_t *h, unsigned cls) {
     return got > 0 ? lane : NULL;
 }
 
-static void look(granule_t granule, unsigned cls) {
+static void look(granule_t granule, unsigned cls, const void *caller) {
     void *block = map_granule_address(granule);
     size_t block_size = hk_class_info[cls].block_size;
     if (hk_unlikely(!seal_is_zero(block, block_size)))
-        seal_report_written(block, block_size, NULL);
+        seal_report_written(block, block_size, caller);
 }
 
 /* Which of them leave is as random as what lies there. Each is looked at: with its slab its page may go, and what was
  * written there with it. */
-static void flush(heap_t *h, unsigned cls, lane_t *lane) {
+static void flush(heap_t *h, unsigned cls, lane_t *lane, const void *caller) {
     unsigned half = lane->room / 2u, count = lane->ready;
     hk_write_release(lane->ready, half);
     for (unsigned i = half; i < count; i++)
-        look(lane->places[i], cls);
+        look(lane->places[i], cls, caller);
     heap_give_batch(h, cls, lane->places + half, count - half, 0);
 }
 
-void lane_give(heap_t *h, unsigned cls, granule_t block) {
+void lane_give(heap_t *h, unsigned cls, granule_t block, const void *caller) {
     lane_t *lane = lane_of(h, cls);
     if (lane == NULL) {
         heap_give_batch(h, cls, &block, 1, 0);
         return;
     }
     if (lane->ready == lane->room)
-        flush(h, cls, lane);
+        flush(h, cls, lane, caller);
     if (h->front.lanes->random.left == 0)
         hk_random_fill(&h->front.lanes->random);
     lane_turn(h->front.lanes, cls, block);
@@ -131,7 +131,7 @@ static void drain(heap_t *h, unsigned cls, lane_t *lane) {
         hk_write_release(lane->places[i], 0);
     }
     for (unsigned i = 0; i < count; i++)
-        look(blocks[i], cls);
+        look(blocks[i], cls, NULL);
     if (count > 0)
         heap_give_batch(h, cls, blocks, count, 0);
 }

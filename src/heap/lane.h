@@ -73,8 +73,8 @@ HK_INLINE void lane_turn(lanes_t *all, unsigned cls, granule_t block) {
 }
 
 /* The same, of a block of any heap, which is zeros, where half of those that are ready may have to go back to their
- * slabs first. */
-void lane_give(heap_t *h, unsigned cls, granule_t block);
+ * slabs first, after a look. `caller` freed the block; NULL: not known. */
+void lane_give(heap_t *h, unsigned cls, granule_t block, const void *caller);
 
 /* Blocks of the class that lie in the lane. Under the heap's lock; of a thread that works meanwhile, about so many. */
 uint64_t lane_count(const heap_t *h, unsigned cls);

@@ -24,11 +24,11 @@ static size_t weight(granule_t block, unsigned cls) {
                                       : hk_class_info[cls].block_size;
 }
 
-static void give_back(heap_t *h, granule_t block, unsigned cls) {
+static void give_back(heap_t *h, granule_t block, unsigned cls, const void *caller) {
     if (cls == QUEUE_CLASS_OF_RUNS)
         large_let_go(map_granule_address(block));
     else if (cls < LANE_CLASSES)
-        lane_give(h, cls, block);
+        lane_give(h, cls, block, caller);
     else
         heap_give_batch(h, cls, &block, 1, 0);
 }
@@ -45,7 +45,7 @@ static void release_oldest(heap_t *h, struct quarantine *q, bool look, const voi
     else if ((look || cls >= LANE_CLASSES) && hk_unlikely(!seal_is_zero(block, hk_class_info[cls].block_size)))
         seal_report_written(block, hk_class_info[cls].block_size, caller);
     /* Behind a lock, which the fork takes too: what is given back in the child has left the queue there. */
-    give_back(h, granule, cls);
+    give_back(h, granule, cls, caller);
 }
 
 static struct quarantine *queue_of(heap_t *h) {
@@ -63,7 +63,7 @@ static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
     struct quarantine *q = h != NULL ? queue_of(h) : NULL;
     granule_t granule = map_granule(block);
     if (q == NULL) {
-        give_back(h, granule, cls);
+        give_back(h, granule, cls, caller);
         return;
     }
     size_t bytes = weight(granule, cls);

@@ -234,7 +234,7 @@ HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
     if (cls >= LANE_CLASSES || hk_hardened_level >= 3)
         quarantine_put(h, block, cls, caller);
     else
-        lane_give(h, cls, map_granule(block));
+        lane_give(h, cls, map_granule(block), caller);
 }
 
 void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) { put(h, block, cls, caller); }
