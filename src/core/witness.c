@@ -59,3 +59,5 @@ void witness_leaves(uint32_t rank) {
         hk_fatal("LOCK-4 is broken: a thread gives back the lock of %s and holds none", names[rank]);
     w->held[rank]--;
 }
+
+bool witness_holds(uint32_t rank) { return !HK_CHECK || rank == HK_RANK_TRIED || mine()->held[rank] != 0; }

@@ -41,4 +41,7 @@ void witness_waits(uint32_t rank);
 void witness_took(uint32_t rank);
 void witness_leaves(uint32_t rank);
 
+/* Whether the calling thread holds a lock of this rank; always true of what is not watched. */
+bool witness_holds(uint32_t rank);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/panic.h"
 #include "heap/lists.h"
 #include "heap/messages.h"
 #include "heap/runs.h"
@@ -38,6 +39,7 @@ bool explicit_is_one(const void *handle) {
 }
 
 static heap_t *make_fresh_locked(int *error) {
+    hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     uint32_t id = atomic_load_explicit(&hk_explicit_id_limit, memory_order_relaxed);
     size_t from = heap_place(id), to = from + HEAP_STRIDE;
     *error = EAGAIN;
@@ -55,14 +57,24 @@ static heap_t *make_fresh_locked(int *error) {
 }
 
 static heap_t *take_unused_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     heap_t *h = heap_by_id(unused_ids);
     unused_ids = h->next_unused;
     warm_count -= h->own.is_warm;
     return h;
 }
 
+/* The parse is the check: for hk_assert, of what is taken for the record of an explicit heap. */
+static bool explicit_is_id(const heap_t *h) {
+    hk_assert(h->own.id >= HK_OWNER_EXPLICIT && h->own.id < heap_explicit_limit());
+    hk_assert(h == heap_by_id(h->own.id));
+    hk_assert(h->lock.rank == HK_RANK_HEAP);
+    return true;
+}
+
 /* Whoever still comes with an entry of the heap that had the id takes the lock. */
 static void begin(heap_t *h, const char *name, size_t limit) {
+    hk_assert(explicit_is_id(h));
     heap_lock(h);
     h->own = (heap_own_t){.tag = map_tag(h->own.id), .id = h->own.id, .limit_bytes = limit};
     if (name != NULL)
@@ -94,6 +106,7 @@ heap_t *explicit_named(const char *name, size_t length) {
 
 /* Of all blocks that it ever had `live` are another heap's now, and the others free. */
 static void move_counts_locked(heap_t *h, unsigned cls, uint64_t live) {
+    hk_assert(hk_lock_is_held(&h->lock));
     heap_class_stats_t *to = &heap_shared()->class_stats[cls], *from = &h->class_stats[cls];
     to->refilled += from->refilled;
     hk_add(to->freed_remote, from->refilled - live);
@@ -122,6 +135,9 @@ static void give_record_back(heap_t *h) {
 }
 
 void explicit_end_locked(heap_t *h) {
+    hk_assert(hk_lock_is_held(&hk_heap_list_lock));
+    hk_assert(explicit_is_id(h));
+    hk_assert(h->own.runs == 0 && h->full == 0);
     heap_lock(h);
     heap_lock(heap_shared());
     for_each_class(h, forget_class, NULL);
@@ -143,6 +159,8 @@ void explicit_end_locked(heap_t *h) {
 /* --- Blocks of slabs ---------------------------------------------------------------------------------------------- */
 
 static slab_t *open_locked(heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(explicit_is_id(h));
     unsigned slots = hk_class_info[cls].slab_slots;
     size_t bytes = (size_t)slots << HK_SLOT_SHIFT;
     if (!runs_fit_locked(h, bytes) || !limit_allows(bytes))
@@ -166,6 +184,8 @@ static bool was_used(const heap_t *h, unsigned cls) { return (h->own.classes[cls
 /* The first few blocks of a class come from a slab of a slightly larger one: a small heap then has few slabs. Not where
  * sizes are checked exactly. */
 static slab_t *borrow_locked(heap_t *h, unsigned cls, size_t align) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(cls < HK_CLASS_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
     if (stats->slab_count > 0 || stats->borrowed >= BORROW_MAX || hardened_is_on())
         return NULL;
@@ -182,6 +202,7 @@ static slab_t *borrow_locked(heap_t *h, unsigned cls, size_t align) {
 }
 
 static slab_t *room_locked(heap_t *h, unsigned cls, size_t align) {
+    hk_assert(hk_lock_is_held(&h->lock));
     slab_t *slab = heap_pick_locked(h, cls);
     if (slab == NULL)
         slab = borrow_locked(h, cls, align);
@@ -189,6 +210,7 @@ static slab_t *room_locked(heap_t *h, unsigned cls, size_t align) {
 }
 
 void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, block_past_t *past) {
+    hk_assert(explicit_is_id(h) && cls < HK_CLASS_COUNT);
     void *block = NULL;
     heap_lock(h);
     slab_t *slab = runs_may_take_locked(h, beside) ? room_locked(h, cls, align) : NULL;
@@ -221,6 +243,7 @@ bool explicit_give(const void *block, unsigned cls, bool *double_free) {
 /* --- Everything at once ------------------------------------------------------------------------------------------- */
 
 static size_t close_list_locked(heap_t *h, slot_t *head) {
+    hk_assert(hk_lock_is_held(&h->lock));
     size_t bytes = 0;
     while (*head != 0) {
         slab_t *slab = slab_at(*head);
@@ -235,11 +258,13 @@ static size_t close_list_locked(heap_t *h, slot_t *head) {
 }
 
 static void close_class_locked(heap_t *h, unsigned cls, void *bytes) {
+    hk_assert(hk_lock_is_held(&h->lock));
     for (unsigned bin = 0; bin < HEAP_BINS; bin++)
         *(size_t *)bytes += close_list_locked(h, &h->class_stats[cls].partial[bin]);
 }
 
 size_t explicit_close_all(heap_t *h) {
+    hk_assert(explicit_is_id(h));
     size_t bytes = 0;
     heap_lock(h);
     heap_drain_locked(h); /* nothing, but after mistakes */
@@ -255,6 +280,7 @@ typedef struct leaving {
 } leaving_t;
 
 static void leave_class_locked(heap_t *h, unsigned cls, void *context) {
+    hk_assert(hk_lock_is_held(&h->lock));
     const leaving_t *leaving = context;
     heap_lock(heap_shared());
     move_counts_locked(h, cls, leaving->live[cls]);
@@ -262,6 +288,7 @@ static void leave_class_locked(heap_t *h, unsigned cls, void *context) {
 }
 
 void explicit_hand_over_locked(heap_t *h) {
+    hk_assert(explicit_is_id(h));
     leaving_t leaving;
     heap_lock(h);
     explicit_count_live_locked(h, leaving.live);
@@ -284,6 +311,8 @@ static void add_class(heap_t *h, unsigned cls, void *live) {
 }
 
 void explicit_count_live_locked(heap_t *h, uint64_t live[HK_CLASS_COUNT]) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(explicit_is_id(h));
     memset(live, 0, HK_CLASS_COUNT * sizeof *live);
     for_each_class(h, add_class, live);
     add_list(live, h->full);
@@ -292,6 +321,7 @@ void explicit_count_live_locked(heap_t *h, uint64_t live[HK_CLASS_COUNT]) {
 static void add_allocs(heap_t *h, unsigned cls, void *sum) { *(uint64_t *)sum += h->class_stats[cls].refilled; }
 
 void explicit_totals(heap_t *h, heap_totals_t *totals) {
+    hk_assert(explicit_is_id(h));
     uint64_t live[HK_CLASS_COUNT];
     *totals = (heap_totals_t){0};
     heap_lock(h);

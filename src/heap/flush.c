@@ -18,6 +18,7 @@ typedef struct flush_report {
 } flush_report_t;
 
 static void note_double_frees(flush_report_t *report, slab_t *slab, unsigned word, uint64_t bits) {
+    hk_assert(word < slab_word_count(slab) && bits != 0);
     size_t size = hk_class_info[slab->cls].block_size;
     for (; bits != 0 && report->count < DOUBLE_FREES_MAX; bits &= bits - 1)
         report->double_frees[report->count++] = slab_base(slab) + (word * 64 + hk_ctz64(bits)) * size;
@@ -39,6 +40,7 @@ static bool is_still(const slab_t *slab, unsigned cls) {
 }
 
 static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, granule_t granule, flush_report_t *report) {
+    hk_assert(cls < HK_CLASS_COUNT);
     void *block = map_granule_address(granule);
     slab_t *slab = slab_of(block, cls);
     if (is_still(slab, cls))
@@ -50,6 +52,7 @@ static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, granule_t granul
 /* Gives back the leading blocks that lie in the slab at `base`; the first one does. Returns how many. */
 HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c, const granule_t *blocks,
                                     unsigned count, flush_report_t *report) {
+    hk_assert(count > 0 && blocks[0] >= base);
     uint64_t *free_bits = slab->free_bits;
     uint64_t offset = (blocks[0] - base) << HK_GRANULE_SHIFT;
     unsigned double_frees = 0, i = 0;
@@ -72,6 +75,7 @@ HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c
 /* What is in a magazine lies in the window. As the lock is held, what the map says of the heap's own slabs stays true.
  * Blocks of other heaps' slabs are left over, as the first of `blocks`; returns how many. */
 static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, flush_report_t *report) {
+    hk_assert(hk_lock_is_held(&h->lock));
     const size_class_t c = hk_classes[cls];
     const uint32_t own = h->front.tag | cls;
     const size_t first_slot = ~((size_t)hk_class_info[cls].slab_slots - 1);
@@ -102,6 +106,8 @@ static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, u
  * has it through its owner's lock, through the push and the exchange of a message, or through the run cache's lock,
  * and sees what came before. Where more remain than leave, the latest of them come first. */
 static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(count > 0 && count <= heap_magazine_count(h, cls));
     magazine_t *magazine = &h->front.magazines[cls];
     granule_t *array = h->class_stats[cls].array;
     unsigned rest = (unsigned)heap_magazine_count(h, cls) - count;
@@ -139,6 +145,7 @@ static void report_double_frees(const flush_report_t *report, unsigned cls) {
 
 /* Runs leave the magazine for the heap's run cache. */
 static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned count) {
+    hk_assert(cls >= HK_CLASS_COUNT && cls < HK_MAGAZINE_COUNT);
     for (unsigned i = 0; i < count; i++) {
         void *block = map_granule_address(blocks[i]);
         /* Whoever frees it a second time takes its tag away. */
@@ -152,6 +159,7 @@ static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned
 }
 
 double_frees_t heap_take_double_frees_locked(heap_t *h) {
+    hk_assert(hk_lock_is_held(&h->lock));
     double_frees_t double_frees = h->double_frees;
     h->double_frees = (double_frees_t){0};
     return double_frees;

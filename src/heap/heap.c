@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/heap.h"
 
+#include "core/panic.h"
+
 heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
 
 /* The fast path's heap. Touched by its thread alone. */
@@ -20,6 +22,7 @@ bool heap_has_id(uint32_t id) {
 uint32_t heap_limit(void) { return atomic_load_explicit(&hk_heap_id_limit, memory_order_acquire); }
 
 void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
+    hk_assert(id >= HK_OWNER_SHARED && id < HK_OWNER_LIMIT);
     h->front.tag = hardened_is_on() ? HK_MAP_NO_TAG : map_tag(id); /* hardened: no free takes the fast path */
     h->front.id = id;
     h->countdown_set = HEAP_TICK_BYTES;
@@ -29,6 +32,7 @@ void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
 }
 
 heap_t *heap_make_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     uint32_t id = heap_limit();
     if (id >= HK_OWNER_EXPLICIT || heap_place(id + 1) > heap_place(HK_OWNER_EXPLICIT) ||
         region_area_cover(REGION_AREA_HEAPS, (size_t)HEAP_STRIDE * (id + 1)) != 0)

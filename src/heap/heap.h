@@ -31,6 +31,7 @@
 #include "base/base.h"
 #include "base/relaxed.h"
 #include "core/lock.h"
+#include "core/panic.h"
 #include "large/large.h"
 #include "map/map.h"
 #include "sample/sampler.h"
@@ -193,16 +194,21 @@ HK_INLINE size_t heap_place(uint32_t id) {
            (id < HK_OWNER_EXPLICIT ? 0 : hk_window.area_sizes[REGION_AREA_HEAPS] / 4 * 3);
 }
 
-HK_INLINE heap_t *heap_by_id(uint32_t id) { return (heap_t *)(hk_window.areas[REGION_AREA_HEAPS] + heap_place(id)); }
+HK_INLINE heap_t *heap_by_id(uint32_t id) {
+    hk_assert(id != HK_OWNER_NONE && id < HK_OWNER_LIMIT);
+    return (heap_t *)(hk_window.areas[REGION_AREA_HEAPS] + heap_place(id));
+}
 
 /* Blocks in a magazine. The heap's thread; another one holds the lock, under which arrays change. Acquire: pairs with
  * the release in magazine_push, so that who counts first and reads the pushes then never misses one. */
 HK_INLINE uint64_t heap_magazine_count(const heap_t *h, unsigned cls) {
+    hk_assert(cls < HK_MAGAZINE_COUNT);
     const granule_t *below = hk_read_acquire(h->front.magazines[cls].below);
     return below == NULL ? 0 : (uint64_t)(below - h->class_stats[cls].array + 1);
 }
 
 HK_INLINE unsigned heap_magazine_capacity(const heap_t *h, unsigned cls) {
+    hk_assert(cls < HK_MAGAZINE_COUNT);
     const granule_t *last = h->front.magazines[cls].last;
     return last == NULL ? 0 : (unsigned)(last - h->class_stats[cls].array + 1);
 }
@@ -219,6 +225,7 @@ HK_INLINE uint64_t heap_pops(const heap_t *h, unsigned cls, uint64_t count) {
  * counts is `below`. What was read is written, not added to in place: the next malloc of the class waits for these
  * stores. */
 HK_INLINE void magazine_push(magazine_t *magazine, granule_t granule) {
+    hk_assert(granule != 0 && magazine->below != magazine->last);
     granule_t *below = magazine->below;
     hk_write(below[1], hk_read_in_place(magazine->top));
     hk_write(magazine->top, granule);
@@ -251,6 +258,8 @@ HK_INLINE void heap_unlock(heap_t *h) { hk_unlock(&h->lock); }
 
 /* Blocks that went from magazines or other threads to the slabs, and back. Caller holds the lock. */
 HK_INLINE void heap_count_freed_locked(heap_t *h, unsigned cls, uint32_t blocks) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(cls < HK_MAGAZINE_COUNT);
     size_t bytes = atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
     h->class_stats[cls].freed_blocks += blocks;
     bytes += blocks * (size_t)hk_class_info[cls].block_size;
@@ -258,6 +267,8 @@ HK_INLINE void heap_count_freed_locked(heap_t *h, unsigned cls, uint32_t blocks)
 }
 
 HK_INLINE void heap_count_taken_locked(heap_t *h, unsigned cls, uint32_t blocks) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(cls < HK_MAGAZINE_COUNT);
     size_t bytes = atomic_load_explicit(&h->freed_bytes, memory_order_relaxed);
     uint32_t rest = h->class_stats[cls].freed_blocks;
     blocks = blocks < rest ? blocks : rest;

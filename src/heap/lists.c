@@ -10,6 +10,7 @@ _Static_assert(HEAP_BINS == 4, "bin_for compares with three borders");
 
 /* (free_count * 4 - 1) / block_count for partial slabs, HEAP_BIN_EMPTY for empty ones. */
 static unsigned bin_for(const slab_t *slab) {
+    hk_assert(slab->free_count > 0 && slab->free_count <= slab->block_count);
     unsigned count = slab->block_count, quarters = slab->free_count * 4u - 1;
     return (quarters >= count ? 1u : 0u) + (quarters >= 2 * count ? 1u : 0u) + (quarters >= 3 * count ? 1u : 0u) +
            (slab_is_empty(slab) ? 1u : 0u);
@@ -40,6 +41,8 @@ static slot_t last_spare(const heap_t *h, unsigned cls) {
 static void note_spare_locked(heap_t *h, unsigned cls) { h->spares[cls / 64] |= UINT64_C(1) << (cls % 64); }
 
 static void link_locked(heap_t *h, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(slab->list == SLAB_LIST_NONE);
     slab->list = slab->free_count == 0 ? SLAB_LIST_FULL : SLAB_LIST_PARTIAL;
     slab->settle_at = 1;
     if (slab->list == SLAB_LIST_PARTIAL) {
@@ -59,6 +62,7 @@ static void link_locked(heap_t *h, slab_t *slab) {
 }
 
 static void unlink_locked(heap_t *h, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(slab->list == SLAB_LIST_FULL || slab->list == SLAB_LIST_PARTIAL);
     hk_assert(slab->previous != 0 ? slab_at(slab->previous)->next == slab_slot(slab)
                                   : *list_head(h, slab) == slab_slot(slab));
@@ -73,6 +77,8 @@ static void unlink_locked(heap_t *h, slab_t *slab) {
 }
 
 void heap_insert_locked(heap_t *h, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(slab_is_whole(slab));
     hk_assert(atomic_load_explicit(&slab->owner, memory_order_relaxed) == h->front.id);
     link_locked(h, slab);
     h->class_stats[slab->cls].slab_count++;
@@ -80,6 +86,7 @@ void heap_insert_locked(heap_t *h, slab_t *slab) {
 }
 
 void heap_remove_locked(heap_t *h, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(h->class_stats[slab->cls].slab_count > 0);
     unlink_locked(h, slab);
     h->class_stats[slab->cls].slab_count--;
@@ -89,6 +96,8 @@ void heap_remove_locked(heap_t *h, slab_t *slab) {
 /* An empty slab is kept when it is the only one of its class with room: closing it would be undone at the next refill.
  * Not when oversubscribed, where a slab of each class in every thread adds up. */
 static bool may_be_spare_locked(const heap_t *h, const slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(slab_is_empty(slab));
     if (heap_is_oversubscribed())
         return false;
     slot_t self = slab_slot(slab);
@@ -101,6 +110,8 @@ static bool may_be_spare_locked(const heap_t *h, const slab_t *slab) {
 }
 
 void heap_close_slab_locked(heap_t *h, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(slab_is_empty(slab));
     heap_remove_locked(h, slab);
     slab_close(slab);
     hk_count(slabs_retired);
@@ -108,6 +119,8 @@ void heap_close_slab_locked(heap_t *h, slab_t *slab) {
 
 /* False when it was closed. */
 static bool settle_locked(heap_t *h, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(atomic_load_explicit(&slab->owner, memory_order_relaxed) == h->front.id);
     if (slab_is_empty(slab) && (h->front.id == HK_OWNER_SHARED || !may_be_spare_locked(h, slab))) {
         heap_close_slab_locked(h, slab);
         return false;
@@ -121,11 +134,13 @@ static bool settle_locked(heap_t *h, slab_t *slab) {
 }
 
 void heap_settle_locked(heap_t *h, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
     bool stays = settle_locked(h, slab);
     hk_assert(!stays || slab_check(slab) == 0);
 }
 
 void heap_close_spares_locked(heap_t *h) {
+    hk_assert(hk_lock_is_held(&h->lock));
     for (unsigned word = 0; word < HK_CLASS_COUNT / 64; word++) {
         uint64_t classes = h->spares[word];
         h->spares[word] = 0;
@@ -138,6 +153,8 @@ void heap_close_spares_locked(heap_t *h) {
 }
 
 slab_t *heap_pick_locked(const heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(cls < HK_CLASS_COUNT);
     for (unsigned bin = 0; bin < HEAP_BINS - 1; bin++)
         if (h->class_stats[cls].partial[bin] != 0)
             return slab_at(h->class_stats[cls].partial[bin]);

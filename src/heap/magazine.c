@@ -30,6 +30,7 @@ static size_t array_bytes(unsigned capacity) { return hk_max(capacity, 2) * size
 
 /* Whose array the blocks are in from its second place on, the one on top as well as in its place there. */
 static void set_count(heap_t *h, unsigned cls, unsigned count) {
+    hk_assert(count > 0 && count <= heap_magazine_capacity(h, cls));
     magazine_t *magazine = &h->front.magazines[cls];
     granule_t *array = h->class_stats[cls].array;
     hk_write(array[0], 0);
@@ -42,6 +43,9 @@ static void set_count(heap_t *h, unsigned cls, unsigned count) {
  * child a magazine that it can flush: none of the blocks, or all. Releases: for a child whose fork took no lock; the
  * last also pairs with the acquire in is_in_magazine. */
 static void set_array_locked(heap_t *h, unsigned cls, granule_t *array, unsigned capacity) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert((array == NULL) == (capacity == 0));
+    hk_assert(heap_magazine_count(h, cls) <= capacity);
     magazine_t *magazine = &h->front.magazines[cls];
     uint64_t count = heap_magazine_count(h, cls);
     granule_t top = magazine->top;
@@ -58,6 +62,7 @@ static void set_array_locked(heap_t *h, unsigned cls, granule_t *array, unsigned
 
 /* Gives the magazine another capacity; its count must fit. False when there is no memory for it. */
 static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
+    hk_assert(cls < HK_MAGAZINE_COUNT && capacity <= hk_class_info[cls].magazine_max);
     granule_t *array = NULL, *old = h->class_stats[cls].array;
     unsigned before = heap_magazine_capacity(h, cls);
     uint64_t count = heap_magazine_count(h, cls);
@@ -92,6 +97,7 @@ static bool may_begin(const heap_t *h, unsigned cls) {
 
 /* A refill or a flush happened: grows the magazine when it happens often. */
 static void note_event(heap_t *h, unsigned cls) {
+    hk_assert(cls < HK_CLASS_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
     const size_class_info_t *info = &hk_class_info[cls];
     unsigned capacity = heap_magazine_capacity(h, cls);
@@ -110,6 +116,7 @@ static void note_event(heap_t *h, unsigned cls) {
 
 /* Takes the block on top; the magazine is not empty. */
 static void *pop(heap_t *h, unsigned cls) {
+    hk_assert(heap_magazine_count(h, cls) > 0 && h->front.magazines[cls].top != 0);
     magazine_t *magazine = &h->front.magazines[cls];
     granule_t granule = magazine->top, *below = magazine->below, next = *below;
     hk_write(magazine->below, below - 1);
@@ -120,10 +127,14 @@ static void *pop(heap_t *h, unsigned cls) {
 
 /* --- Large classes ------------------------------------------------------------------------------------------------ */
 
-void *magazine_take_large(heap_t *h, unsigned cls) { return heap_magazine_count(h, cls) > 0 ? pop(h, cls) : NULL; }
+void *magazine_take_large(heap_t *h, unsigned cls) {
+    hk_assert(cls >= HK_CLASS_COUNT && cls < HK_MAGAZINE_COUNT);
+    return heap_magazine_count(h, cls) > 0 ? pop(h, cls) : NULL;
+}
 
 /* A class gets a magazine when it is asked for a few times within one tick. */
 bool magazine_wants_large(heap_t *h, unsigned cls) {
+    hk_assert(cls >= HK_CLASS_COUNT && cls < HK_MAGAZINE_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
     if (heap_magazine_capacity(h, cls) > 0)
         return true;
@@ -224,6 +235,7 @@ static void make_room(heap_t *h, unsigned cls) {
 }
 
 void magazine_free(heap_t *h, unsigned cls, void *block) {
+    hk_assert(block != NULL && cls < HK_MAGAZINE_COUNT);
     magazine_t *magazine = &h->front.magazines[cls];
     if (magazine->below == magazine->last && cls < HK_CLASS_COUNT)
         make_room(h, cls);
@@ -284,6 +296,7 @@ static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
 }
 
 static void tick_class_locked(heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
     heap_class_stats_t *stats = &h->class_stats[cls];
     uint64_t count = heap_magazine_count(h, cls), pops = heap_pops(h, cls, count);
     uint32_t seen = (uint32_t)count ^ stats->flushes << 16;

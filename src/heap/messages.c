@@ -20,6 +20,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/panic.h"
 #include "heap/budget.h"
 #include "heap/lists.h"
 #include "map/meta.h"
@@ -32,6 +33,17 @@ enum {
 
 _Static_assert(sizeof(message_t) == 1024, "a power of two, as meta_alloc rounds to");
 
+/* The parse is the check: for hk_assert, of a message that is this thread's. */
+static bool message_is_whole(const message_t *message) {
+    hk_assert((uintptr_t)message % sizeof *message == 0);
+    hk_assert((uintptr_t)message - hk_window.areas[REGION_AREA_META] < hk_window.area_sizes[REGION_AREA_META]);
+    hk_assert(message->count <= MESSAGE_WORDS);
+    hk_assert(message->to != HK_OWNER_NONE && heap_has_id(message->to));
+    for (unsigned i = 0; HK_CHECK && i < message->count; i++)
+        hk_assert(message->words[i].key != 0);
+    return true;
+}
+
 /* --- Sending ------------------------------------------------------------------------------------------------------ */
 
 uint32_t heap_remote_owner(const remote_entry_t *word) {
@@ -42,6 +54,7 @@ uint32_t heap_remote_owner(const remote_entry_t *word) {
 }
 
 static void push(message_t *message) {
+    hk_assert(message_is_whole(message));
     heap_t *owner = heap_by_id(message->to);
     _Atomic(message_t *) *inbox = &owner->inbox;
     /* Relaxed: a bound that need not be exact. Senders add and read, who opens resets. */
@@ -67,6 +80,7 @@ static void bound_inbox(heap_t *owner) {
 
 /* Out of the outbox first: a fork in between loses the message in the child rather than sending it twice. */
 static void send(heap_t *h, unsigned at) {
+    hk_assert(h->outbox[at] != NULL);
     message_t *message = h->outbox[at];
     hk_write(h->outbox[at], NULL);
     heap_t *owner = heap_by_id(message->to);
@@ -75,6 +89,7 @@ static void send(heap_t *h, unsigned at) {
 }
 
 bool message_send_alone(uint32_t to, const remote_entry_t *word) {
+    hk_assert(word->bits != 0);
     message_t *message = meta_alloc(sizeof *message);
     if (message == NULL)
         return false;
@@ -86,6 +101,7 @@ bool message_send_alone(uint32_t to, const remote_entry_t *word) {
 }
 
 static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
+    hk_assert(to % HEAP_OUTBOX == at && h->outbox[at] == NULL);
     message_t *message = meta_alloc(sizeof *message);
     if (message == NULL)
         return NULL;
@@ -97,6 +113,7 @@ static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
 }
 
 bool message_add(heap_t *h, const remote_entry_t *word) {
+    hk_assert(word->bits != 0);
     uint32_t to = heap_remote_owner(word);
     if (hk_unlikely(to == HK_OWNER_NONE)) /* a double free: the slab is gone */
         return false;
@@ -127,6 +144,9 @@ void messages_send(heap_t *h) {
 /* --- Opening ------------------------------------------------------------------------------------------------------ */
 
 uint64_t heap_remote_give_locked(heap_t *h, const remote_entry_t *word) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(word->bits != 0);
+    hk_assert(heap_remote_owner(word) == h->front.id);
     slab_t *slab = heap_remote_slab(word);
     unsigned at = word->key & 63, first = at * 64, cls = slab->cls;
     uint64_t blocks = first < slab->block_count ? hk_low_mask64(slab->block_count - first) : 0;
@@ -141,6 +161,8 @@ uint64_t heap_remote_give_locked(heap_t *h, const remote_entry_t *word) {
 }
 
 static HK_COLD void note_double_frees_locked(heap_t *h, const remote_entry_t *word, unsigned cls, uint64_t bits) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(bits != 0);
     h->double_frees.count += hk_popcount64(bits);
     h->double_frees.block_size = hk_class_info[cls].block_size;
     h->double_frees.block = heap_remote_block(word, cls, bits);
@@ -150,6 +172,8 @@ static HK_COLD void note_double_frees_locked(heap_t *h, const remote_entry_t *wo
  * once, and who looks for one then must not find it here, nor in the memory of a message that was. That needs no
  * order of its own: who gets a block has it through the heap's lock. */
 static void take_in_locked(heap_t *h, message_t *message, unsigned at) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(at < message->count);
     const remote_entry_t word = message->words[at];
     unsigned cls = heap_remote_slab(&word)->cls;
     hk_write(message->words[at].bits, 0);
@@ -160,12 +184,15 @@ static void take_in_locked(heap_t *h, message_t *message, unsigned at) {
 
 /* Its bits are back in the slab, or are of a slab that is gone: freed twice. */
 static void lose_locked(heap_t *h, remote_entry_t *word) {
+    hk_assert(hk_lock_is_held(&h->lock));
     h->double_frees.count += hk_popcount64(word->bits);
     hk_write(word->bits, 0);
 }
 
 /* From its end. Returns the heap to which the message goes on with the words that are left, or HK_OWNER_NONE. */
 static uint32_t open_locked(heap_t *h, message_t *message) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(message_is_whole(message));
     uint32_t left = HK_OWNER_NONE;
     for (unsigned i = message->count; i-- > 0;) {
         __builtin_prefetch(heap_remote_slab(&message->words[i < WORDS_AHEAD ? 0 : i - WORDS_AHEAD]), 1);
@@ -182,6 +209,7 @@ static uint32_t open_locked(heap_t *h, message_t *message) {
 }
 
 void heap_drain_locked(heap_t *h) {
+    hk_assert(hk_lock_is_held(&h->lock));
     if (hk_likely(atomic_load_explicit(&h->inbox, memory_order_relaxed) == NULL))
         return;
     atomic_store_explicit(&h->inbox_count, 0, memory_order_relaxed);

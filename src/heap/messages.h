@@ -6,6 +6,7 @@
 #define HK_MESSAGES_H
 
 #include "base/bits.h"
+#include "core/panic.h"
 #include "heap/heap.h"
 
 /* Puts the word into the heap's message for its slab's owner, and sends a full one before. False when the slab is gone
@@ -44,6 +45,7 @@ HK_INLINE remote_entry_t heap_remote_word(const void *block, unsigned cls) {
 
 /* The slab that an entry with bits is of. */
 HK_INLINE slab_t *heap_remote_slab(const remote_entry_t *entry) {
+    hk_assert(entry->key != 0 && map_slot((const void *)(uintptr_t)entry->key) < map_count());
     return slab_at((slot_t)map_slot((const void *)(uintptr_t)entry->key));
 }
 

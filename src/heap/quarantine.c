@@ -60,6 +60,7 @@ static struct quarantine *queue_of(heap_t *h) {
 
 /* `h` may be NULL for a run: then it does not wait. */
 static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
+    hk_assert(block != NULL);
     struct quarantine *q = h != NULL ? queue_of(h) : NULL;
     granule_t granule = map_granule(block);
     if (q == NULL) {

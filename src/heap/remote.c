@@ -28,6 +28,7 @@ static heap_t *lock_owner(uint32_t owner, const remote_entry_t *word) {
 }
 
 uint64_t heap_remote_give(const remote_entry_t *word) {
+    hk_assert(word->bits != 0);
     for (uint32_t owner; (owner = heap_remote_owner(word)) != HK_OWNER_NONE;) {
         heap_t *h = lock_owner(owner, word);
         if (h == NULL)
@@ -43,6 +44,7 @@ uint64_t heap_remote_give(const remote_entry_t *word) {
 }
 
 static void report_double_frees(const remote_entry_t *word, uint64_t bits) {
+    hk_assert(bits != 0);
     unsigned cls = heap_remote_slab(word)->cls;
     for (; bits != 0; bits &= bits - 1)
         hk_misuse("double free of", heap_remote_block(word, cls, bits), NULL, "%u-byte block, free",
@@ -50,6 +52,7 @@ static void report_double_frees(const remote_entry_t *word, uint64_t bits) {
 }
 
 static void post_entry(heap_t *h, remote_entry_t *entry) {
+    hk_assert(entry->key != 0 && entry->bits != 0);
     const remote_entry_t word = *entry;
     /* Cleared first: a fork in between loses the bits in the child rather than posting them twice. The release in
      * message_add, and the locks, which a fork takes, see to it. */
@@ -61,6 +64,8 @@ static void post_entry(heap_t *h, remote_entry_t *entry) {
 }
 
 void heap_remote_claim(heap_t *h, unsigned at, uint64_t key) {
+    hk_assert(at < HEAP_REMOTE_ENTRIES);
+    hk_assert(key == 0 || heap_remote_entry(h, key) == &h->remote_table[at]);
     remote_entry_t *entry = &h->remote_table[at];
     if (entry->bits != 0)
         post_entry(h, entry);

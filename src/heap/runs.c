@@ -2,6 +2,7 @@
 #include "heap/runs.h"
 
 #include "base/bits.h"
+#include "core/panic.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "sys/sys.h"
@@ -10,12 +11,14 @@
 /* --- What is taken ------------------------------------------------------------------------------------------------ */
 
 static size_t taken_locked(const heap_t *h) {
+    hk_assert(hk_lock_is_held(&h->lock));
     size_t slots = atomic_load_explicit(&h->slot_count, memory_order_relaxed);
     huge_sum_t huge = h->own.had_huge ? huge_of_owner(h->own.id) : (huge_sum_t){0};
     return (slots << HK_SLOT_SHIFT) + h->own.run_bytes + huge.bytes;
 }
 
 bool runs_fit_locked(heap_t *h, size_t bytes) {
+    hk_assert(hk_lock_is_held(&h->lock));
     size_t limit = h->own.limit_bytes;
     return hk_likely(limit == 0) || (bytes <= limit && taken_locked(h) <= limit - bytes);
 }
@@ -31,6 +34,7 @@ void runs_note_peak_locked(heap_t *h) { h->own.peak_bytes = hk_max(h->own.peak_b
 
 /* Under the heap's lock a block keeps its heap, and a heap that has a block has not ended. */
 bool runs_may_take_locked(const heap_t *h, const void *beside) {
+    hk_assert(hk_lock_is_held(&h->lock));
     if (hk_likely(beside == NULL))
         return true;
     return (map_slot(beside) < map_count() ? map_lookup(beside) >> 8 : huge_owner(beside)) == h->own.id;
@@ -39,6 +43,8 @@ bool runs_may_take_locked(const heap_t *h, const void *beside) {
 /* --- Runs --------------------------------------------------------------------------------------------------------- */
 
 static void link_locked(heap_t *h, void *block) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert((uintptr_t)block % HK_SLOT_SIZE == 0 && large_is_live(block));
     slot_t slot = (slot_t)map_slot(block);
     *large_links(slot) = (large_links_t){.next = h->own.runs};
     if (h->own.runs != 0)
@@ -52,11 +58,15 @@ static void link_locked(heap_t *h, void *block) {
 
 /* At the higher levels, what the program has no longer reads as zeros: SEAL-1. */
 static void wipe(void *block) {
+    hk_assert(large_is_live(block));
     if (hk_unlikely(hardened_is_on()))
         sys_purge(block, large_size(block));
 }
 
 static void unlink_locked(heap_t *h, void *block) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(map_lookup(block) == (map_tag(h->own.id) | HK_CLASS_COUNT));
+    hk_assert(h->own.run_bytes >= large_size(block));
     slot_t slot = (slot_t)map_slot(block);
     const large_links_t links = *large_links(slot);
     if (links.previous != 0)
@@ -72,11 +82,14 @@ static void unlink_locked(heap_t *h, void *block) {
 /* What comes from the cache, or grew ahead, may be larger than what was asked for: the heap takes it all, as far as its
  * limit reaches. */
 static void keep_to_limit_locked(heap_t *h, void *block, size_t size) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(large_size(block) >= size);
     if (!runs_fit_locked(h, large_size(block)))
         large_shrink(&heap_shared()->large, block, size);
 }
 
 void *runs_take(heap_t *h, size_t size, size_t align, const void *beside, bool *zeroed) {
+    hk_assert(size > 0 && h->own.id >= HK_OWNER_EXPLICIT);
     void *block = NULL;
     heap_lock(h);
     if (runs_may_take_locked(h, beside) && runs_fit_locked(h, hk_align_up(size, HK_SLOT_SIZE)) && limit_allows(size))
@@ -142,6 +155,7 @@ void *runs_resize(void *block, size_t size, bool may_move) {
 /* --- Huge blocks -------------------------------------------------------------------------------------------------- */
 
 void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
+    hk_assert(size > 0 && h->own.id >= HK_OWNER_EXPLICIT);
     void *block = NULL;
     heap_lock(h);
     if (runs_may_take_locked(h, beside) && runs_fit_locked(h, hk_align_up(size, sys_page_size())) && limit_allows(size))
@@ -159,6 +173,7 @@ void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
 /* --- All of them -------------------------------------------------------------------------------------------------- */
 
 size_t runs_close_locked(heap_t *h) {
+    hk_assert(hk_lock_is_held(&h->lock));
     size_t bytes = 0;
     while (h->own.runs != 0) {
         void *block = map_slot_address(h->own.runs);
@@ -177,6 +192,7 @@ size_t runs_close_locked(heap_t *h) {
 }
 
 void runs_leave_locked(heap_t *h) {
+    hk_assert(hk_lock_is_held(&h->lock));
     while (h->own.runs != 0) {
         void *block = map_slot_address(h->own.runs);
         (void)map_clear_live_shared(map_granule(block));
@@ -187,6 +203,7 @@ void runs_leave_locked(heap_t *h) {
 }
 
 void runs_add_locked(heap_t *h, heap_totals_t *totals) {
+    hk_assert(hk_lock_is_held(&h->lock));
     huge_sum_t huge = h->own.had_huge ? huge_of_owner(h->own.id) : (huge_sum_t){0};
     totals->live_blocks += huge.count;
     totals->live_bytes += huge.bytes + h->own.run_bytes;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/slab_walk.h"
 
+#include "core/panic.h"
 #include "sys/sys.h"
 
 void slab_walk_let_go(slab_walk_t *walk) {
+    hk_assert(walk->held == NULL || hk_lock_is_held(&walk->held->lock));
     if (walk->held != NULL)
         hk_unlock(&walk->held->lock);
     walk->held = NULL;
@@ -21,6 +23,7 @@ static bool try_for_a_while(slab_walk_t *walk, heap_t *h) {
 }
 
 bool slab_walk_hold(slab_walk_t *walk, uint32_t owner) {
+    hk_assert(walk->held == NULL || hk_lock_is_held(&walk->held->lock));
     if (walk->held != NULL && walk->held->front.id == owner)
         return true;
     slab_walk_let_go(walk);

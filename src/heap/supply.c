@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/panic.h"
 #include "heap/lists.h"
 #include "heap/remote.h"
 #include "limit/limit.h"
@@ -17,6 +18,9 @@ enum {
 
 /* Moves a slab from heap `from` to `h`; the caller holds both locks. */
 static void adopt_slab_locked(heap_t *h, heap_t *from, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(hk_lock_is_held(&from->lock));
+    hk_assert(h != from && slab_is_whole(slab));
     heap_remove_locked(from, slab);
     slab_set_owner(slab, h->front.id);
     heap_insert_locked(h, slab);
@@ -25,6 +29,9 @@ static void adopt_slab_locked(heap_t *h, heap_t *from, slab_t *slab) {
 
 /* What a drain for another heap came upon is reported by whoever drained. */
 static void drain_for_locked(heap_t *h, heap_t *from) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(hk_lock_is_held(&from->lock));
+    hk_assert(h != from);
     heap_drain_locked(from);
     if (hk_likely(from->double_frees.count == 0))
         return;
@@ -34,6 +41,9 @@ static void drain_for_locked(heap_t *h, heap_t *from) {
 }
 
 static slab_t *adopt_from_locked(heap_t *h, heap_t *from, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(hk_lock_is_held(&from->lock));
+    hk_assert(h != from);
     drain_for_locked(h, from);
     slab_t *slab = heap_pick_locked(from, cls);
     if (slab != NULL)
@@ -49,6 +59,7 @@ static bool has_anything(const heap_t *h) {
 
 /* A partial slab of the class whose thread is gone. */
 static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
     heap_t *shared = heap_shared();
     if (h == shared || !has_anything(shared))
         return NULL;
@@ -60,6 +71,7 @@ static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
 
 /* True when the heap's thread has not come behind its magazines for a while. */
 static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
+    hk_assert(hk_lock_is_held(&h->lock));
     if (h->lock_takes == h->idle_takes)
         return sys_age_ms(now_ms, h->idle_since_ms) >= IDLE_MS;
     h->idle_takes = h->lock_takes;
@@ -69,6 +81,8 @@ static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
 
 /* Blocks of the class change threads; where threads keep to their own, their slabs stay with them too. */
 static bool passes_on_locked(const heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(cls < HK_CLASS_COUNT);
     const heap_class_stats_t *stats = &h->class_stats[cls];
     return hk_read(stats->freed_remote) * PASSED_SHARE > heap_pops(h, cls, heap_magazine_count(h, cls));
 }
@@ -78,6 +92,9 @@ static bool passes_on_locked(const heap_t *h, unsigned cls) {
  * each heap keeps slabs for its largest swing: magazines take from one heap and give to another by hundreds, at random,
  * and what one lacks another has too much of (docs/adr/0019). */
 static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(hk_lock_is_held(&from->lock));
+    hk_assert(h != from && cls < HK_CLASS_COUNT);
     unsigned adopted = 0, blocks = 0;
     slab_t *first = NULL;
     for (unsigned bin = 0; bin < HEAP_BINS; bin++) {
@@ -98,6 +115,7 @@ static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
  * passes its blocks on. Looks at a few heaps a time; their locks are only tried, so that two heaps never wait for each
  * other (HEAP-3). */
 static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
     /* Where whoever looked last stopped, so that all heaps have their turn however many threads look a few times each.
      * Any thread, relaxed: a hint. */
     static _Atomic uint32_t cursor;
@@ -124,11 +142,13 @@ static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
 
 /* Whether the shared heap, whose lock is held, has a slab of the class here. */
 static bool is_pools_locked(const slab_t *slab, unsigned cls) {
+    hk_assert(hk_lock_is_held(&heap_shared()->lock));
     return atomic_load_explicit(&slab->owner, memory_order_relaxed) == HK_OWNER_SHARED &&
            atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN && slab->cls == cls;
 }
 
 bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls) {
+    hk_assert(h != heap_shared());
     heap_t *shared = heap_shared();
     if (hk_unlikely(!hk_try_lock(&h->lock)))
         return false;
@@ -149,6 +169,8 @@ bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls) {
 }
 
 static slab_t *open_locked(heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(cls < HK_CLASS_COUNT);
     if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
     bool reused = false;
@@ -165,6 +187,7 @@ static slab_t *open_locked(heap_t *h, unsigned cls) {
 }
 
 static slab_t *drained_slab_locked(heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
     heap_drain_locked(h);
     return heap_pick_locked(h, cls);
 }
@@ -172,6 +195,7 @@ static slab_t *drained_slab_locked(heap_t *h, unsigned cls) {
 /* The staircase: own slab, own slab of which others freed, slab of a dead thread, slab of another thread, new slab.
  * What others freed is fetched late: every slab's line comes from another core, so it should bring many blocks. */
 static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
     slab_t *slab = heap_pick_locked(h, cls);
     if (slab == NULL)
         slab = drained_slab_locked(h, cls);
@@ -187,6 +211,8 @@ static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
 }
 
 unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(want > 0 && cls < HK_CLASS_COUNT);
     unsigned got = 0;
     while (got < want) {
         slab_t *slab = got == 0 ? slab_with_room_locked(h, cls) : heap_pick_locked(h, cls);
@@ -199,6 +225,7 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want
 }
 
 static void *take_one(heap_t *h, unsigned cls, slab_t *with_room_locked(heap_t *, unsigned), block_past_t *past) {
+    hk_assert(cls < HK_CLASS_COUNT);
     void *block = NULL;
     heap_lock(h);
     slab_t *slab = with_room_locked(h, cls);
@@ -218,6 +245,7 @@ void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past) {
 }
 
 static slab_t *slab_there_locked(heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
     slab_t *slab = heap_pick_locked(h, cls);
     return slab != NULL ? slab : drained_slab_locked(h, cls);
 }
@@ -228,6 +256,8 @@ void *heap_take_one_there(heap_t *h, unsigned cls) {
 }
 
 static void give_to_shared_locked(heap_t *shared, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&shared->lock));
+    hk_assert(slab->list == SLAB_LIST_NONE);
     slab_set_owner(slab, HK_OWNER_SHARED);
     heap_insert_locked(shared, slab);
     /* Messages to the old owner go on to the shared heap when they are opened. */
@@ -235,6 +265,7 @@ static void give_to_shared_locked(heap_t *shared, slab_t *slab) {
 
 /* The shared heap's lock is taken for one slab at a time: threads that need one may wait for it. */
 static void hand_over_list_locked(heap_t *h, heap_t *shared, slot_t *head) {
+    hk_assert(hk_lock_is_held(&h->lock) && h != shared);
     while (*head != 0) {
         slab_t *slab = slab_at(*head);
         if (slab_is_empty(slab)) {
@@ -249,6 +280,8 @@ static void hand_over_list_locked(heap_t *h, heap_t *shared, slot_t *head) {
 }
 
 void heap_hand_over_locked(heap_t *h) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(h != heap_shared());
     heap_t *shared = heap_shared();
     heap_drain_locked(h);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)

@@ -2,6 +2,7 @@
 #include "heap/visit.h"
 
 #include "base/bits.h"
+#include "core/panic.h"
 #include "large/huge.h"
 #include "map/meta.h"
 
@@ -33,6 +34,7 @@ static void add_slabs(places_t *places, slot_t at) {
 }
 
 static void collect(heap_t *h, places_t *places) {
+    hk_assert(h->own.id >= HK_OWNER_EXPLICIT);
     heap_lock(h);
     for (unsigned word = 0; word < HK_CLASS_COUNT / 64; word++)
         for (uint64_t classes = h->own.classes[word]; classes != 0; classes &= classes - 1)
@@ -78,6 +80,7 @@ static bool visit_slab(const visitor_t *v, char *base) {
 }
 
 static bool visit_run(const visitor_t *v, void *start) {
+    hk_assert((uintptr_t)start % HK_SLOT_SIZE == 0);
     heap_lock(v->heap);
     uint32_t entry = map_lookup(start);
     bool is = entry >> 8 == v->heap->own.id && map_is_run(entry);

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "map/map.h"
 #include "superslab/residency.h"
 #include "superslab/superslab.h"
@@ -22,6 +23,7 @@ static _Atomic unsigned look_gap;     /* ... and how many are to pass */
 static _Atomic uint64_t newest;       /* run of small pages that nobody has looked at, as newest_of makes it; 0: none */
 
 static uint64_t newest_of(const char *start, size_t size) {
+    hk_assert(map_slot(start) < map_count());
     return (uint64_t)map_slot(start) << 32 | size >> HK_SLOT_SHIFT;
 }
 
@@ -52,6 +54,7 @@ static void look_rarer(bool rarer) {
 }
 
 static void learn(size_t size, size_t full, size_t some) {
+    hk_assert(size >= SMALLEST);
     size_t known = atomic_load_explicit(&filled_bytes, memory_order_relaxed);
     bool filled = full > 0 && some <= 1; /* one is where the filling ended */
     if (filled && size > known)

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/panic.h"
 #include "map/map.h"
 #include "map/meta.h"
 #include "sys/sys.h"
@@ -23,6 +24,8 @@ _Atomic size_t hk_huge_count;
 _Atomic size_t hk_huge_total;
 
 static bool reserve_entry_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_huge_lock));
+    hk_assert(atomic_load_explicit(&hk_huge_count, memory_order_relaxed) <= capacity);
     size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
     if (count < capacity)
         return true;
@@ -40,6 +43,7 @@ static bool reserve_entry_locked(void) {
 
 /* Index of the block that holds `address`, or SIZE_MAX. */
 static size_t find_locked(const void *address) {
+    hk_assert(hk_lock_is_held(&hk_huge_lock));
     size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
     for (size_t i = 0; i < count; i++)
         if ((uintptr_t)address - (uintptr_t)hk_huge_blocks[i].start < hk_huge_blocks[i].size)
@@ -48,6 +52,9 @@ static size_t find_locked(const void *address) {
 }
 
 static void add_locked(char *start, size_t size) {
+    hk_assert(hk_lock_is_held(&hk_huge_lock));
+    hk_assert(atomic_load_explicit(&hk_huge_count, memory_order_relaxed) < capacity);
+    hk_assert((uintptr_t)start % sys_page_size() == 0 && size % sys_page_size() == 0);
     size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
     hk_huge_blocks[count] = (huge_block_t){start, size, HK_OWNER_NONE};
     atomic_store_explicit(&hk_huge_count, count + 1, memory_order_relaxed);
@@ -56,6 +63,7 @@ static void add_locked(char *start, size_t size) {
 
 /* Maps `size` bytes at a multiple of `align`: what sticks out of an aligned piece is unmapped at once. */
 static char *map_aligned(size_t size, size_t align) {
+    hk_assert(size % sys_page_size() == 0);
     size_t page = sys_page_size();
     hk_count(map_calls);
     if (align <= page)
@@ -117,6 +125,7 @@ bool huge_free(void *block) {
 /* --- Owners ------------------------------------------------------------------------------------------------------- */
 
 void huge_set_owner(const void *block, uint32_t owner) {
+    hk_assert(owner < HK_OWNER_LIMIT);
     hk_lock(&hk_huge_lock);
     size_t index = find_locked(block);
     if (index != SIZE_MAX)

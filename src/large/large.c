@@ -27,9 +27,15 @@ _Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
 
 static _Atomic unsigned alone_counts[HK_CLASS_COUNT]; /* relaxed: no memory is passed on with a count */
 
-static large_run_t *run_at(slot_t first) { return (large_run_t *)hk_window.areas[REGION_AREA_SLABS] + first; }
+static large_run_t *run_at(slot_t first) {
+    hk_assert(first != 0 && first < map_count());
+    return (large_run_t *)hk_window.areas[REGION_AREA_SLABS] + first;
+}
 
-static large_run_t *run_of(const void *block) { return run_at((slot_t)map_slot(block)); }
+static large_run_t *run_of(const void *block) {
+    hk_assert((uintptr_t)block % HK_SLOT_SIZE == 0);
+    return run_at((slot_t)map_slot(block));
+}
 
 large_links_t *large_links(slot_t first) { return &run_at(first)->links; }
 
@@ -38,16 +44,21 @@ static size_t slots_for(size_t size) { return (size + HK_SLOT_SIZE - 1) >> HK_SL
 void large_cache_init(large_cache_t *cache) { *cache = (large_cache_t){.lock = HK_LOCK_INIT(HK_RANK_RUN_CACHE)}; }
 
 static void run_mark(slot_t first, size_t slot_count) {
+    hk_assert(slot_count > 0 && slot_count <= (HK_LARGE_MAX + HK_SUPERSLAB_SIZE) >> HK_SLOT_SHIFT);
     map_set(first, 1, HK_MAP_RUN_HEAD);
     map_set(first + 1, (unsigned)slot_count - 1, HK_MAP_RUN_BODY);
 }
 
 void large_tag(void *block, uint32_t owner, unsigned cls) {
+    hk_assert((uintptr_t)block % HK_SLOT_SIZE == 0);
+    hk_assert(owner == HK_OWNER_NONE || (cls >= HK_CLASS_COUNT && cls < HK_MAGAZINE_COUNT));
     map_set((slot_t)map_slot(block), 1, owner == HK_OWNER_NONE ? HK_MAP_RUN_HEAD : map_tag(owner) | cls);
 }
 
 /* Returns the slots of a run that is in no cache any more; `reuse`: they may stay resident for whoever comes next. */
 static void run_release(slot_t first, bool reuse) {
+    hk_assert(run_at(first)->slot_count > 0);
+    hk_assert(atomic_load_explicit(&run_at(first)->state, memory_order_relaxed) == LARGE_CACHED);
     large_run_t *run = run_at(first);
     size_t count = run->slot_count;
     bool dirty = true;
@@ -65,6 +76,8 @@ static void run_release(slot_t first, bool reuse) {
 
 /* The smallest cached run of `count` to `most` slots, as an index, or LARGE_CACHE_ENTRIES. */
 static uint32_t find_fit_locked(const large_cache_t *cache, size_t count, size_t most, size_t align_slots) {
+    hk_assert(hk_lock_is_held(&cache->lock));
+    hk_assert(cache->count <= LARGE_CACHE_ENTRIES && count <= most);
     uint32_t best = LARGE_CACHE_ENTRIES;
     for (uint32_t i = 0; i < cache->count; i++) {
         const struct large_entry *e = &cache->entries[i];
@@ -77,6 +90,9 @@ static uint32_t find_fit_locked(const large_cache_t *cache, size_t count, size_t
 }
 
 static slot_t remove_locked(large_cache_t *cache, uint32_t index) {
+    hk_assert(hk_lock_is_held(&cache->lock));
+    hk_assert(index < cache->count);
+    hk_assert(run_at(cache->entries[index].first)->slot_count == cache->entries[index].slot_count);
     slot_t first = cache->entries[index].first;
     hk_add(cache->bytes, -((size_t)cache->entries[index].slot_count << HK_SLOT_SHIFT));
     cache->count--;
@@ -118,6 +134,7 @@ static slot_t take_oldest(large_cache_t *cache) {
 }
 
 void large_cache_yield(large_cache_t *cache, size_t count, size_t align_slots) {
+    hk_assert(count > 0 && hk_is_pow2(align_slots));
     while (hk_read(cache->bytes) != 0 && !slots_resident(count, align_slots)) {
         slot_t first = take_oldest(cache);
         if (first == 0)
@@ -128,6 +145,7 @@ void large_cache_yield(large_cache_t *cache, size_t count, size_t align_slots) {
 
 /* Zeros are written where most pages are resident; elsewhere that would make all of them so, and the few go back. */
 static void zero_run(slot_t first, size_t count) {
+    hk_assert(first != 0 && count > 0);
     for (size_t done = 0, part; done < count; done += part) {
         char *from = map_slot_address(first + (slot_t)done);
         part = hk_min(count - done, HK_SLOTS_PER_SUPERSLAB);
@@ -148,6 +166,7 @@ static bool make_zeroed(slot_t first, size_t count, bool zeroed) {
 
 /* Makes a live run of slots just taken. */
 static char *run_begin(large_cache_t *cache, slots_t got, size_t count, bool fresh) {
+    hk_assert(got.first != 0 && count > 0);
     large_run_t *run = run_at(got.first);
     run->slot_count = (uint32_t)count;
     run->moved = false;
@@ -180,6 +199,7 @@ static char *alloc_target(large_cache_t *cache, size_t count) {
 }
 
 void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed) {
+    hk_assert(size > 0 && size <= HK_LARGE_MAX && hk_is_pow2(align));
     size_t count = slots_for(size);
     size_t align_slots = hk_max(align >> HK_SLOT_SHIFT, 1);
     hk_count(large_allocs);
@@ -199,6 +219,7 @@ static size_t cache_bytes_max(void) { return hk_max(CACHE_BYTES_MIN, superslab_t
 
 /* Puts a run into the cache; what must leave for it is returned to the pool. */
 static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
+    hk_assert(count > 0 && run_at(first)->slot_count == count);
     slot_t evicted[LARGE_CACHE_ENTRIES];
     uint32_t evicted_count = 0;
     size_t bytes = count << HK_SLOT_SHIFT, most = cache_bytes_max();
@@ -214,6 +235,7 @@ static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
 }
 
 void large_set_alone(void *block, unsigned cls) {
+    hk_assert(cls < HK_CLASS_COUNT && run_of(block)->alone == 0);
     run_of(block)->alone = (uint8_t)(cls + 1);
     atomic_fetch_add_explicit(&alone_counts[cls], 1, memory_order_relaxed);
 }
@@ -242,7 +264,10 @@ bool large_hold(large_cache_t *cache, void *block) {
     return true;
 }
 
-void large_let_go(void *block) { run_release((slot_t)map_slot(block), true); }
+void large_let_go(void *block) {
+    hk_assert(!large_is_live(block));
+    run_release((slot_t)map_slot(block), true);
+}
 
 bool large_free(large_cache_t *cache, void *block) {
     large_run_t *run = run_of(block);
@@ -276,6 +301,7 @@ HK_SNAPSHOT void *large_start(const void *address) {
 }
 
 static void shrink(large_cache_t *cache, slot_t first, size_t count) {
+    hk_assert(count > 0 && count < run_at(first)->slot_count);
     large_run_t *run = run_at(first);
     size_t extra = run->slot_count - count;
     bool dirty = true;
@@ -288,6 +314,7 @@ static void shrink(large_cache_t *cache, slot_t first, size_t count) {
 }
 
 static bool grow_in_place(large_cache_t *cache, slot_t first, size_t count) {
+    hk_assert(count > run_at(first)->slot_count && !run_at(first)->moved);
     large_run_t *run = run_at(first);
     size_t extra = count - run->slot_count;
     slot_t end = first + run->slot_count;
@@ -359,12 +386,14 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
 }
 
 void large_shrink(large_cache_t *cache, void *block, size_t size) {
+    hk_assert(large_is_live(block));
     slot_t first = (slot_t)map_slot(block);
     if (slots_for(size) < run_at(first)->slot_count)
         shrink(cache, first, slots_for(size));
 }
 
 bool large_resize_here(large_cache_t *cache, void *block, size_t size) {
+    hk_assert(large_is_live(block));
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count > have)
@@ -376,6 +405,7 @@ bool large_resize_here(large_cache_t *cache, void *block, size_t size) {
 }
 
 void *large_resize(large_cache_t *cache, void *block, size_t size) {
+    hk_assert(large_is_live(block));
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count <= have && large_resize_here(cache, block, size))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "map/map.h"
 
+#include "core/panic.h"
 #include "region/region.h"
 
 #include <string.h>
@@ -10,6 +11,8 @@ static const uint64_t granule_0 = UINT64_MAX; /* until map_init */
 hk_map_t hk_map = {.live = (uint64_t *)(uintptr_t)&granule_0};
 
 void map_init(void) {
+    hk_assert(hk_window.base % HK_SUPERSLAB_SIZE == 0);
+    hk_assert(hk_window.areas[REGION_AREA_TABLE] != 0);
     hk_map.first = hk_window.base >> HK_SLOT_SHIFT;
     hk_map.table = (_Atomic uint32_t *)hk_window.areas[REGION_AREA_TABLE];
     uint64_t *live = (uint64_t *)hk_window.live_origin;
@@ -20,6 +23,7 @@ void map_init(void) {
 }
 
 void map_cover(size_t slot_count) {
+    hk_assert(slot_count > 0 && slot_count <= UINT32_MAX);
     if (slot_count <= map_count())
         return;
     /* Release: the memory behind the entries is mapped by now. */
@@ -27,6 +31,8 @@ void map_cover(size_t slot_count) {
 }
 
 void map_reset_live(slot_t slot, unsigned count) {
+    hk_assert(slot != 0 && count > 0);
+    hk_assert(slot + count <= map_count());
     uint64_t *words = &hk_map.live[map_granule(map_slot_address(slot)) / 64];
     size_t word_count = count * (HK_SLOT_SIZE / HK_LIVE_SHARE) / sizeof *words;
     if (!HK_TSAN)

@@ -42,6 +42,7 @@
 
 #include "base/base.h"
 #include "base/bits.h"
+#include "core/panic.h"
 #include "region/region.h"
 
 #include <stdatomic.h>
@@ -90,7 +91,10 @@ HK_INLINE size_t map_slot(const void *address) { return ((uintptr_t)address >> H
  * pointer that the reader holds can be part. */
 HK_INLINE size_t map_count(void) { return HK_TSAN ? __atomic_load_n(&hk_map.count, __ATOMIC_RELAXED) : hk_map.count; }
 
-HK_INLINE uint32_t map_entry(size_t slot) { return atomic_load_explicit(&hk_map.table[slot], memory_order_relaxed); }
+HK_INLINE uint32_t map_entry(size_t slot) {
+    hk_assert(slot < map_count());
+    return atomic_load_explicit(&hk_map.table[slot], memory_order_relaxed);
+}
 
 /* Entry of any address; 0 when it is not in the window. */
 HK_INLINE uint32_t map_lookup(const void *address) {
@@ -101,11 +105,16 @@ HK_INLINE uint32_t map_lookup(const void *address) {
 /* Release: pairs with nothing that the fast path relies on (see above); it lets a diagnosing reader that finds the
  * entry also find the record behind it. */
 HK_INLINE void map_set(slot_t slot, unsigned count, uint32_t entry) {
+    hk_assert(slot != 0 && slot + count <= map_count());
+    hk_assert((entry & HK_MAP_CLASS_MAX) < HK_MAP_CLASS_LARGE || entry == HK_MAP_RUN_BODY || count == 1);
     for (unsigned i = 0; i < count; i++)
         atomic_store_explicit(&hk_map.table[slot + i], entry, memory_order_release);
 }
 
-HK_INLINE char *map_slot_address(slot_t slot) { return (char *)((hk_map.first + slot) << HK_SLOT_SHIFT); }
+HK_INLINE char *map_slot_address(slot_t slot) {
+    hk_assert(slot <= map_count());
+    return (char *)((hk_map.first + slot) << HK_SLOT_SHIFT);
+}
 
 /* True when the entry is of a run of slots; its head when the entry is not HK_MAP_RUN_BODY. */
 HK_INLINE bool map_is_run(uint32_t entry) { return (entry & HK_MAP_CLASS_MAX) >= HK_MAP_CLASS_LARGE; }
@@ -131,6 +140,7 @@ HK_INLINE size_t map_granule_slot(granule_t granule) {
 HK_INLINE uint64_t map_live_bit(granule_t granule) { return UINT64_C(1) << (granule % 64); }
 
 HK_INLINE bool map_is_live(granule_t granule) {
+    hk_assert(map_granule_slot(granule) < map_count());
     return (__atomic_load_n(&hk_map.live[granule / 64], __ATOMIC_RELAXED) & map_live_bit(granule)) != 0;
 }
 
@@ -139,10 +149,14 @@ HK_INLINE bool map_is_live(granule_t granule) {
 void map_reset_live(slot_t slot, unsigned count);
 
 /* By the owner of the slab: no atomic read-modify-write, see above. */
-HK_INLINE void map_set_live(granule_t granule) { hk_bit_set(&hk_map.live, granule); }
+HK_INLINE void map_set_live(granule_t granule) {
+    hk_assert(map_granule_slot(granule) < map_count());
+    hk_bit_set(&hk_map.live, granule);
+}
 
 /* As map_clear_live_apart, and sets it. */
 HK_INLINE void map_set_live_apart(granule_t granule) {
+    hk_assert(map_granule_slot(granule) < map_count());
     uint8_t *byte = (uint8_t *)hk_map.live + granule / 8;
     __atomic_store_n(byte, (uint8_t)(1u << granule % 8), __ATOMIC_RELAXED);
 }
@@ -155,25 +169,34 @@ HK_INLINE bool map_find_live(granule_t granule, map_live_t *live) {
 HK_INLINE void map_mark_live(const map_live_t *live) { hk_bit_mark(live); }
 
 /* False when it was clear. */
-HK_INLINE bool map_clear_live(granule_t granule) { return hk_bit_clear(&hk_map.live, granule); }
+HK_INLINE bool map_clear_live(granule_t granule) {
+    hk_assert(map_granule_slot(granule) < map_count());
+    return hk_bit_clear(&hk_map.live, granule);
+}
 
 /* By any thread, of a block of HK_LIVE_SHARE bytes or more: no other block has its bit in the same byte, so no atomic
  * read-modify-write is needed. False when it was clear. */
 HK_INLINE bool map_clear_live_apart(granule_t granule) {
+    hk_assert(map_granule_slot(granule) < map_count());
     return hk_bit_clear_in_byte((uint8_t *)hk_map.live + granule / 8, granule % 8);
 }
 
 /* By any thread. Relaxed: what passes a block on is the post, or what the program does; the bit passes on nothing. */
 HK_INLINE void map_set_live_shared(granule_t granule) {
+    hk_assert(map_granule_slot(granule) < map_count());
     (void)__atomic_fetch_or(&hk_map.live[granule / 64], map_live_bit(granule), __ATOMIC_RELAXED);
 }
 
 /* Clears the bit, by any thread; false when it was clear. */
 HK_INLINE bool map_clear_live_shared(granule_t granule) {
+    hk_assert(map_granule_slot(granule) < map_count());
     uint64_t bit = map_live_bit(granule);
     return (__atomic_fetch_and(&hk_map.live[granule / 64], ~bit, __ATOMIC_RELAXED) & bit) != 0;
 }
 
-HK_INLINE uint32_t map_tag(uint32_t owner) { return owner << 8; }
+HK_INLINE uint32_t map_tag(uint32_t owner) {
+    hk_assert(owner <= HK_OWNER_LIMIT);
+    return owner << 8;
+}
 
 #endif

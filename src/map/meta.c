@@ -2,6 +2,7 @@
 #include "map/meta.h"
 
 #include "base/bits.h"
+#include "core/panic.h"
 #include "region/region.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ size_t meta_good_size(size_t size) { return (size_t)1 << shift_for(size); }
 
 /* Once huge pages are earned, goes on at the border of the first. What is left out was never touched. */
 static void enter_huge_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_meta_lock));
     if (hk_likely(bump_is_huge) || !region_has_huge_records())
         return;
     uintptr_t area = hk_window.areas[REGION_AREA_META];
@@ -37,6 +39,7 @@ static void enter_huge_locked(void) {
 
 /* Goes on further on, each time twice as far, where somebody else has mapped. */
 static void *bump_alloc_locked(unsigned shift) {
+    hk_assert(hk_lock_is_held(&hk_meta_lock));
     const size_t size = (size_t)1 << shift;
     enter_huge_locked();
     int error = EEXIST;
@@ -64,8 +67,11 @@ void *meta_alloc(size_t size) {
 }
 
 void meta_free(void *memory, size_t size) {
+    hk_assert(meta_good_size(size) <= (size_t)1 << META_SHIFT_MAX);
+    hk_assert((uintptr_t)memory % hk_min(meta_good_size(size), 4096) == 0);
     if (memory == NULL)
         return;
+    hk_assert((uintptr_t)memory - hk_window.areas[REGION_AREA_META] < hk_window.area_sizes[REGION_AREA_META]);
     unsigned shift = shift_for(size);
     meta_piece_t *piece = memory;
     hk_lock(&hk_meta_lock);

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/panic.h"
 #include "region/scarce.h"
 #include "sys/sys.h"
 
@@ -57,6 +58,7 @@ static int map_at(region_area_t area, size_t at, size_t size) {
 /* Maps what comes behind a piece: `wanted` bytes, but no more than up to `end`, and some more of it or the whole of a
  * huge page. */
 static int piece_extend(region_area_t area, piece_t *piece, size_t wanted, size_t end) {
+    hk_assert(wanted > 0);
     size_t at = to_of(piece), border = hk_align_up(hk_window.areas[area] + at + 1, HK_SUPERSLAB_SIZE);
     if (at < readable[area]) /* what was filled is replaced, and nothing behind it */
         end = hk_min(end, readable[area]);
@@ -159,6 +161,7 @@ static int cover_next(region_area_t area, size_t *at, size_t to) {
 }
 
 int region_area_cover_part(region_area_t area, size_t from, size_t to) {
+    hk_assert(from <= to && area < REGION_AREA_COUNT);
     if (hk_likely(from >= from_of(&pieces[area][0]) && to <= to_of(&pieces[area][0])))
         return 0;
     if (to > hk_window.area_sizes[area])
@@ -178,6 +181,7 @@ int region_area_cover(region_area_t area, size_t size) {
 }
 
 int area_cover_superslabs(region_area_t area, size_t first, size_t count) {
+    hk_assert(count > 0);
     size_t share = window_area_share(area);
     return region_area_cover_part(area, first * share, (first + count) * share);
 }

@@ -2,6 +2,7 @@
 #include "region/index.h"
 
 #include "base/bits.h"
+#include "core/panic.h"
 
 enum {
     FLOOR_SHIFT = 6, /* of one floor a sum has 64 of the floor below */
@@ -68,6 +69,7 @@ static void add_up(size_t first, size_t count) {
 void index_init(index_word_t *at) { words = at; }
 
 void index_set(size_t first, size_t count, index_kind_t kind) {
+    hk_assert(count > 0 && first + count <= INDEX_SUPERSLABS_MAX);
     bool available = kind == INDEX_UNCLAIMED || kind == INDEX_FREE, claimed = kind == INDEX_FREE || kind == INDEX_USED;
     bool changed = false;
     for (size_t at = first, more; at < first + count; at += more) {
@@ -133,6 +135,7 @@ static sum_t look_at(size_t at, size_t run, size_t count, unsigned *stair) {
 }
 
 size_t index_find(size_t from, size_t limit, size_t count) {
+    hk_assert(count > 0);
     size_t start = from; /* [start, at) is available */
     for (size_t at = from; at < limit;) {
         unsigned stair;

@@ -48,14 +48,22 @@ static int mapped(int error, void *address, size_t size) {
     return error;
 }
 
-int region_map_at(void *address, size_t size) { return mapped(sys_map_at(address, size), address, size); }
+int region_map_at(void *address, size_t size) {
+    hk_assert(size > 0 && ((uintptr_t)address | size) % sys_page_size() == 0);
+    return mapped(sys_map_at(address, size), address, size);
+}
 
-int region_map_over(void *address, size_t size) { return mapped(sys_map_over(address, size), address, size); }
+int region_map_over(void *address, size_t size) {
+    hk_assert(size > 0 && ((uintptr_t)address | size) % sys_page_size() == 0);
+    return mapped(sys_map_over(address, size), address, size);
+}
 
 /* --- Claiming ----------------------------------------------------------------------------------------------------- */
 
 /* False at the limit of mappings: they stay mapped, and so FREE, as their pages are zero already (REGION-2). */
 static bool unclaim_locked(size_t first, size_t count, index_kind_t kind) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
+    hk_assert(first > 0 && count > 0);
     bool done = sys_unmap(region_superslab_address(first), count << HK_SUPERSLAB_SHIFT);
     index_set(first, count, done ? kind : INDEX_FREE);
     if (done)
@@ -65,6 +73,7 @@ static bool unclaim_locked(size_t first, size_t count, index_kind_t kind) {
 
 /* Unmaps every superslab that is FREE, as far as the kernel does. False when none was. */
 static bool shed_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     bool any = false;
     size_t first = index_next(1, frontier, INDEX_FREE);
     for (size_t end; first < frontier; first = index_next(end, frontier, INDEX_FREE)) {
@@ -75,11 +84,15 @@ static bool shed_locked(void) {
 }
 
 static int cover_state_locked(size_t from, size_t to) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
+    hk_assert(from <= to);
     return region_area_cover_part(REGION_AREA_STATE, from / 64 * sizeof(index_word_t), index_bytes(to));
 }
 
 /* Maps [first, first + count), which becomes FREE. Returns 0 or an errno value. */
 static int claim_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
+    hk_assert(first > 0 && count > 0);
     size_t size = count << HK_SUPERSLAB_SHIFT;
     int error = cover_state_locked(first, first + count);
     if (error == 0)
@@ -94,6 +107,7 @@ static int claim_locked(size_t first, size_t count) {
 
 /* claim_locked for superslabs that are needed now: what lies free elsewhere goes before memory is out. */
 static int claim_needed_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     int error = claim_locked(first, count);
     if (error != ENOMEM)
         return error;
@@ -109,6 +123,8 @@ static bool is_inside(size_t first, size_t count) {
 
 /* Claims `count` superslabs at `start`, more when the heap is large. */
 static int extend_locked(size_t start, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
+    hk_assert(is_inside(start, count) && count > 0);
     size_t used = region_claimed_bytes() >> HK_SUPERSLAB_SHIFT, ahead = hk_min(used / CLAIM_SHARE, CLAIM_STEP_MAX);
     size_t step = hk_min(region_is_tight() ? count : hk_max(count, ahead), hk_window.superslab_max - start);
     int error = step > count ? claim_locked(start, step) : EEXIST;
@@ -121,6 +137,8 @@ static int extend_locked(size_t start, size_t count) {
 
 /* extend_locked further on: what is left out in front of it becomes UNCLAIMED. */
 static int extend_behind_locked(size_t start, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
+    hk_assert(start >= frontier);
     size_t from = frontier;
     int error = start > from ? cover_state_locked(from, start) : 0;
     if (error == 0)
@@ -133,6 +151,7 @@ static int extend_behind_locked(size_t start, size_t count) {
 /* Somebody is in the way of a long run. Short ones may find room before: as far as can be found by halves, it becomes
  * UNCLAIMED. */
 static void keep_room_locked(size_t most) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     for (size_t count = hk_min(most / 2, hk_window.superslab_max - frontier); count > 0; count /= 2)
         if (claim_locked(frontier, count) == 0) {
             (void)unclaim_locked(frontier, count, INDEX_UNCLAIMED);
@@ -143,6 +162,7 @@ static void keep_room_locked(size_t most) {
 
 /* Of a short way, each superslab is worth a look later. */
 static int extend_further_locked(size_t distance, size_t count, size_t align) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     size_t start = hk_align_up(frontier + distance, align);
     if (!is_inside(start, count))
         return EEXIST;
@@ -151,6 +171,7 @@ static int extend_further_locked(size_t distance, size_t count, size_t align) {
 
 /* Looks 1, 2, 4, ... superslabs further, then anywhere in what is left of the window, at ever smaller distances. */
 static int step_over_locked(size_t count, size_t align) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     int error = EEXIST;
     keep_room_locked(count);
     size_t left = hk_window.superslab_max - frontier;
@@ -164,6 +185,7 @@ static int step_over_locked(size_t count, size_t align) {
 
 /* The window has no room ahead: what was somebody else's may be free by now. */
 static int look_again_locked(size_t count, size_t align) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     size_t from = index_next(1, frontier, INDEX_UNKNOWN);
     for (size_t end; from < frontier; from = index_next(end, frontier, INDEX_UNKNOWN)) {
         end = index_end(from, frontier, INDEX_UNKNOWN);
@@ -178,6 +200,7 @@ static int look_again_locked(size_t count, size_t align) {
 }
 
 static bool grow_locked(size_t count, size_t align) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     size_t start = hk_align_up(frontier, align);
     int error = is_inside(start, count) ? extend_behind_locked(start, count) : EEXIST;
     if (error == EEXIST)
@@ -192,6 +215,8 @@ static bool grow_locked(size_t count, size_t align) {
 /* Somebody has mapped into [first, first + count): the superslab where becomes UNKNOWN, what comes before it is
  * claimed. */
 static int find_foreign_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
+    hk_assert(count > 0);
     while (count > 1) {
         int error = claim_locked(first, count / 2);
         if (error != 0 && error != EEXIST)
@@ -205,6 +230,7 @@ static int find_foreign_locked(size_t first, size_t count) {
 
 /* Claims what is UNCLAIMED in [first, first + count). */
 static int claim_rest_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     size_t limit = first + count, at = index_next(first, limit, INDEX_UNCLAIMED);
     int error = 0;
     for (size_t end; at < limit && error == 0; at = index_next(end, limit, INDEX_UNCLAIMED)) {
@@ -217,6 +243,7 @@ static int claim_rest_locked(size_t first, size_t count) {
 }
 
 static int cover_records_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     static const region_area_t areas[] = {REGION_AREA_TABLE, REGION_AREA_LIVE, REGION_AREA_SUPERSLABS,
                                           REGION_AREA_SLABS};
     int error = 0;
@@ -226,6 +253,7 @@ static int cover_records_locked(size_t first, size_t count) {
 }
 
 static int ready_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     int error = claim_rest_locked(first, count);
     return error == 0 ? cover_records_locked(first, count) : error;
 }
@@ -233,6 +261,8 @@ static int ready_locked(size_t first, size_t count) {
 /* [first, first + count), which is available, becomes USED, or is nobody's as before. What lies free elsewhere goes
  * before memory is out. */
 static int take_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
+    hk_assert(first > 0 && count > 0);
     int error = ready_locked(first, count);
     if (error == ENOMEM) {
         scarce_refused(count << HK_SUPERSLAB_SHIFT);
@@ -247,6 +277,8 @@ static int take_locked(size_t first, size_t count) {
 
 /* First fit in address order, below the frontier. */
 static size_t find_locked(size_t count, size_t align) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
+    hk_assert(count > 0 && hk_is_pow2(align));
     size_t first = index_find(1, frontier, count);
     while (first != hk_align_up(first, align))
         first = index_find(hk_align_up(first, align), frontier, count);
@@ -256,6 +288,7 @@ static size_t find_locked(size_t count, size_t align) {
 /* Where the records of these superslabs would be, somebody else has mapped: those that are nobody's become UNKNOWN, and
  * the frontier comes behind them. */
 static void give_up_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     size_t limit = hk_min(first + count, hk_window.superslab_max), known = hk_min(limit, frontier), at, end;
     for (at = index_next(first, known, INDEX_FREE); at < known; at = index_next(end, known, INDEX_FREE)) {
         end = index_end(at, known, INDEX_FREE);
@@ -271,6 +304,7 @@ static void give_up_locked(size_t first, size_t count) {
 }
 
 size_t region_alloc(size_t count, size_t align) {
+    hk_assert(count > 0 && hk_is_pow2(align));
     size_t first = 0;
     int error = EEXIST;
     hk_lock(&hk_region_lock);
@@ -292,6 +326,8 @@ size_t region_alloc(size_t count, size_t align) {
 
 /* Maps `size` bytes of the superslab, which becomes USED: it is never FREE, as what is FREE is mapped as a whole. */
 static int take_part_locked(size_t index, size_t size) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
+    hk_assert(index > 0 && size > 0 && size < HK_SUPERSLAB_SIZE);
     char *start = region_superslab_address(index);
     int error = cover_state_locked(index, index + 1);
     if (error == 0)
@@ -312,6 +348,7 @@ static int take_part_locked(size_t index, size_t size) {
 
 /* In the first place that is nobody's, or 1, 2, 4, ... superslabs further on. Returns where, or 0. */
 static size_t find_part_locked(size_t size) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     int error = EEXIST;
     for (size_t distance = 0; error == EEXIST;) {
         size_t below = find_locked(1, 1), index = below != 0 ? below : frontier + distance;
@@ -353,6 +390,7 @@ bool region_map_slots(size_t index, unsigned first, unsigned count) {
 }
 
 static uint32_t unmap_slots_locked(size_t index, uint32_t mask) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     uint32_t gone = mask;
     for (uint64_t left = mask; left != 0;) {
         unsigned at = hk_ctz64(left), length = hk_ctz64(~(left >> at));
@@ -380,6 +418,7 @@ void region_release_part(size_t index, uint32_t mask) {
 }
 
 static bool alloc_at_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_region_lock));
     size_t limit = first + count, known = hk_min(limit, frontier);
     if (first > frontier || !is_inside(first, count) || index_end(first, known, INDEX_AVAILABLE) != known)
         return false;

@@ -2,6 +2,7 @@
 #include "report/account.h"
 
 #include "base/bits.h"
+#include "core/panic.h"
 #include "heap/slab_walk.h"
 #include "large/huge.h"
 #include "large/large.h"
@@ -45,6 +46,7 @@ static void look_at_present(pages_t *pages, slot_t first, uint32_t present_mask)
 
 /* Resident bytes of [from, to), offsets in what was looked at. */
 static size_t resident_bytes(const pages_t *pages, size_t from, size_t to) {
+    hk_assert(to <= HK_SUPERSLAB_SIZE);
     size_t page = sys_page_size(), sum = 0;
     while (from < to) {
         size_t next = hk_min(to, hk_align_down(from, page) + page);
@@ -82,6 +84,7 @@ static void add_slab(account_t *account, const pages_t *pages, const slab_t *sla
 }
 
 static void add_superslab(account_t *account, slab_walk_t *walk, size_t index, bool *run_is_live) {
+    hk_assert(index > 0);
     superslab_view_t view = superslab_view(index);
     if (!view.in_use)
         return;

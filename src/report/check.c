@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "report/check.h"
 
+#include "core/panic.h"
 #include "core/print.h"
 #include "heap/heap.h"
 #include "start/start.h"
@@ -8,11 +9,13 @@
 
 /* Where an empty slab is looked for. */
 static bool is_spare_locked(const heap_t *h, const slab_t *slab) {
+    hk_assert(hk_lock_is_held(&h->lock));
     bool first = slab->previous == 0 || slab_at(slab->previous)->bin == HEAP_BIN_EMPTY;
     return slab->bin == HEAP_BIN_EMPTY && first && (h->spares[slab->cls / 64] >> slab->cls % 64 & 1) != 0;
 }
 
 static size_t check_list_locked(const heap_t *h, slot_t at, uint8_t list, unsigned cls, unsigned bin) {
+    hk_assert(hk_lock_is_held(&h->lock));
     size_t bad = 0;
     slot_t previous = 0;
     for (; at != 0; previous = at, at = slab_at(at)->next) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "report/describe.h"
 
+#include "core/panic.h"
 #include "heap/heap.h"
 #include "heap/search.h"
 #include "large/huge.h"
 #include "region/region.h"
 
 static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out) {
+    hk_assert(!map_is_run(entry) && entry != 0);
     unsigned cls = entry & HK_MAP_CLASS_MAX;
     const slab_t *slab = slab_of(ptr, cls);
     unsigned index = class_block_index(&hk_classes[cls], ptr), last = hk_class_info[cls].block_count - 1u;

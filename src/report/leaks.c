@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/relaxed.h"
+#include "core/panic.h"
 #include "core/place.h"
 #include "core/print.h"
 #include "report/reach.h"
@@ -21,6 +22,7 @@ typedef struct place {
 /* --- Lists -------------------------------------------------------------------------------------------------------- */
 
 static void copy_samples_locked(reach_t *reach) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++) {
         const profile_sample_t *block = block_at(at);
         if (block->address != 0 && reach->count < reach->capacity)

@@ -25,6 +25,7 @@ typedef struct sums {
 } sums_t;
 
 static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
+    hk_assert(hk_lock_is_held(&h->lock));
     const heap_class_stats_t *stats = &h->class_stats[cls];
     /* Pushes last: those of this moment then look like allocations too, and no count is below 0. */
     uint64_t count = heap_magazine_count(h, cls), pops = heap_pops(h, cls, count);
@@ -40,6 +41,7 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
 }
 
 static void add_large_class_locked(const heap_t *h, unsigned cls, sums_t *sums) {
+    hk_assert(hk_lock_is_held(&h->lock));
     hak_class_stats_t c = {0};
     add_class_locked(h, cls, &c);
     sums->large_pops += c.alloc_count - h->class_stats[cls].refilled;

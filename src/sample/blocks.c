@@ -2,6 +2,7 @@
 #include "sample/blocks.h"
 
 #include "base/relaxed.h"
+#include "core/panic.h"
 
 enum { RECENTS_LOG2 = 6, RECENTS = 1 << RECENTS_LOG2 };
 
@@ -32,6 +33,7 @@ void blocks_clear(void) {
 bool blocks_may_have(const void *address) { return chains_first(&blocks, hash_of_address((uintptr_t)address)) != 0; }
 
 uint32_t block_find(const void *address) {
+    hk_assert(address != NULL);
     uint32_t at = chains_first(&blocks, hash_of_address((uintptr_t)address));
     while (at != 0 && block_at(at)->address != (uintptr_t)address)
         at = chains_next(&blocks, at);

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "core/print.h"
 #include "sample/sampler.h"
 #include "sample/tables.h"
@@ -53,6 +54,7 @@ static void add_section(image_t *image, uint32_t kind, uint32_t stride, uint64_t
 /* --- Tables ------------------------------------------------------------------------------------------------------- */
 
 static size_t tables_size_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     size_t sum = 0;
     for (unsigned i = 0; i < PROFILE_SECTIONS; i++)
         sum += hk_align_up(hk_profile.sections[i].bytes, 8);
@@ -61,6 +63,7 @@ static size_t tables_size_locked(void) {
 
 /* Places are from the start of the tables yet. */
 static void copy_tables_locked(image_t *image) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     image->header = hk_profile.header;
     image->header.section_count = 0;
     for (unsigned i = 0; i < PROFILE_SECTIONS; i++) {

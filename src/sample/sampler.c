@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/relaxed.h"
+#include "core/panic.h"
 #include "hakmem.h"
 #include "map/map.h"
 #include "sample/blocks.h"
@@ -101,6 +102,8 @@ bool sample_is_due_unowned(uint64_t size) {
 /* The program has it no longer, or the record has to go. Its live bit stays as it is. `end` is NULL when nothing is
  * known of the end. */
 static void forget_locked(uint32_t at, const site_end_t *end) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    hk_assert(at != 0 && block_at(at)->address != 0);
     const profile_sample_t *block = block_at(at);
     site_count_free(block->site, block_weight(block), end);
     block_remove(at);
@@ -108,6 +111,8 @@ static void forget_locked(uint32_t at, const site_end_t *end) {
 
 /* The block goes on without a record. */
 static void let_go_locked(uint32_t at) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    hk_assert(at != 0 && block_at(at)->address != 0);
     const profile_sample_t *block = block_at(at);
     const void *address = (const void *)(uintptr_t)block->address;
     site_subtract_live(block->site, block_weight(block));
@@ -123,6 +128,7 @@ static bool stays(const profile_sample_t *block, uint64_t size, unsigned log2) {
 
 /* SAMPLE-3. */
 static void thin_block_locked(uint32_t at, unsigned log2) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     profile_sample_t *block = block_at(at);
     if (block->address == 0 || block->interval_log2 >= log2)
         return;
@@ -136,6 +142,8 @@ static void thin_block_locked(uint32_t at, unsigned log2) {
 }
 
 static void thin_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    hk_assert(atomic_load_explicit(&interval_log2, memory_order_relaxed) < CHANCE_LOG2_MAX);
     const uint32_t log2 = atomic_load_explicit(&interval_log2, memory_order_relaxed) + 1;
     atomic_store_explicit(&interval_log2, log2, memory_order_relaxed);
     hk_write(hk_profile.header.interval_log2, log2);
@@ -152,6 +160,7 @@ static bool has_room_locked(void) { return blocks_count() < hk_min(table_bytes()
 
 /* As if it had been drawn for the interval of now. False when it then is no sample. */
 static bool catch_up_locked(profile_sample_t *sample) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     const uint32_t log2 = atomic_load_explicit(&interval_log2, memory_order_relaxed);
     if (sample->interval_log2 < log2 && !stays(sample, sample->size, log2))
         return false;
@@ -161,6 +170,8 @@ static bool catch_up_locked(profile_sample_t *sample) {
 
 /* Whether the block has a record now. */
 static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    hk_assert(sample->address != 0 && sample->interval_log2 <= CHANCE_LOG2_MAX);
     const uint32_t old = block_find((const void *)(uintptr_t)sample->address);
     if (old != 0) /* SAMPLE-1 */
         forget_locked(old, NULL);
@@ -183,6 +194,7 @@ static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack)
 }
 
 void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *caller) {
+    hk_assert(block->address != NULL);
     sample_stack_t stack;
     sample_stack_capture(&stack, caller);
     const bool named = draw != NULL && draw->taken++ % NAME_EACH == 0;
@@ -276,6 +288,7 @@ bool sample_resize(const void *address, size_t size, size_t usable) {
 }
 
 void sample_settle_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     hk_write(hk_profile.header.elapsed_us, now_us());
     for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++) {
         const profile_sample_t *block = block_at(at);
@@ -293,6 +306,7 @@ static void renew_generation(void) {
 }
 
 static bool begin_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     if (has_tables)
         return true;
     has_tables = blocks_begin() && sites_begin() && timeline_begin();
@@ -313,12 +327,14 @@ static bool begin_locked(void) {
 }
 
 static void set_active_locked(bool active) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     atomic_store_explicit(&is_active, active, memory_order_relaxed);
     hk_write(hk_profile.header.flags, (uint32_t)(PROFILE_IS_LIVE | (active ? PROFILE_IS_ACTIVE : 0)));
     renew_generation();
 }
 
 static bool start_locked(uint32_t log2, bool for_tracer) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     const bool ok = begin_locked();
     if (ok) {
         atomic_store_explicit(&is_for_tracer, for_tracer, memory_order_relaxed);
@@ -331,6 +347,7 @@ static bool start_locked(uint32_t log2, bool for_tracer) {
 }
 
 static void stop_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     atomic_store_explicit(&is_for_tracer, false, memory_order_relaxed);
     if (sample_is_active())
         set_active_locked(false);
@@ -370,6 +387,7 @@ bool sample_follow_tracer(void) {
 }
 
 static void clear_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
     for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++)
         if (block_at(at)->address != 0)
             let_go_locked(at);

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/relaxed.h"
+#include "core/panic.h"
 
 enum {
     NO_ROOM = 1,     /* the stack, and the site, for which there is no room */
@@ -63,7 +64,10 @@ static uint64_t hash_of_site(const void *entry) { return mix(((const profile_sit
 static chains_t sites = {
     .kind = PROFILE_SITES, .hash = hash_of_site, .next_offset = offsetof(profile_site_t, next), .spare_log2 = 1};
 
-static profile_site_t *site_at(uint32_t site) { return table_at(PROFILE_SITES, site); }
+static profile_site_t *site_at(uint32_t site) {
+    hk_assert(site <= table_count(PROFILE_SITES));
+    return table_at(PROFILE_SITES, site);
+}
 
 static uint32_t site_make(uint32_t stack, uint32_t most) {
     uint32_t made;
@@ -124,6 +128,7 @@ static void note_peak(void) {
 }
 
 void site_add_live(uint32_t index, chance_weight_t weight) {
+    hk_assert(index >= NO_ROOM);
     profile_site_t *site = site_to_change(index);
     profile_header_t *header = &hk_profile.header;
     hk_add(site->live_bytes, weight.bytes);
@@ -134,6 +139,7 @@ void site_add_live(uint32_t index, chance_weight_t weight) {
 }
 
 void site_subtract_live(uint32_t index, chance_weight_t weight) {
+    hk_assert(index >= NO_ROOM);
     profile_site_t *site = site_to_change(index);
     profile_header_t *header = &hk_profile.header;
     hk_write(site->live_bytes, site->live_bytes - weight.bytes);
@@ -143,6 +149,7 @@ void site_subtract_live(uint32_t index, chance_weight_t weight) {
 }
 
 void site_count_alloc(uint32_t index, chance_weight_t weight) {
+    hk_assert(index >= NO_ROOM && index < table_count(PROFILE_SITES));
     profile_site_t *site = site_at(index);
     profile_header_t *header = &hk_profile.header;
     hk_add(site->alloc_samples, 1);
@@ -160,6 +167,7 @@ static unsigned lifetime_place(uint64_t age_us) {
 }
 
 void site_count_free(uint32_t index, chance_weight_t weight, const site_end_t *end) {
+    hk_assert(index >= NO_ROOM && index < table_count(PROFILE_SITES));
     profile_site_t *site = site_at(index);
     hk_add(site->free_samples, 1);
     hk_add(site->free_bytes, weight.bytes);

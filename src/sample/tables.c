@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/relaxed.h"
+#include "core/panic.h"
 #include "sys/sys.h"
 
 enum {
@@ -31,6 +32,7 @@ static uint32_t stride_of(profile_kind_t kind) {
 
 /* The places in hk_profile.sections: 16 for each of the first three tables, one for each of the others. */
 static profile_section_t *section_of(profile_kind_t kind, unsigned piece) {
+    hk_assert(kind >= PROFILE_STACKS && piece < PIECES);
     const unsigned before =
         kind <= PROFILE_SITES ? (kind - PROFILE_STACKS) * PIECES : 3 * PIECES + kind - PROFILE_TIMELINE;
     return &hk_profile.sections[before + piece];
@@ -44,6 +46,7 @@ typedef struct place {
 } place_t;
 
 static place_t place_of(profile_kind_t kind, uint32_t index) {
+    hk_assert((unsigned)kind < KINDS);
     if (index >> FIRST_SHIFT == 0 || kind > PROFILE_SITES)
         return (place_t){0, index};
     unsigned top = hk_msb64(index);
@@ -58,6 +61,7 @@ static size_t piece_bytes(profile_kind_t kind, unsigned piece) {
 }
 
 void *table_at(profile_kind_t kind, uint32_t index) {
+    hk_assert((unsigned)kind < KINDS && section_of(kind, place_of(kind, index).piece)->place != 0);
     place_t at = place_of(kind, index);
     return (char *)(uintptr_t)section_of(kind, at.piece)->place + (size_t)at.offset * stride_of(kind);
 }
@@ -65,6 +69,7 @@ void *table_at(profile_kind_t kind, uint32_t index) {
 uint32_t table_count(profile_kind_t kind) { return counts[kind]; }
 
 static bool piece_map(profile_kind_t kind, unsigned piece) {
+    hk_assert(piece < pieces_of(kind));
     profile_section_t *section = section_of(kind, piece);
     if (section->place != 0)
         return true;
@@ -91,6 +96,7 @@ void table_commit(profile_kind_t kind) {
 }
 
 void table_cut(profile_kind_t kind, uint32_t count) {
+    hk_assert(count <= counts[kind]);
     counts[kind] = count;
     hk_write(section_of(kind, 0)->bytes, (uint64_t)count * stride_of(kind));
 }
@@ -128,9 +134,13 @@ uint32_t chains_first(const chains_t *chains, uint64_t hash) {
     return buckets == 0 ? 0 : hk_read_acquire(*bucket_of(buckets, hash));
 }
 
-uint32_t chains_next(const chains_t *chains, uint32_t entry) { return *next_of(chains, entry); }
+uint32_t chains_next(const chains_t *chains, uint32_t entry) {
+    hk_assert(entry != 0);
+    return *next_of(chains, entry);
+}
 
 static void link_to(const chains_t *chains, uintptr_t buckets, uint32_t entry) {
+    hk_assert(entry != 0 && buckets != 0);
     uint32_t *bucket = bucket_of(buckets, chains->hash(table_at(chains->kind, entry)));
     *next_of(chains, entry) = *bucket;
     hk_write(*bucket, entry);
@@ -138,6 +148,7 @@ static void link_to(const chains_t *chains, uintptr_t buckets, uint32_t entry) {
 
 /* Into a larger array, chain by chain. */
 static bool grow(chains_t *chains, unsigned log2) {
+    hk_assert(log2 > 0 && log2 <= LOG2_MASK);
     uintptr_t old = atomic_load_explicit(&chains->buckets, memory_order_relaxed);
     void *memory = sys_map(sizeof(uint32_t) << log2);
     if (memory == NULL)
@@ -166,6 +177,7 @@ bool chains_put(chains_t *chains, uint32_t entry) {
 }
 
 void chains_remove(chains_t *chains, uint32_t entry) {
+    hk_assert(entry != 0 && chains->used > 0);
     uintptr_t buckets = atomic_load_explicit(&chains->buckets, memory_order_relaxed);
     uint32_t *at = bucket_of(buckets, chains->hash(table_at(chains->kind, entry)));
     while (*at != entry)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab/size_class.h"
 
+#include "core/panic.h"
 #include "region/region.h"
 
 enum {
@@ -40,6 +41,7 @@ static unsigned slab_order(uint32_t size) {
 }
 
 static void class_init(unsigned cls) {
+    hk_assert(cls < HK_CLASS_COUNT);
     uint32_t size = size_of_class(cls);
     unsigned order = slab_order(size);
     uint32_t slab_size = (uint32_t)(HK_SLOT_SIZE << order);
@@ -61,6 +63,7 @@ static void class_init(unsigned cls) {
 
 /* A run starts at a slot, and is the only block there. */
 static void large_class_init(unsigned cls) {
+    hk_assert(cls >= HK_CLASS_COUNT && cls < HK_MAGAZINE_COUNT);
     uint32_t size = size_of_class(cls);
     hk_classes[cls] = (size_class_t){1, 1, HK_SLOT_SIZE - 1};
     hk_class_info[cls] = (size_class_info_t){
@@ -80,6 +83,7 @@ void classes_init(void) {
 }
 
 unsigned class_of_aligned(size_t size, size_t align) {
+    hk_assert(hk_is_pow2(align));
     if (align > HK_MID_MAX || size > HK_MID_MAX)
         return HK_CLASS_COUNT;
     size = hk_align_up(hk_max(size, 1), align);

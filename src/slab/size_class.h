@@ -20,6 +20,7 @@
 
 #include "base/base.h"
 #include "base/bits.h"
+#include "core/panic.h"
 
 enum {
     HK_TINY_MAX = 1024,
@@ -55,6 +56,7 @@ void classes_init(void);
 
 /* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_MAGAZINE_SIZE_MAX. */
 HK_INLINE unsigned class_of_mid(size_t size_minus_1) {
+    hk_assert(size_minus_1 >= HK_TINY_MAX && size_minus_1 < HK_MAGAZINE_SIZE_MAX);
     unsigned top = hk_msb64(size_minus_1);
     HK_OPAQUE(top); /* one bit scan, not two subtractions from its complement */
     return (unsigned)(size_minus_1 >> (top - 3)) + (top << 3) - (10u << 3) - 8u + HK_TINY_CLASSES;
@@ -62,6 +64,7 @@ HK_INLINE unsigned class_of_mid(size_t size_minus_1) {
 
 /* Class of a size, 1 <= size <= HK_MAGAZINE_SIZE_MAX. */
 HK_INLINE unsigned class_of(size_t size) {
+    hk_assert(size >= 1 && size <= HK_MAGAZINE_SIZE_MAX);
     return size <= HK_TINY_MAX ? (unsigned)((size - 1) >> 4) : class_of_mid(size - 1);
 }
 
@@ -79,6 +82,7 @@ HK_INLINE bool class_is_block(const size_class_t *c, const void *address) {
 }
 
 HK_INLINE unsigned class_index_at(const size_class_t *c, uint32_t offset) {
+    hk_assert(offset <= c->mask);
     return (unsigned)(((unsigned __int128)offset * c->inverse) >> 64);
 }
 

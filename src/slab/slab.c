@@ -29,6 +29,7 @@ static closed_places_t closed[HK_CLASS_COUNT - HK_TINY_CLASSES];
 static size_t bitmap_bytes(unsigned words) { return hk_align_up(words * sizeof(uint64_t), HK_CACHE_LINE); }
 
 static bool place_bits(slab_t *slab) {
+    hk_assert(slab->block_count > 0);
     slab->free_bits = &slab->inline_free;
     if (slab->block_count <= SLAB_INLINE_BLOCKS)
         return true;
@@ -48,6 +49,7 @@ static void return_bits(slab_t *slab) {
 }
 
 static void fill_bits(slab_t *slab) {
+    hk_assert(slab->free_count == slab->block_count);
     unsigned left = slab->block_count;
     for (unsigned w = 0; left > 0; w++) {
         unsigned here = left < 64 ? left : 64;
@@ -66,6 +68,7 @@ static uint16_t first_block_of(slot_t slot, const size_class_info_t *info) {
 }
 
 static void note_closed(unsigned cls, slot_t first) {
+    hk_assert(cls >= HK_TINY_CLASSES && cls < HK_CLASS_COUNT);
     closed_places_t *places = &closed[cls - HK_TINY_CLASSES];
     unsigned at = atomic_fetch_add_explicit(&places->count, 1, memory_order_relaxed);
     atomic_store_explicit(&places->first[at % CLOSED_MAX], first, memory_order_relaxed);
@@ -73,6 +76,7 @@ static void note_closed(unsigned cls, slot_t first) {
 
 /* A place whose slots are all dirty, or 0. */
 static slot_t take_closed(unsigned cls) {
+    hk_assert(cls >= HK_TINY_CLASSES && cls < HK_CLASS_COUNT);
     closed_places_t *places = &closed[cls - HK_TINY_CLASSES];
     for (unsigned i = 0; i < CLOSED_MAX; i++) {
         unsigned at = atomic_fetch_sub_explicit(&places->count, 1, memory_order_relaxed) - 1;
@@ -97,6 +101,7 @@ static slots_t take_slots(unsigned cls, const size_class_info_t *info) {
 }
 
 slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
+    hk_assert(cls < HK_CLASS_COUNT && owner >= HK_OWNER_SHARED && owner < HK_OWNER_LIMIT);
     const size_class_info_t *info = &hk_class_info[cls];
     slots_t got = take_slots(cls, info);
     if (got.first == 0)
@@ -131,6 +136,7 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
 }
 
 void slab_close(slab_t *slab) {
+    hk_assert(slab_is_whole(slab));
     hk_assert(slab_is_empty(slab) && slab->list == SLAB_LIST_NONE);
     slot_t first = slab_slot(slab);
     unsigned cls = slab->cls, slots = hk_class_info[cls].slab_slots;
@@ -151,6 +157,8 @@ void slab_close_live(slab_t *slab) {
 }
 
 void slab_set_owner(slab_t *slab, uint32_t owner) {
+    hk_assert(slab->list == SLAB_LIST_NONE);
+    hk_assert(owner >= HK_OWNER_SHARED && owner < HK_OWNER_LIMIT);
     atomic_store_explicit(&slab->owner, owner, memory_order_relaxed);
     map_set(slab_slot(slab), hk_class_info[slab->cls].slab_slots, map_tag(owner) | slab->cls);
 }
@@ -175,6 +183,7 @@ static uint64_t lowest_bits(uint64_t bits, unsigned count) {
 
 /* Takes up to `want` of `bits` of word `w` downwards to `end`. Returns how many. */
 static unsigned take_bits(slab_t *slab, unsigned w, uint64_t bits, granule_t *end, unsigned want) {
+    hk_assert(w < slab_word_count(slab));
     if (bits == 0)
         return 0;
     size_t size = hk_class_info[slab->cls].block_size >> HK_GRANULE_SHIFT;
@@ -204,6 +213,7 @@ static void note_full(slab_t *slab) {
 }
 
 static void note_taken(slab_t *slab, uint64_t inline_before, unsigned count) {
+    hk_assert(count <= slab->free_count);
     slab->handed_out |= inline_before & ~slab->inline_free;
     slab->free_count = (uint16_t)(slab->free_count - count);
     unsigned out = (unsigned)slab->block_count - slab->free_count;
@@ -214,6 +224,8 @@ static void note_taken(slab_t *slab, uint64_t inline_before, unsigned count) {
 }
 
 unsigned slab_take(slab_t *slab, granule_t *end, unsigned want) {
+    hk_assert(slab_is_whole(slab));
+    hk_assert(want > 0);
     uint64_t inline_before = slab->inline_free;
     unsigned words = slab_word_count(slab), first = slab->first_block / 64u;
     unsigned got = 0, passed = slab->word_hint;
@@ -231,6 +243,7 @@ unsigned slab_take(slab_t *slab, granule_t *end, unsigned want) {
 }
 
 void *slab_take_one(slab_t *slab, block_past_t *past) {
+    hk_assert(slab->free_count > 0);
     uint64_t handed_before = slab->handed_out;
     granule_t granule = 0;
     (void)slab_take(slab, &granule + 1, 1);
@@ -242,6 +255,8 @@ void *slab_take_one(slab_t *slab, block_past_t *past) {
 }
 
 uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits) {
+    hk_assert(slab_is_whole(slab));
+    hk_assert(word < slab_word_count(slab));
     uint64_t before = slab->free_bits[word];
     slab->free_bits[word] = before | bits;
     slab_count_given(slab, hk_popcount64(bits & ~before));
@@ -259,12 +274,14 @@ HK_SNAPSHOT bool slab_block_is_free(const slab_t *slab, unsigned index) {
 }
 
 uint64_t slab_stretch_bits(unsigned word, unsigned first, unsigned end) {
+    hk_assert(first < end && word * 64 < end);
     unsigned from = first > word * 64 ? first - word * 64 : 0;
     unsigned to = end - word * 64 < 64 ? end - word * 64 : 64;
     return hk_low_mask64(to) & ~hk_low_mask64(from);
 }
 
 unsigned slab_next_stretch(const slab_t *slab, unsigned from, unsigned *end) {
+    hk_assert(from <= slab->block_count);
     unsigned first = from;
     while (first < slab->block_count) {
         uint64_t bits = slab->free_bits[first / 64] >> (first % 64);
@@ -288,6 +305,8 @@ unsigned slab_next_stretch(const slab_t *slab, unsigned from, unsigned *end) {
 }
 
 void slab_take_stretch(slab_t *slab, unsigned first, unsigned end) {
+    hk_assert(first < end && end <= slab->block_count);
+    hk_assert(end - first <= slab->free_count);
     uint64_t inline_before = slab->inline_free;
     for (unsigned w = first / 64; w * 64 < end; w++)
         slab->free_bits[w] &= ~slab_stretch_bits(w, first, end);

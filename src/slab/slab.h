@@ -23,6 +23,7 @@
 #define HK_SLAB_H
 
 #include "base/base.h"
+#include "core/panic.h"
 #include "map/map.h"
 #include "slab/size_class.h"
 
@@ -59,14 +60,40 @@ typedef struct slab {
 
 _Static_assert(sizeof(slab_t) == 128, "as region.c lays it out");
 
-HK_INLINE slab_t *slab_at(slot_t slot) { return (slab_t *)hk_window.areas[REGION_AREA_SLABS] + slot; }
+HK_INLINE slab_t *slab_at(slot_t slot) {
+    hk_assert(slot < map_count());
+    return (slab_t *)hk_window.areas[REGION_AREA_SLABS] + slot;
+}
 
 HK_INLINE slot_t slab_slot(const slab_t *slab) {
     return (slot_t)(slab - (const slab_t *)hk_window.areas[REGION_AREA_SLABS]);
 }
 
+/* The parse is the check (as in musl's mallocng, meta.h: get_meta): what a record says is held against what the number of
+ * its slot, its class and the slot table say. For hk_assert, of an OPEN slab, under the lock of its heap. Always true in
+ * a release build, where nothing is left of it. */
+HK_INLINE bool slab_is_whole(const slab_t *slab) {
+    if (!HK_CHECK)
+        return true;
+    slot_t slot = slab_slot(slab);
+    hk_assert(slot != 0 && slot < map_count());
+    hk_assert(slab->cls < HK_CLASS_COUNT);
+    hk_assert((slot & (hk_class_info[slab->cls].slab_slots - 1u)) == 0);
+    hk_assert(atomic_load_explicit(&slab->state, memory_order_relaxed) == SLAB_OPEN);
+    hk_assert(slab->block_count == hk_class_info[slab->cls].block_count);
+    hk_assert(slab->free_count <= slab->block_count && slab->peak_count <= slab->block_count);
+    hk_assert(slab->first_block < slab->block_count);
+    hk_assert(slab->word_hint <= (slab->block_count + 63u) / 64u);
+    hk_assert((slab->free_bits == &slab->inline_free) == (slab->block_count <= SLAB_INLINE_BLOCKS));
+    hk_assert(slab->list <= SLAB_LIST_FULL);
+    uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
+    hk_assert(map_entry(slot) == (map_tag(owner) | slab->cls));
+    return true;
+}
+
 /* Record of the slab of class `cls` that `address` lies in. */
 HK_INLINE slab_t *slab_of(const void *address, unsigned cls) {
+    hk_assert(cls < HK_CLASS_COUNT);
     return slab_at((slot_t)map_slot(address) & ~((slot_t)hk_class_info[cls].slab_slots - 1));
 }
 
@@ -104,6 +131,7 @@ uint64_t slab_give(slab_t *slab, unsigned word, uint64_t bits);
 
 /* After bits of blocks that were not free were set in free_bits. */
 HK_INLINE void slab_count_given(slab_t *slab, unsigned blocks) {
+    hk_assert(slab->free_count + blocks <= slab->block_count);
     slab->free_count = (uint16_t)(slab->free_count + blocks);
     slab->word_hint = 0;
     if (slab->age == SLAB_AGE_PURGED)

@@ -2,6 +2,7 @@
 #include "slow/blocks.h"
 
 #include "base/bits.h"
+#include "core/panic.h"
 #include "heap/magazine.h"
 #include "heap/supply.h"
 #include "large/huge.h"
@@ -115,6 +116,7 @@ static void *take_of_class(heap_t *h, unsigned cls) {
 }
 
 void *heap_take_anywhere(heap_t *h, unsigned cls, size_t align) {
+    hk_assert(cls < HK_CLASS_COUNT);
     if (!heap_system_has_started())
         return NULL;
     size_t size = hk_class_info[cls].block_size;
@@ -132,6 +134,7 @@ void *heap_take_anywhere(heap_t *h, unsigned cls, size_t align) {
 /* Near a limit of the kernel's: a block alone in place of the first slab for several, as long as all such blocks of the
  * class take no more than a slab would. */
 static void *alone_try(heap_t *h, unsigned cls, size_t align) {
+    hk_assert(cls < HK_CLASS_COUNT);
     const size_class_info_t *info = &hk_class_info[cls];
     size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
     if (info->slab_slots == 1 || hk_read(h->class_stats[cls].slab_count) > 0 || heap_magazine_count(h, cls) > 0 ||
@@ -149,6 +152,7 @@ static void *alone_try(heap_t *h, unsigned cls, size_t align) {
 /* Near a limit of the kernel's: a class without a slab takes blocks of the next one of two a doubling, until that one
  * has a few slabs. With slabs of every size in every thread, most of a small limit would be free blocks. */
 static unsigned shared_class(const heap_t *h, unsigned cls, size_t align) {
+    hk_assert(cls < HK_CLASS_COUNT);
     size_t size = hk_class_info[cls].block_size, top = (size_t)1 << hk_log2_ceil(size), between = top / 4 * 3;
     unsigned shared = class_of(size <= between ? between : top);
     if (hk_class_info[shared].slab_slots > 1 || align > HK_ALIGNMENT || hk_read(h->class_stats[cls].slab_count) > 0 ||
@@ -168,6 +172,7 @@ static void *class_alloc_try(heap_t *h, unsigned cls, size_t align) {
 }
 
 void *heap_class_alloc(heap_t *h, unsigned cls, size_t align) {
+    hk_assert(cls < HK_CLASS_COUNT && hk_class_info[cls].block_size % align == 0);
     void *block = class_alloc_try(h, cls, align);
     for (unsigned tries = 0; hk_unlikely(block == NULL) && heap_reclaim(tries); tries++)
         block = class_alloc_try(h, cls, align);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/classify.h"
 
+#include "core/panic.h"
 #include "heap/nothing.h"
 #include "heap/search.h"
 #include "large/huge.h"
@@ -12,6 +13,7 @@
 #include "watch/misuse.h"
 
 static void *block_start(const void *address, unsigned cls) {
+    hk_assert(cls < HK_MAGAZINE_COUNT);
     if (cls >= HK_CLASS_COUNT)
         return large_start(address);
     const slab_t *slab = slab_of(address, cls);
@@ -25,6 +27,7 @@ static bool is_sampled(const void *block) {
 }
 
 bool classify_is_good(const char *verb, void *block, unsigned cls, const void *caller) {
+    hk_assert(cls < HK_MAGAZINE_COUNT);
     size_t size = hk_class_info[cls].block_size;
     if (!class_is_block(&hk_classes[cls], block)) {
         misuse_interior(verb, block, block_start(block, cls), size, caller);

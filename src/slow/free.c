@@ -2,6 +2,7 @@
 #include "slow/free.h"
 
 #include "core/counters.h"
+#include "core/panic.h"
 #include "heap/explicit.h"
 #include "heap/magazine.h"
 #include "heap/nothing.h"
@@ -27,6 +28,7 @@ enum { KEEP_CLASS_MIN = 3 }; /* 64 bytes, a cache line */
 
 /* Into the magazine. `h` is NULL in a stranded process, which loses the block. */
 static void free_own(heap_t *h, unsigned cls, void *block) {
+    hk_assert(cls < HK_MAGAZINE_COUNT);
     if (hk_unlikely(h == NULL))
         return;
     magazine_free(h, cls, block);
@@ -64,6 +66,7 @@ static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
 }
 
 static HK_NOINLINE void keep_foreign(heap_t *h, uint32_t cls, granule_t granule) {
+    hk_assert(cls >= KEEP_CLASS_MIN && cls < HK_CLASS_COUNT);
     magazine_t *magazine = &h->front.magazines[cls];
     if (hk_unlikely(magazine->below == magazine->last)) {
         keep_where_full(h, cls, map_granule_address(granule));
@@ -76,6 +79,7 @@ static HK_NOINLINE void keep_foreign(heap_t *h, uint32_t cls, granule_t granule)
 
 /* Into the table where another word has the place, or reports. A stranded process loses the block. */
 static HK_NOINLINE void return_displacing(heap_t *h, void *block, uint32_t cls, const void *caller) {
+    hk_assert(cls < HK_CLASS_COUNT);
     if (!fork_attend())
         return;
     if (!heap_remote_add(h, slab_base(slab_of(block, cls)), cls, class_block_index(&hk_classes[cls], block)))
@@ -108,6 +112,7 @@ HK_INLINE void pass_foreign(heap_t *h, void *block, uint32_t cls, granule_t gran
 
 /* For threads that have no heap (any more). */
 static HK_COLD void return_without_heap(void *block, uint32_t cls, const void *caller) {
+    hk_assert(cls < HK_CLASS_COUNT);
     const remote_entry_t word = heap_remote_word(block, cls);
     uint64_t double_frees = heap_remote_give(&word);
     hk_count(remote_batches);
@@ -121,6 +126,7 @@ static HK_COLD void return_without_heap(void *block, uint32_t cls, const void *c
 
 /* A thread that only frees would keep what others could use. */
 static bool adopts(heap_t *h, void *block, uint32_t cls) {
+    hk_assert(cls < HK_CLASS_COUNT);
     return h->class_stats[cls].refills > 0 && map_lookup(block) >> 8 == HK_OWNER_SHARED &&
            heap_adopt_freed_slab(h, slab_of(block, cls), cls);
 }
@@ -128,6 +134,7 @@ static bool adopts(heap_t *h, void *block, uint32_t cls) {
 /* A block of a heap that the program made, whose live bit this free has found set or not. False when the heap was
  * released meanwhile. */
 static bool free_explicit(void *block, unsigned cls, bool was_live, const void *caller) {
+    hk_assert(cls < HK_CLASS_COUNT);
     size_t size = hk_class_info[cls].block_size;
     bool double_free = !was_live;
     if (was_live && hk_unlikely(hardened_is_on()) && !hardened_end(block, cls, caller))
@@ -180,12 +187,12 @@ static bool free_explicit_run(void *block, size_t size, const void *caller) {
 static void free_large(void *block, const void *caller) {
     heap_t *h = heap_current();
     large_cache_t *cache = h != NULL ? &h->large : &heap_shared()->large;
-    size_t size = large_size(block);
     if ((uintptr_t)block % HK_SLOT_SIZE != 0) {
         void *start = large_start(block);
         misuse_interior("free", block, start, large_size(start), caller);
         return;
     }
+    size_t size = large_size(block);
     uint32_t entry = map_lookup(block);
     bool was_sampled = sample_close(block, heap_draw(h));
     bool in_magazine =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/malloc.h"
 
+#include "core/panic.h"
 #include "heap/magazine.h"
 #include "limit/limit.h"
 #include "slow/blocks.h"
@@ -29,6 +30,7 @@ void *heap_fail(void) {
 /* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses
  * many sizes a few times each then needs neither a slab nor a page for every size. */
 static void *borrow(heap_t *h, unsigned cls) {
+    hk_assert(cls < HK_CLASS_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
     if (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX)
         return NULL;
@@ -42,6 +44,7 @@ static void *borrow(heap_t *h, unsigned cls) {
 
 /* Large classes whose thread uses them again and again go through a magazine; their runs are tagged. */
 static void *large_class_alloc(heap_t *h, size_t size) {
+    hk_assert(size > HK_MID_MAX);
     if (h == NULL || size > HK_MAGAZINE_SIZE_MAX)
         return NULL;
     unsigned cls = class_of(size);
@@ -164,6 +167,7 @@ void *heap_aligned_slow(size_t size) { return aligned_or_fail(size & -size, size
 
 /* A block straight from a slab, which knows whether it reads as zeros; only when the magazine has none at hand. */
 static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
+    hk_assert(cls < HK_CLASS_COUNT);
     *zeroed = false;
     if (heap_magazine_count(h, cls) > 0)
         return magazine_alloc(h, cls);

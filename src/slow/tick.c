@@ -76,6 +76,7 @@ static int64_t bytes_to_tick(const heap_t *h) {
 }
 
 static void countdown_set(heap_t *h, int64_t bytes) {
+    hk_assert(bytes >= 0);
     bool in_run = h->streak_countdown == hk_read(h->front.countdown);
     h->countdown_set = bytes;
     hk_write(h->front.countdown, bytes);

@@ -44,6 +44,8 @@ static uint8_t room_for(const superslab_t *s) {
 static uint32_t *bin_of(const superslab_t *s) { return &bins[use_of(s)][s->order][s->room]; }
 
 static void unbin_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(!s->binned || s->previous != 0 || *bin_of(s) == pool_index(s));
     if (!s->binned)
         return;
     if (s->previous != 0)
@@ -60,6 +62,8 @@ static void unbin_locked(superslab_t *s) {
 
 /* Puts the superslab into the bin that its free_mask says, or into none. */
 static void rebin_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->in_use && (s->free_mask & s->purging_mask) == 0);
     unbin_locked(s);
     if (s->free_mask == 0)
         return;
@@ -79,6 +83,8 @@ static void rebin_locked(superslab_t *s) {
 }
 
 bool pool_take_locked(superslab_t *s, uint32_t mask) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->in_use);
     hk_assert((s->free_mask & mask) == mask);
     bool zeroed = (s->dirty_mask & ~s->zeros_mask & mask) == 0;
     if ((s->hasty_mask & mask) != 0)
@@ -92,6 +98,8 @@ bool pool_take_locked(superslab_t *s, uint32_t mask) {
 }
 
 void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->in_use && mask != 0);
     hk_assert((s->free_mask & mask) == 0 && (mask & ~s->present_mask) == 0);
     s->free_mask |= mask;
     pool_change(&hk_pool.free, (ptrdiff_t)hk_popcount64(mask));
@@ -102,12 +110,15 @@ void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty) {
 
 /* All of its free slots, of which none was dirty. */
 static void bring_along_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->dirty_mask == 0);
     pool_set_dirty_locked(s, s->free_mask);
     s->zeros_mask = s->free_mask;
     rebin_locked(s);
 }
 
 void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     pool_give_locked(s, mask, false);
     if (brought_along)
         bring_along_locked(s);
@@ -115,6 +126,8 @@ void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along) {
 
 /* A record for a superslab that the pool did not know. Its mapping's advice outlives a superslab. */
 static void reset_record_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(!s->in_use && !s->binned && !s->queued);
     *s = (superslab_t){.in_use = true,
                        .huge = s->huge,
                        .present_mask = ALL_SLOTS,
@@ -123,6 +136,7 @@ static void reset_record_locked(superslab_t *s) {
 }
 
 static void count_superslabs_locked(ptrdiff_t count, ptrdiff_t slot_count) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     pool_change(&hk_pool.superslabs, count);
     pool_change(&hk_pool.present, slot_count);
     if (count > 0)
@@ -132,6 +146,8 @@ static void count_superslabs_locked(ptrdiff_t count, ptrdiff_t slot_count) {
 }
 
 slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(slot_count > 0 && hk_is_pow2(align));
     region_earn_huge_records(pool_records_earn_huge());
     size_t count = pool_superslabs_for(slot_count), first = region_alloc(count, align);
     if (first == 0)
@@ -152,6 +168,8 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
 }
 
 static void close_superslab_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->purging_mask == 0 && s->zeros_mask == 0);
     hk_assert(s->in_use && !s->queued && s->dirty_mask == 0);
     unbin_locked(s);
     pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount64(s->free_mask));
@@ -167,6 +185,8 @@ static void close_superslab_locked(superslab_t *s) {
 
 /* Absent slots of a part, mapped again. */
 static slots_t regrow_locked(superslab_t *s, unsigned count, unsigned align) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->in_use && s->present_mask != ALL_SLOTS);
     uint32_t places = pool_stretches(~s->present_mask, count, align);
     for (; places != 0; places &= places - 1) {
         unsigned at = hk_ctz64(places);
@@ -181,6 +201,7 @@ static slots_t regrow_locked(superslab_t *s, unsigned count, unsigned align) {
 }
 
 static slots_t regrow_any_locked(unsigned count, unsigned align) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     slots_t got = {0};
     for (size_t i = region_next_used(1); i != 0 && got.first == 0; i = region_next_used(i + 1))
         if (pool_knows(i) && pool_record(i)->present_mask != ALL_SLOTS)
@@ -190,6 +211,7 @@ static slots_t regrow_any_locked(unsigned count, unsigned align) {
 
 /* Those of huge pages stay: a piece of such a page would go at the price of the whole. */
 static size_t release_free_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     uint32_t mask = s->free_mask;
     if (mask == 0 || mask == s->present_mask || s->huge)
         return 0;
@@ -211,6 +233,8 @@ size_t superslab_release_free(void) {
 }
 
 slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(count > 0 && count <= SLOTS && hk_is_pow2(align));
     slots_t again = regrow_any_locked(count, align);
     if (again.first != 0)
         return again;
@@ -229,6 +253,8 @@ slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use) 
 }
 
 bool pool_open_at_locked(size_t index, bool huge) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(!pool_knows(index));
     if (!region_alloc_at(index, 1))
         return false;
     map_cover((index + 1) * SLOTS);
@@ -239,6 +265,8 @@ bool pool_open_at_locked(size_t index, bool huge) {
 }
 
 void pool_free_locked(size_t index, uint32_t mask, bool dirty) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(pool_knows(index) && mask != 0);
     superslab_t *s = pool_record(index);
     if (mask == ALL_SLOTS && !dirty) {
         close_superslab_locked(s);
@@ -255,6 +283,8 @@ void pool_free_locked(size_t index, uint32_t mask, bool dirty) {
 }
 
 void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->in_use && s->free_mask == ALL_SLOTS);
     unbin_locked(s);
     s->dense = use == SLOTS_DENSE;
     /* What has huge pages keeps them for blocks that will fill them. */
@@ -265,6 +295,7 @@ void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge) {
 
 /* An empty superslab serves either use. */
 static superslab_t *find_empty_locked(slots_use_t of) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     const uint32_t *empty = bins[of][ORDER_COUNT - 1];
     uint32_t index = empty[SLOTS] != 0 ? empty[SLOTS] : empty[BIN_CLEAN];
     return index != 0 ? pool_record(index) : NULL;
@@ -272,6 +303,8 @@ static superslab_t *find_empty_locked(slots_use_t of) {
 
 /* A sparse superslab of which nothing is resident begins anew, as one from the region does. */
 static void reuse_locked(superslab_t *s, size_t slot_count, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->free_mask == ALL_SLOTS);
     bool anew = use == SLOTS_SPARSE && s->dirty_mask == 0;
     hk_count(superslabs_reused);
     if (use_of(s) == use && !anew)
@@ -286,6 +319,8 @@ static void reuse_locked(superslab_t *s, size_t slot_count, slots_use_t use) {
 
 /* The fullest superslab with an aligned stretch of 2^order slots; the smallest that serves is broken first. */
 static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(order < ORDER_COUNT);
     for (unsigned u = use; u < SLOTS_USES; u++)
         for (unsigned k = order; k < ORDER_COUNT; k++)
             if (bin_masks[u][k] != 0)
@@ -295,6 +330,8 @@ static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
 
 /* A stretch of twice as many slots, less one, has an aligned one in it. */
 superslab_t *pool_find_dirty_locked(unsigned count, unsigned align) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(count > 0 && count <= SLOTS && hk_is_pow2(align));
     unsigned looks = DIRTY_SCAN_MAX, enough = (unsigned)hk_min(count + align - 1, SLOTS);
     for (unsigned length = count; (length = pool_length_from_locked(length)) != 0; length++) {
         length = looks > 0 ? length : (unsigned)hk_max(length, enough);
@@ -310,6 +347,8 @@ superslab_t *pool_find_dirty_locked(unsigned count, unsigned align) {
 
 /* A superslab in use whose largest aligned stretch is too short, but which has room across such borders. */
 static superslab_t *find_between_locked(unsigned count, unsigned order, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(order < ORDER_COUNT && count <= SLOTS);
     unsigned left = BETWEEN_SCAN_MAX;
     for (unsigned k = order > 2 ? order - 2 : 0; k < order; k++)
         for (uint64_t rooms = bin_masks[use][k] & ~hk_low_mask64(count); rooms != 0; rooms &= rooms - 1)
@@ -325,6 +364,7 @@ static superslab_t *find_between_locked(unsigned count, unsigned order, slots_us
 /* What is resident goes before what is not, or memory would grow while slots of the other use wait for their purge. A
  * huge page in use is resident as a whole. Before an empty superslab come those in use. */
 static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     unsigned order = hk_log2_ceil(hk_max(count, align));
     superslab_t *s = find_bin_locked(order, use);
     if (s != NULL && ((s->huge && s->room < SLOTS) || pool_stretches(s->dirty_mask, count, align) != 0))
@@ -336,6 +376,8 @@ static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use)
 }
 
 slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(count > 0 && count <= SLOTS && align <= SLOTS);
     superslab_t *s = find_locked(count, align, use);
     if (s == NULL) {
         slot_t first = pool_open_locked(count, 1, ALL_SLOTS, use, pool_earns_huge_locked(count, use));
@@ -377,6 +419,7 @@ superslab_view_t superslab_view(size_t index) {
 }
 
 static size_t check_one_locked(const superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     size_t bad = 0;
     bool part = s->present_mask != ALL_SLOTS;
     bad += (s->dirty_mask & ~s->free_mask) != 0 || (s->zeros_mask & ~s->dirty_mask) != 0;
@@ -393,6 +436,7 @@ static size_t check_one_locked(const superslab_t *s) {
 
 /* The bins, walked: what they hold and what the records say must agree. */
 static size_t check_bins_locked(size_t binned, size_t limit) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     size_t bins_hold = 0;
     for (unsigned use = 0; use < SLOTS_USES; use++)
         for (unsigned order = 0; order < ORDER_COUNT; order++)

@@ -6,6 +6,7 @@
  */
 #include "superslab/dirty.h"
 
+#include "core/panic.h"
 #include "core/print.h"
 
 /* Guarded by hk_superslab_lock. */
@@ -31,6 +32,9 @@ static unsigned longest_stretch(uint32_t mask) {
 }
 
 static void unlist_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->length > 0 && s->length <= SLOTS);
+    hk_assert(s->length_previous != 0 || by_length[s->length].first == pool_index(s));
     struct length_list *list = &by_length[s->length];
     if (s->length_previous != 0)
         pool_record(s->length_previous)->length_next = s->length_next;
@@ -45,6 +49,8 @@ static void unlist_locked(superslab_t *s) {
 }
 
 static void list_locked(superslab_t *s, unsigned length) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(length > 0 && length <= SLOTS && s->length == 0);
     struct length_list *list = &by_length[length];
     s->length = (uint8_t)length;
     s->length_next = 0;
@@ -58,6 +64,7 @@ static void list_locked(superslab_t *s, unsigned length) {
 }
 
 static void relist_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     unsigned length = longest_stretch(s->dirty_mask);
     if (s->length == length)
         return;
@@ -69,6 +76,8 @@ static void relist_locked(superslab_t *s) {
 }
 
 static void queue_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(!s->queued && s->dirty_mask != 0);
     s->queued = true;
     s->dirty_next = 0;
     s->dirty_previous = dirty_tail;
@@ -80,6 +89,9 @@ static void queue_locked(superslab_t *s) {
 }
 
 static void unqueue_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->queued && s->dirty_mask == 0);
+    hk_assert(s->dirty_previous != 0 || dirty_head == pool_index(s));
     if (s->dirty_previous != 0)
         pool_record(s->dirty_previous)->dirty_next = s->dirty_next;
     else
@@ -92,6 +104,8 @@ static void unqueue_locked(superslab_t *s) {
 }
 
 void pool_set_dirty_locked(superslab_t *s, uint32_t mask) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->queued == (s->dirty_mask != 0));
     if (s->dirty_mask == mask)
         return;
     size_t change = hk_popcount64(mask) - (size_t)hk_popcount64(s->dirty_mask);
@@ -108,16 +122,21 @@ void pool_set_dirty_locked(superslab_t *s, uint32_t mask) {
 uint32_t pool_dirty_head_locked(void) { return dirty_head; }
 
 unsigned pool_length_from_locked(unsigned least) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     uint64_t from = lengths & ~hk_low_mask64(least);
     return from != 0 ? hk_ctz64(from) : 0;
 }
 
 unsigned pool_length_below_locked(unsigned end) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     uint64_t below = lengths & hk_low_mask64(end);
     return below != 0 ? hk_msb64(below) : 0;
 }
 
-uint32_t pool_of_length_locked(unsigned length) { return by_length[length].first; }
+uint32_t pool_of_length_locked(unsigned length) {
+    hk_assert(length > 0 && length <= SLOTS);
+    return by_length[length].first;
+}
 
 size_t superslab_dirty_low(void) {
     hk_lock(&hk_superslab_lock);
@@ -129,6 +148,7 @@ size_t superslab_dirty_low(void) {
 
 /* The queue and the lists, walked: what they hold and what the records say must agree. */
 size_t pool_check_dirty_locked(size_t queued, size_t limit) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     size_t queue_holds = 0, lists_hold = 0, bad = 0;
     for (uint32_t i = dirty_head; i != 0 && queue_holds <= limit; i = pool_record(i)->dirty_next)
         queue_holds++;

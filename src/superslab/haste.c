@@ -2,6 +2,7 @@
 #include "superslab/haste.h"
 
 #include "core/options.h"
+#include "core/panic.h"
 #include "sys/sys.h"
 
 static haste_t haste; /* guarded by hk_superslab_lock */
@@ -22,6 +23,7 @@ void superslab_went_in_haste(size_t bytes) {
 }
 
 void pool_regret_locked(superslab_t *s, uint32_t mask) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     int64_t delay = hk_option(HK_OPT_PURGE_DELAY);
     if ((uint32_t)sys_now_ms() - s->hasty_ms < (uint64_t)delay)
         haste_regret(&haste, hk_popcount64(s->hasty_mask & mask));

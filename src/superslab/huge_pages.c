@@ -19,6 +19,7 @@
 
 #include "core/counters.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "superslab/residency.h"
 #include "sys/sys.h"
 
@@ -51,6 +52,7 @@ static unsigned looks_in_vain; /* looks since the last that changed anything */
 /* The kernel splits a mapping where advice changes: how many more such places there are when superslab `index`
  * changes. */
 static int borders_by_change(size_t index) {
+    hk_assert(index > 0);
     bool huge = pool_record(index)->huge;
     int borders = pool_record(index - 1)->huge == huge ? 1 : -1;
     bool above = (index + 1) * SLOTS < map_count() && pool_record(index + 1)->huge;
@@ -58,6 +60,8 @@ static int borders_by_change(size_t index) {
 }
 
 bool pool_set_huge_locked(superslab_t *s, bool huge) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(huge_borders >= 0);
     int borders = borders_by_change(pool_index(s));
     if (s->huge == huge || (borders > 0 && huge_borders >= HUGE_BORDERS_MAX))
         return s->huge == huge;
@@ -67,6 +71,7 @@ bool pool_set_huge_locked(superslab_t *s, bool huge) {
 }
 
 void pool_forget_huge_locked(superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     if (s->huge)
         huge_borders += borders_by_change(pool_index(s));
     s->huge = false;
@@ -89,6 +94,8 @@ static bool is_ripe(const pool_trial_t *trial) {
 
 /* What was never touched would cost nothing in huge pages either. */
 static void learn_locked(size_t slot_count, residency_t share) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(slot_count > 0 && slot_count < PAIR * SLOTS);
     size_t before = full_slots;
     if (share == RESIDENCY_FULL) {
         full_slots = hk_max(full_slots, hk_min(slot_count, full_last));
@@ -107,6 +114,8 @@ static size_t most_unseen(void) { return hk_max(HUGE_IN_A_ROW, pool_count(&hk_po
 static size_t look_gap(void) { return hk_min((size_t)1 << hk_min(looks_in_vain / LOOKS_A_GAP, 31), most_unseen()); }
 
 void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(count > 0 && slot_count > 0);
     if (slot_count >= PAIR * SLOTS)
         return;
     opened_count += (unsigned)count;
@@ -121,6 +130,7 @@ void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count) {
 
 /* The newest that is ripe. One that is full proves something together with the next. */
 static void find_due_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     if (full_last == 0 && opened_count - looked_at < look_gap())
         return;
     for (unsigned i = 1; i <= TRIALS; i++) {
@@ -135,6 +145,7 @@ static void find_due_locked(void) {
 }
 
 pool_trial_t pool_due_trial_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     pool_trial_t trial = due;
     due.index = 0;
     return trial;
@@ -142,6 +153,7 @@ pool_trial_t pool_due_trial_locked(void) {
 
 /* The superslab may have become something else since it was opened, or while it was looked at. */
 void pool_look_at(const pool_trial_t *trial) {
+    hk_assert(trial->index != 0);
     residency_t share = residency_of(region_superslab_address(trial->index), HK_SUPERSLAB_SIZE);
     hk_lock(&hk_superslab_lock);
     const superslab_t *s = pool_record(trial->index);
@@ -152,6 +164,7 @@ void pool_look_at(const pool_trial_t *trial) {
 
 /* Whether such superslabs were filled before, and the next is not one to be looked at. */
 static bool sparse_earns_locked(size_t slot_count) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     if (!is_small_part(pool_count(&hk_pool.present) - pool_count(&hk_pool.free), HUGE_SHARE))
         return false;
     find_due_locked();
@@ -160,6 +173,8 @@ static bool sparse_earns_locked(size_t slot_count) {
 
 /* Of a dense run, a huge page too many, at its end, is then a small part of what is in use. */
 bool pool_earns_huge_locked(size_t slot_count, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(slot_count > 0 && use < SLOTS_USES);
     if (hk_option(HK_OPT_HUGE) != HK_HUGE_AUTO)
         return hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE;
     if (use == SLOTS_SPARSE)
@@ -171,6 +186,7 @@ bool pool_earns_huge_locked(size_t slot_count, slots_use_t use) {
 
 /* Huge pages for `count` superslabs: one call for all of them. */
 static void ask_locked(size_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     size_t done = 0;
     while (done < count && pool_set_huge_locked(pool_record(first + done), true))
         done++;
@@ -180,12 +196,15 @@ static void ask_locked(size_t first, size_t count) {
 
 /* For slots of which a program may touch a few pages only. Huge pages may stay where the borders are too many. */
 static void ask_small_locked(size_t index) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     superslab_t *s = pool_record(index);
     if (s->huge && pool_set_huge_locked(s, false))
         (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
 }
 
 void pool_advise_locked(size_t first, size_t count, bool huge) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(first > 0 && count > 0);
     if (huge)
         ask_locked(first, count);
     for (size_t i = first; !huge && i < first + count; i++)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "superslab/pool.h"
 
+#include "core/panic.h"
+
 hk_lock_t hk_superslab_lock = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
 pool_counts_t hk_pool;
 
@@ -10,6 +12,8 @@ void slots_count_used(ptrdiff_t by) { atomic_fetch_add_explicit(&hk_pool.used, (
 static const uint32_t starts[ORDER_COUNT] = {~0u, 0x55555555u, 0x11111111u, 0x01010101u, 0x00010001u, 1u};
 
 uint32_t pool_stretches(uint32_t mask, unsigned count, unsigned align) {
+    hk_assert(count > 0 && count <= SLOTS);
+    hk_assert(hk_is_pow2(align) && align <= SLOTS);
     for (unsigned have = 1, more; have < count; have += more) {
         more = have < count - have ? have : count - have;
         mask &= mask >> more;
@@ -18,6 +22,7 @@ uint32_t pool_stretches(uint32_t mask, unsigned count, unsigned align) {
 }
 
 uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length) {
+    hk_assert(first != 0 && count > 0);
     unsigned at = first % SLOTS;
     *index = first / SLOTS;
     *length = hk_min(count, SLOTS - at);

@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "core/lock.h"
+#include "core/panic.h"
 #include "map/map.h"
 #include "region/region.h"
 
@@ -67,14 +68,18 @@ HK_INLINE size_t pool_count(const _Atomic size_t *count) { return atomic_load_ex
 
 /* The lock is held: one writer at a time. */
 HK_INLINE void pool_change(_Atomic size_t *count, ptrdiff_t by) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(by >= 0 || pool_count(count) >= (size_t)-by);
     atomic_store_explicit(count, pool_count(count) + (size_t)by, memory_order_relaxed);
 }
 
 HK_INLINE superslab_t *pool_record(size_t index) {
+    hk_assert(index <= hk_window.superslab_max);
     return (superslab_t *)hk_window.areas[REGION_AREA_SUPERSLABS] + index;
 }
 
 HK_INLINE uint32_t pool_index(const superslab_t *s) {
+    hk_assert((uintptr_t)s - hk_window.areas[REGION_AREA_SUPERSLABS] < hk_window.area_sizes[REGION_AREA_SUPERSLABS]);
     return (uint32_t)(s - (superslab_t *)hk_window.areas[REGION_AREA_SUPERSLABS]);
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/counters.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "superslab/bins.h"
 #include "superslab/dirty.h"
 #include "superslab/haste.h"
@@ -57,6 +58,8 @@ typedef struct purge_round {
 
 /* All dirty slots of the superslab. */
 static void collect_superslab_locked(purge_round_t *round, superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(s->in_use && s->queued);
     /* With a huge page, slots came along that nobody has used yet. */
     if (s->huge && s->dirty_mask != 0)
         pool_set_dirty_locked(s, s->free_mask);
@@ -83,6 +86,7 @@ static bool may_go(const purge_round_t *round, const superslab_t *s) {
 }
 
 static void collect_locked(purge_round_t *round, size_t slot_count) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     size_t floor = atomic_load_explicit(&floor_slot_count, memory_order_relaxed);
     size_t before = pool_count(&hk_pool.dirty);
     size_t asked = before - hk_min(before, slot_count), until = hk_max(floor, asked);
@@ -104,6 +108,8 @@ static void collect_locked(purge_round_t *round, size_t slot_count) {
 }
 
 static size_t return_locked(const purge_round_t *round) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(round->count > 0 && round->count <= PURGE_RANGES_MAX);
     size_t bytes = 0;
     for (size_t i = 0; i < round->count; i++) {
         bytes += round->ranges[i].size;
@@ -145,6 +151,7 @@ bool superslab_wait_purge(void) {
 
 /* Huge pages first, so that khugepaged does not fill the holes again. */
 static void purge_round(const purge_round_t *round) {
+    hk_assert(round->count <= PURGE_RANGES_MAX && round->broken_count <= PURGE_RANGES_MAX);
     for (size_t i = 0; i < round->broken_count; i++)
         (void)sys_advise_no_huge(region_superslab_address(round->broken[i]), HK_SUPERSLAB_SIZE);
     hk_count_by(purge_calls, sys_purge_many(round->ranges, round->count));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "superslab/residency.h"
 
+#include "core/panic.h"
 #include "region/region.h"
 #include "sys/sys.h"
 
 residency_t residency_of(const char *from, size_t size) {
+    hk_assert(size > 0 && size <= HK_SUPERSLAB_SIZE);
     unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
     if (sys_resident(from, size, pages) != 0)
         return RESIDENCY_UNKNOWN;

@@ -3,6 +3,7 @@
 
 #include "core/counters.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "superslab/bins.h"
 #include "superslab/dirty.h"
 #include "superslab/huge_pages.h"
@@ -27,6 +28,8 @@ typedef struct opening {
 
 /* Takes the slots of a part; those of superslabs that the pool does not know come from the region. */
 static bool take_part_locked(size_t index, uint32_t mask, opening_t how, bool *zeroed) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(mask != 0);
     superslab_t *s = pool_record(index);
     if (pool_knows(index)) {
         *zeroed &= pool_take_locked(s, mask);
@@ -42,6 +45,7 @@ static bool take_part_locked(size_t index, uint32_t mask, opening_t how, bool *z
 }
 
 static bool may_take_locked(slot_t first, size_t count) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     size_t index, length;
     for (size_t done = 0; done < count; done += length) {
         uint32_t mask = pool_part(first + (slot_t)done, count - done, &index, &length);
@@ -52,6 +56,8 @@ static bool may_take_locked(slot_t first, size_t count) {
 }
 
 static bool alloc_at_locked(slot_t first, size_t count, opening_t how, bool *zeroed) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(first != 0 && count > 0);
     size_t done = 0, index, length;
     *zeroed = true;
     if (!may_take_locked(first, count))
@@ -108,6 +114,7 @@ static size_t free_after(size_t at, size_t most, size_t wanted) {
 
 /* Free slots of the pool in front of `at`. */
 static size_t free_before(size_t at, size_t most) {
+    hk_assert(at > 0);
     size_t length = 0, more, left;
     do {
         size_t index = (at - length - 1) / SLOTS;
@@ -130,6 +137,7 @@ typedef struct place {
 } place_t;
 
 static void consider(place_t *best, size_t first, size_t room) {
+    hk_assert(first % best->align == 0 && room >= best->count);
     size_t dirty = dirty_slots_at(first, best->count);
     if (dirty < best->dirty || (dirty == best->dirty && room >= best->room))
         return;
@@ -163,6 +171,7 @@ static void consider_around(place_t *best, size_t at) {
 
 /* Looks at the free runs around the superslab's dirty runs of `least` slots or more. */
 static void look_into(place_t *best, const superslab_t *s, unsigned least) {
+    hk_assert(least > 0 && least <= SLOTS);
     for (uint32_t begins = pool_stretches(s->dirty_mask, least, 1); begins != 0 && !fits_closely(best);) {
         unsigned at = hk_ctz64(begins), length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
         consider_around(best, (size_t)pool_first_slot(s) + at);
@@ -172,6 +181,7 @@ static void look_into(place_t *best, const superslab_t *s, unsigned least) {
 
 /* In the superslabs whose longest dirty stretch has `length` slots. Returns the looks that are left. */
 static unsigned look_at_length(place_t *best, unsigned length, unsigned least, unsigned looks) {
+    hk_assert(length > 0 && length <= SLOTS);
     uint32_t index = pool_of_length_locked(length);
     for (; index != 0 && looks > 0 && !fits_closely(best); index = pool_record(index)->length_next, looks--)
         look_into(best, pool_record(index), least);
@@ -181,6 +191,7 @@ static unsigned look_at_length(place_t *best, unsigned length, unsigned least, u
 /* For a run that fits into a superslab: among the shortest dirty stretches that serve, or else the longest, as these
  * may go on in the next superslab. */
 static void find_short_locked(place_t *best) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     unsigned count = (unsigned)best->count, looks = FIT_LOOKS_MAX;
     for (unsigned length = count; looks > 0 && (length = pool_length_from_locked(length)) != 0; length++)
         looks = look_at_length(best, length, count, looks);
@@ -191,6 +202,7 @@ static void find_short_locked(place_t *best) {
 
 /* For a longer one: in those that wait longest for a purge. */
 static void find_long_locked(place_t *best) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     uint32_t index = pool_dirty_head_locked();
     for (unsigned looks = LONG_LOOKS_MAX; index != 0 && looks > 0 && !fits_closely(best); looks--) {
         look_into(best, pool_record(index), 1);
@@ -199,6 +211,8 @@ static void find_long_locked(place_t *best) {
 }
 
 static place_t find_place_locked(size_t count, size_t align, bool any) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(count > 0 && hk_is_pow2(align));
     place_t best = {.count = count, .align = align, .room = SIZE_MAX, .any = any};
     if (count <= SLOTS)
         find_short_locked(&best);
@@ -209,6 +223,8 @@ static place_t find_place_locked(size_t count, size_t align, bool any) {
 
 /* Superslabs that a run takes whole, and that lie clean, get the pages that suit its use. */
 static void convert_run_locked(size_t first, size_t count, slots_use_t use, bool huge) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(count > 0);
     for (size_t i = hk_align_up(first, SLOTS); i + SLOTS <= first + count; i += SLOTS) {
         superslab_t *s = pool_record(i / SLOTS);
         if (!pool_knows(i / SLOTS))
@@ -221,6 +237,7 @@ static void convert_run_locked(size_t first, size_t count, slots_use_t use, bool
 }
 
 static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     bool zeroed;
     place_t place = find_place_locked(count, align, false);
     if (place.dirty == 0)
@@ -238,6 +255,8 @@ static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use
 
 /* Superslabs fresh from the region. */
 static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use, bool huge) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(count > 0 && hk_is_pow2(align));
     unsigned tail = (unsigned)(count % SLOTS);
     uint32_t tail_mask = tail == 0 ? 0 : ALL_SLOTS << tail;
     slot_t first = pool_open_locked(count, hk_max(align / SLOTS, 1), tail_mask, use, huge);
@@ -246,6 +265,8 @@ static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use, 
 
 /* Any stretch of the slot pool, for when memory is out: one of clean slots may lie across superslabs. */
 static slots_t alloc_anywhere_locked(size_t count, size_t align) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(count > 0 && hk_is_pow2(align));
     bool zeroed;
     for (size_t index = region_next_used(1); index != 0; index = region_next_used(index + 1))
         for (uint32_t left = pool_knows(index) ? pool_record(index)->free_mask : 0; left != 0;) {
@@ -262,6 +283,7 @@ static slots_t alloc_anywhere_locked(size_t count, size_t align) {
  * one into the next, which would be opened in any case. Others stay within a superslab, which can then go back
  * sooner. */
 static slots_t alloc_behind_locked(size_t count) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     bool wasteful = count < SLOTS && SLOTS % count >= SLOTS / WASTE_SHARE, zeroed;
     size_t next = wasteful && region_is_tight() ? region_lowest_free() : 0, index = next - 1;
     if (next <= 1 || !pool_knows(index))
@@ -275,6 +297,7 @@ static slots_t alloc_behind_locked(size_t count) {
 }
 
 static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
     slots_t got = {0};
     bool within = count <= SLOTS && align <= SLOTS;
     /* A slab's slots are aligned by their number, so they never lie across superslabs. */
@@ -298,6 +321,7 @@ static size_t resident_slots(void) {
 }
 
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
+    hk_assert(count > 0 && hk_is_pow2(align));
     hk_lock(&hk_superslab_lock);
     size_t before = resident_slots();
     slots_t got = alloc_locked(count, align, use);
@@ -312,6 +336,7 @@ slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
 }
 
 bool slots_take_dirty(slot_t first, size_t count) {
+    hk_assert(first / SLOTS == (first + count - 1) / SLOTS);
     size_t index, length;
     uint32_t mask = pool_part(first, count, &index, &length);
     hk_lock(&hk_superslab_lock);
@@ -330,6 +355,7 @@ slots_t slots_alloc_clean(size_t count, size_t align) {
 }
 
 bool slots_alike(slot_t first, size_t count) {
+    hk_assert(first != 0 && count > 0);
     bool alike = true;
     hk_lock(&hk_superslab_lock);
     for (size_t index = first / SLOTS; index <= (first + count - 1) / SLOTS; index++)
@@ -339,6 +365,7 @@ bool slots_alike(slot_t first, size_t count) {
 }
 
 bool slots_resident(size_t count, size_t align) {
+    hk_assert(count > 0 && hk_is_pow2(align));
     if (pool_count(&hk_pool.dirty) < count)
         return false;
     hk_lock(&hk_superslab_lock);
@@ -360,6 +387,7 @@ static void purge_long_run(slot_t first, size_t count) {
 }
 
 static void free_run(slot_t first, size_t count, bool dirty, bool whole_purged) {
+    hk_assert(first != 0 && count > 0);
     size_t done = 0, index, length;
     hk_lock(&hk_superslab_lock);
     while (done < count) {
@@ -386,6 +414,7 @@ static void touch(char *from, size_t size) {
 }
 
 void slots_prefault(slot_t first, size_t count) {
+    hk_assert(first != 0 && count > 0);
     size_t size = count << HK_SLOT_SHIFT;
     char *from = map_slot_address(first);
     int64_t policy = hk_option(HK_OPT_PREFAULT);

@@ -2,6 +2,7 @@
 #include "upkeep/life.h"
 
 #include "core/options.h"
+#include "core/panic.h"
 #include "heap/budget.h"
 #include "heap/magazine.h"
 #include "heap/quarantine.h"
@@ -24,6 +25,7 @@ static _Atomic uint32_t orphan_count; /* also read without it */
 
 /* Of a heap that has left its list. */
 static void take_off_list_locked(heap_t *h, uint32_t life) {
+    hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_PARKED)
         parked_count--;
     heap_subtract_ended(h->ended_with_bytes);
@@ -31,6 +33,9 @@ static void take_off_list_locked(heap_t *h, uint32_t life) {
 }
 
 static void push_locked(uint32_t *ids, heap_t *h, uint32_t life, size_t bytes) {
+    hk_assert(hk_lock_is_held(&hk_heap_list_lock));
+    hk_assert(h->front.id >= HK_OWNER_FIRST);
+    hk_assert(life == HEAP_PARKED || life == HEAP_UNUSED);
     h->ended_with_bytes = bytes;
     heap_add_ended(bytes);
     atomic_store_explicit(&h->life, life, memory_order_relaxed);
@@ -40,6 +45,8 @@ static void push_locked(uint32_t *ids, heap_t *h, uint32_t life, size_t bytes) {
 
 /* For a thread that starts. */
 static heap_t *pop_locked(uint32_t *ids) {
+    hk_assert(hk_lock_is_held(&hk_heap_list_lock));
+    hk_assert(*ids != 0);
     heap_t *h = heap_by_id(*ids);
     *ids = h->next_unused;
     take_off_list_locked(h, HEAP_LIVE);
@@ -47,6 +54,7 @@ static heap_t *pop_locked(uint32_t *ids) {
 }
 
 static heap_t *take_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     uint32_t *lists[] = {&parked_ids, &unused_ids, &recordless_ids};
     for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (*lists[i] != 0)
@@ -71,6 +79,7 @@ static void make_unused(heap_t *h, uint32_t *ids, size_t bytes) {
 /* Empties a heap whose thread is over and makes its id usable again. Any thread that has claimed the heap, and the
  * helper. */
 static void heap_retire(heap_t *h) {
+    hk_assert(h != heap_shared() && atomic_load_explicit(&h->life, memory_order_relaxed) != HEAP_PARKED);
     if (hardened_is_on())
         quarantine_drain(h);
     magazine_retire_all(h);

@@ -2,6 +2,7 @@
 #include "upkeep/record.h"
 
 #include "base/bits.h"
+#include "core/panic.h"
 #include "sys/sys.h"
 
 #include <string.h>
@@ -9,6 +10,7 @@
 hk_lock_t hk_record_lock = HK_LOCK_INIT(HK_RANK_RECORD);
 
 static void move_counts_locked(heap_class_stats_t *to, heap_class_stats_t *from) {
+    hk_assert(hk_lock_is_held(&hk_record_lock));
     to->refilled += from->refilled;
     to->flushed += from->flushed;
     hk_add(to->freed_remote, from->freed_remote);

@@ -2,6 +2,7 @@
 #include "upkeep/round.h"
 
 #include "core/options.h"
+#include "core/panic.h"
 #include "heap/lists.h"
 #include "heap/remote.h"
 #include "heap/wake.h"
@@ -36,6 +37,7 @@ uint64_t upkeep_delay_ms(void) {
 
 /* The helper has been told of what was freed. */
 static void forget_freed_locked(heap_t *h) {
+    hk_assert(hk_lock_is_held(&h->lock));
     if (heap_freed_bytes(h) == 0)
         return;
     atomic_store_explicit(&h->freed_bytes, 0, memory_order_relaxed);

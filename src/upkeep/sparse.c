@@ -69,6 +69,7 @@ static sys_range_t pages_of_stretch(const slab_t *slab, unsigned first, unsigned
 }
 
 static void collect_slab_locked(batch_t *batch, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&batch->walk.held->lock));
     unsigned end, before = slab->free_count;
     slab->age = SLAB_AGE_PURGED;
     for (unsigned first = slab_next_stretch(slab, 0, &end); first < slab->block_count;

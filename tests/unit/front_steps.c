@@ -170,10 +170,21 @@ static slab_t *moving;
 static bool has_moved;
 static unsigned long moves_at; /* the step at which it does */
 
+static void settle(slab_t *slab) {
+    hk_lock(&h->lock);
+    heap_settle_locked(h, slab);
+    hk_unlock(&h->lock);
+}
+
+/* One of both is `h`, the other the shared heap. */
 static void move_slab(heap_t *from, heap_t *to) {
+    hk_lock(&h->lock);
+    hk_lock(&heap_shared()->lock);
     heap_remove_locked(from, moving);
     slab_set_owner(moving, to->front.id);
     heap_insert_locked(to, moving);
+    hk_unlock(&heap_shared()->lock);
+    hk_unlock(&h->lock);
 }
 
 static void move_at_step(void) {
@@ -187,7 +198,7 @@ static void take_all_of(slab_t *slab) {
     static granule_t rest[4096];
     (void)slab_take(slab, rest + 4096, 4096);
     CHECK_EQ(slab->free_count, 0);
-    heap_settle_locked(h, slab);
+    settle(slab);
 }
 
 /* At each step in turn somebody else takes the slab over: between the look at its owner and that owner's lock, too. */
@@ -214,7 +225,7 @@ static void give_in_steps(void) {
         moved += has_moved;
         moving->free_bits[word.key & 63] &= ~word.bits; /* handed out again */
         moving->free_count--;
-        heap_settle_locked(h, moving);
+        settle(moving);
     }
     CHECK(moved > 10);
 }
