@@ -75,8 +75,8 @@ HK_INLINE void hk_lock(hk_lock_t *lock) {
         hk_lock_wait(lock);
 }
 
-/* What a function that says `_locked` asserts of its caller: exact but for locks of one rank (LOCK-2), of which it tells
- * that the thread has one, and that somebody has this one. */
+/* What a function that says `_locked` asserts of its caller: exact but for locks of one rank (LOCK-2), of which it
+ * tells that the thread has one, and that somebody has this one. */
 HK_INLINE bool hk_lock_is_held(const hk_lock_t *lock) {
     return hk_locks_are_open() ||
            (atomic_load_explicit(&lock->word, memory_order_relaxed) != 0 && witness_holds(lock->rank));

@@ -69,9 +69,9 @@ HK_INLINE slot_t slab_slot(const slab_t *slab) {
     return (slot_t)(slab - (const slab_t *)hk_window.areas[REGION_AREA_SLABS]);
 }
 
-/* The parse is the check (as in musl's mallocng, meta.h: get_meta): what a record says is held against what the number of
- * its slot, its class and the slot table say. For hk_assert, of an OPEN slab, under the lock of its heap. Always true in
- * a release build, where nothing is left of it. */
+/* The parse is the check (as in musl's mallocng, meta.h: get_meta): what a record says is held against what the number
+ * of its slot, its class and the slot table say. For hk_assert, of an OPEN slab, under the lock of its heap. Always
+ * true in a release build, where nothing is left of it. */
 HK_INLINE bool slab_is_whole(const slab_t *slab) {
     if (!HK_CHECK)
         return true;
