@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/panic.h"
 
+#include "core/events.h"
 #include "core/options.h"
 #include "core/place.h"
 #include "core/print.h"
@@ -32,6 +33,7 @@ static void report(const char *what, const void *ptr, const char *detail, const 
 
 void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) {
     atomic_fetch_add_explicit(&hk_misuses, 1, memory_order_relaxed);
+    event_misuse(ptr);
     int64_t on_error = hk_option(HK_OPT_ON_ERROR);
     if (on_error == HK_ON_ERROR_IGNORE)
         return;

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/events.h"
 #include "core/panic.h"
 #include "map/map.h"
 #include "map/meta.h"
@@ -59,6 +60,7 @@ static void add_locked(char *start, size_t size) {
     hk_huge_blocks[count] = (huge_block_t){start, size, HK_OWNER_NONE};
     atomic_store_explicit(&hk_huge_count, count + 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&hk_huge_total, size, memory_order_relaxed);
+    event_map(size);
 }
 
 /* Maps `size` bytes at a multiple of `align`: what sticks out of an aligned piece is unmapped at once. */

@@ -2,6 +2,7 @@
 #include "limit/limit.h"
 
 #include "core/counters.h"
+#include "core/events.h"
 #include "core/options.h"
 #include "sys/confined.h"
 #include "sys/sys.h"
@@ -69,8 +70,10 @@ static void note_near(size_t use, size_t soft) {
     if (near == was_near)
         return;
     atomic_store_explicit(&hk_limit_near, near, memory_order_relaxed);
-    if (near)
-        hk_count(limit_nears);
+    if (!near)
+        return;
+    hk_count(limit_nears);
+    event_limit(EVENT_LIMIT_NEAR, use);
 }
 
 /* Without an answer of the kernel, as if all that is taken were resident. */
@@ -133,6 +136,7 @@ bool limit_look(size_t more) {
     if (allowed)
         return true;
     hk_count(limit_refusals);
+    event_limit(EVENT_LIMIT_REFUSED, more);
     superslab_set_floor(0); /* what HAKMEM_WARMUP keeps is needed now */
     return false;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "region/scarce.h"
 
+#include "core/events.h"
 #include "core/panic.h"
 #include "sys/sys.h"
 
@@ -52,7 +53,10 @@ void scarce_init(void) {
     note(&hk_scarce_shared, true);
 }
 
-void scarce_claimed(size_t bytes) { look(region_claimed_bytes() + bytes); }
+void scarce_claimed(size_t bytes) {
+    look(region_claimed_bytes() + bytes);
+    event_map(bytes);
+}
 
 void scarce_released(size_t bytes) {
     hk_assert(bytes <= region_claimed_bytes());

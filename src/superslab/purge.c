@@ -2,6 +2,7 @@
 #include "superslab/purge.h"
 
 #include "core/counters.h"
+#include "core/events.h"
 #include "core/options.h"
 #include "core/panic.h"
 #include "superslab/bins.h"
@@ -176,6 +177,7 @@ static size_t purge(size_t slot_count, bool in_haste) {
         atomic_fetch_sub_explicit(&purging, 1, memory_order_relaxed);
         sys_futex_wake(&purging, INT32_MAX);
         hk_count_by(purged_bytes, bytes);
+        event_purge(bytes, EVENT_PURGE_FREE);
         total += bytes;
     } while (total >> HK_SLOT_SHIFT < slot_count);
     return total;

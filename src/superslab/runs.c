@@ -2,6 +2,7 @@
 #include "superslab/runs.h"
 
 #include "core/counters.h"
+#include "core/events.h"
 #include "core/options.h"
 #include "core/panic.h"
 #include "superslab/bins.h"
@@ -384,6 +385,7 @@ static void purge_long_run(slot_t first, size_t count) {
     sys_purge(map_slot_address(from), whole << HK_SLOT_SHIFT);
     hk_count(purge_calls);
     hk_count_by(purged_bytes, whole << HK_SLOT_SHIFT);
+    event_purge(whole << HK_SLOT_SHIFT, EVENT_PURGE_FREE);
 }
 
 static void free_run(slot_t first, size_t count, bool dirty, bool whole_purged) {

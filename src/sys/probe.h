@@ -13,10 +13,12 @@
 
 #if defined(__x86_64__)
 #define PROBE_ARGUMENTS_1 "8@%rdi"
+#define PROBE_ARGUMENTS_2 "8@%rdi 8@%rsi"
 #define PROBE_ARGUMENTS_3 "8@%rdi 8@%rsi 8@%rdx"
 #define PROBE_TYPE        "@"
 #elif defined(__aarch64__)
 #define PROBE_ARGUMENTS_1 "8@x0"
+#define PROBE_ARGUMENTS_2 "8@x0 8@x1"
 #define PROBE_ARGUMENTS_3 "8@x0 8@x1 8@x2"
 #define PROBE_TYPE        "%"
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/counters.h"
+#include "core/events.h"
 #include "core/panic.h"
 #include "heap/lists.h"
 #include "heap/remote.h"
@@ -125,6 +126,7 @@ static size_t purge_batch(batch_t *batch) {
     batch->count = 0;
     hk_count_by(purged_bytes, bytes);
     hk_count_by(sparse_bytes, bytes);
+    event_purge(bytes, EVENT_PURGE_HOLES);
     return bytes;
 }
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * usdt.c: for usdt.py. For each line of its input it allocates 64 MiB in blocks of 100 to 20,000 bytes, a few of which
- * live at a time, frees them all, and prints how many bytes that were.
+ * live at a time, frees them all, and prints how many bytes that were. With an argument it takes 64 MiB and gives it
+ * back, asks for 3 GiB, and frees a block twice, whose address it prints.
  */
+#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { BYTES = 64 << 20, KEPT = 16, SIZE_MIN = 100, SIZE_SPREAD = 19901 };
 
@@ -27,7 +30,27 @@ static size_t round_of_blocks(void) {
     return bytes;
 }
 
-int main(void) {
+static void events(void) {
+    static void *volatile blocks[BYTES / 4096];
+    for (unsigned i = 0; i < BYTES / 4096; i++)
+        memset(blocks[i] = malloc(4096), 1, 4096);
+    for (unsigned i = 0; i < BYTES / 4096; i++)
+        free(blocks[i]);
+    malloc_trim(0);
+    void *volatile more = malloc((size_t)3 << 30);
+    free(more);
+    void *volatile twice = malloc(100);
+    free(twice);
+    printf("%p\n", twice);
+    free(twice);
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1) {
+        events();
+        return 0;
+    }
     char line[16];
     while (fgets(line, sizeof line, stdin) != NULL) {
         printf("%zu\n", round_of_blocks());

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Traces a program's sampled allocations by the probes otel_memory:alloc and :free of the library.
+"""Traces a program's sampled allocations by the probes otel_memory:alloc and :free of the library; and what the allocator does, by those of
+the provider hakmem.
 
     usdt.py LIBRARY PROGRAM
 
@@ -19,7 +20,11 @@ import sys
 import tempfile
 
 REGISTERS = {"x86_64": ("%di", "%si", "%dx"), "aarch64": ("%x0", "%x1", "%x2")}
-ARGUMENTS = {"x86_64": ("8@%rdi 8@%rsi 8@%rdx", "8@%rdi"), "aarch64": ("8@x0 8@x1 8@x2", "8@x0")}
+ARGUMENTS = {"x86_64": "8@%rdi 8@%rsi 8@%rdx", "aarch64": "8@x0 8@x1 8@x2"}
+FIELDS = {
+    "otel_memory": {"alloc": ["user", "size", "weight"], "free": ["user"]},
+    "hakmem": {"map": ["bytes"], "purge": ["bytes", "kind"], "limit": ["kind", "bytes"], "misuse": ["address"]},
+}
 MACHINE = os.uname().machine
 GROUP = "hakmem_%d" % os.getpid()
 TOLERANCE = 0.2  # 512 samples on average in 256 MiB: more than four standard errors
@@ -30,16 +35,16 @@ def skip(why):
     sys.exit(77)
 
 
-def probes(library):
+def probes(library, provider):
     """Name: (place, semaphore), addresses in the file as it is linked."""
     shown = subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout
     found = {}
-    pattern = r"Provider: otel_memory\s+Name: (\w+)\s+Location: (0x\w+), Base: 0x\w+, Semaphore: (0x\w+)\s+Arguments: (.*)"
-    for name, place, semaphore, arguments in re.findall(pattern, shown):
-        expected = ARGUMENTS[MACHINE][("alloc", "free").index(name)]
+    pattern = r"Provider: %s\s+Name: (\w+)\s+Location: (0x\w+), Base: 0x\w+, Semaphore: (0x\w+)\s+Arguments: (.*)"
+    for name, place, semaphore, arguments in re.findall(pattern % provider, shown):
+        expected = " ".join(ARGUMENTS[MACHINE].split()[: len(FIELDS[provider][name])])
         assert arguments.strip() == expected, "%s has the arguments %r, not %r" % (name, arguments, expected)
         found[name] = int(place, 16), int(semaphore, 16)
-    assert sorted(found) == ["alloc", "free"], "readelf -n shows %s in\n%s" % (sorted(found), shown)
+    assert sorted(found) == sorted(FIELDS[provider]), "readelf -n shows %s in\n%s" % (sorted(found), shown)
     return found
 
 
@@ -82,13 +87,12 @@ def write(path, text):
 
 
 class Trace:
-    def __init__(self, folder, library, found):
+    def __init__(self, folder, library, provider, found):
         self.folder, self.instance = folder, "%s/instances/%s" % (folder, GROUP)
         self.made = []
         os.mkdir(self.instance)
         for name, (place, semaphore) in found.items():
-            fields = {"alloc": "user=%s:u64 size=%s:u64 weight=%s:u64", "free": "user=%s:u64"}[name]
-            fields %= REGISTERS[MACHINE][: fields.count("%s")]
+            fields = " ".join("%s=%s:u64" % field for field in zip(FIELDS[provider][name], REGISTERS[MACHINE]))
             where = "%s:%#x(%#x)" % (library, in_file(library, place), in_file(library, semaphore))
             try:
                 write(folder + "/uprobe_events", "p:%s/%s %s %s" % (GROUP, name, where, fields))
@@ -100,11 +104,15 @@ class Trace:
     def enable(self, on):
         write("%s/events/%s/enable" % (self.instance, GROUP), "1" if on else "0")
 
-    def events(self):
+    def named(self):
+        """A name and its fields each."""
         with open(self.instance + "/trace") as file:
             text = file.read()
-        events = re.findall(r" (alloc|free): \(0x\w+\) user=(\d+)(?: size=(\d+) weight=(\d+))?", text)
-        return [(name, int(user), int(size or 0), int(weight or 0)) for name, user, size, weight in events]
+        events = re.findall(r" (\w+): \(0x\w+\)((?: \w+=\d+)+)", text)
+        return [(name, {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", fields)}) for name, fields in events]
+
+    def events(self):
+        return [(name, of["user"], of.get("size", 0), of.get("weight", 0)) for name, of in self.named()]
 
     def end(self):
         if self.made:
@@ -155,9 +163,9 @@ def main():
     source, path = sys.argv[1:3]
     if shutil.which("readelf") is None:
         skip("readelf is not installed")
-    found = probes(source)
+    found, own_found = probes(source, "otel_memory"), probes(source, "hakmem")
     if os.geteuid() != 0:
-        skip("only root traces by tracefs; readelf shows both probes")
+        skip("only root traces by tracefs; readelf shows the probes")
     with mounted() as folder, tempfile.TemporaryDirectory() as own:
         library = shutil.copy(os.path.realpath(source), own + "/libhakmem.so.0")  # no other process has this file
         program = Program(path, library)
@@ -165,7 +173,7 @@ def main():
         semaphores = [found[name][1] for name in ("alloc", "free")]
         seen = lambda: [program.semaphore(address) for address in semaphores]
         assert seen() == [0, 0], "the semaphores are %s before" % seen()
-        trace = Trace(folder, library, found)
+        trace = Trace(folder, library, "otel_memory", found)
         try:
             trace.enable(True)
             assert seen() == [1, 1], "the semaphores are %s while it is traced" % seen()
@@ -180,6 +188,26 @@ def main():
         finally:
             trace.end()
         program.child.communicate()
+        check_own(folder, library, path, own_found)
+
+
+def check_own(folder, library, path, found):
+    """A program that takes memory, is refused some by its limit, frees a block twice and has all given back."""
+    trace = Trace(folder, library, "hakmem", found)
+    try:
+        trace.enable(True)
+        environment = {**os.environ, "LD_PRELOAD": library, "HAKMEM_LIMIT": "1G:2G", "HAKMEM_ON_ERROR": "ignore", "HAKMEM_PURGE_DELAY": "0"}
+        done = subprocess.run([path, "events"], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done
+        events = trace.named()
+        trace.enable(False)
+    finally:
+        trace.end()
+    sums = {name: sum(of.get("bytes", 0) for event, of in events if event == name) for name in ("map", "purge")}
+    assert all(64 << 20 <= sums[name] < 1 << 30 for name in sums), sums
+    assert ("limit", {"kind": 1, "bytes": 3 << 30}) in [(name, {**of, "bytes": of["bytes"] >> 30 << 30}) for name, of in events if name == "limit"], events
+    assert [of["address"] for name, of in events if name == "misuse"] == [int(done.stdout, 16)], (done.stdout, events[-5:])
+    print("%d events of hakmem's own, %d MiB taken and %d given back" % (len(events), sums["map"] >> 20, sums["purge"] >> 20))
 
 
 if __name__ == "__main__":
