@@ -35,6 +35,7 @@ static void by_count(void) {
     CHECK_EQ(superslab_purge(8), 8 * HK_SLOT_SIZE);
     CHECK_EQ(superslab_dirty_bytes(), 0);
     CHECK_EQ(resident_pages(run, 8), 0);
+    CHECK_EQ(pool_record(run / SLOTS)->purging_mask, 0);
     CHECK_EQ(superslab_check(), 0);
     CHECK_EQ(superslab_purge(SIZE_MAX), 0);
     slots_t again = slots_alloc(8, 1, SLOTS_SPARSE);
@@ -87,6 +88,24 @@ static void many_ranges(void) {
     for (unsigned i = 0; i < SUPERSLABS; i++)
         for (unsigned k = 0; k < SLOTS; k++)
             CHECK_EQ(*map_slot_address(runs[i] + k), k % 2);
+    CHECK_EQ(superslab_check(), 0);
+}
+
+/* A round that is full in the middle of a superslab leaves the rest of it for the next. */
+static void full_in_the_middle(void) {
+    enum { SUPERSLABS = 6, FIRST_RANGES = SLOTS / 2 - 3 };
+    slot_t runs[SUPERSLABS];
+    size_t freed = 0;
+    for (unsigned i = 0; i < SUPERSLABS; i++)
+        runs[i] = written(SLOTS);
+    for (unsigned i = 0; i < SUPERSLABS; i++)
+        for (unsigned k = 0; k < (i == 0 ? 2 * FIRST_RANGES : SLOTS); k += 2, freed++)
+            slots_free(runs[i] + k, 1, true);
+    CHECK_EQ(superslab_purge(SIZE_MAX), freed * HK_SLOT_SIZE);
+    for (unsigned i = 0; i < SUPERSLABS; i++)
+        for (unsigned k = 1; k < SLOTS; k += 2)
+            CHECK_EQ(*map_slot_address(runs[i] + k), 1);
+    CHECK_EQ(pool_count(&hk_pool.purging), 0);
     CHECK_EQ(superslab_check(), 0);
 }
 
@@ -192,6 +211,7 @@ int main(void) {
     in_child(low_level);
     in_child(taken_again);
     in_child(many_ranges);
+    in_child(full_in_the_middle);
     in_child(oldest_first);
     in_child(warm_first);
     in_child(queue_kept);
