@@ -54,7 +54,10 @@ static _Atomic uint32_t cursor; /* whose turn it is: a cell that was closed come
 
 static size_t region_size(void) { return GUARD_CELLS * stride + page; }
 
-static char *cell_pages(unsigned at) { return region + page + at * stride; }
+static char *cell_pages(unsigned at) {
+    hk_assert(at < GUARD_CELLS && region != NULL);
+    return region + page + at * stride;
+}
 
 bool guard_holds(const void *address) {
     return guard_interval() != 0 && (uintptr_t)address - (uintptr_t)region < region_size();
@@ -75,7 +78,10 @@ static bool enter(guard_cell_t *cell, uint32_t from) {
 }
 
 /* Release: pairs with the acquires in state_of and enter. */
-static void leave(guard_cell_t *cell, uint32_t to) { atomic_store_explicit(&cell->state, to, memory_order_release); }
+static void leave(guard_cell_t *cell, uint32_t to) {
+    hk_assert(atomic_load_explicit(&cell->state, memory_order_relaxed) == GUARD_BUSY); /* GUARD-1 */
+    atomic_store_explicit(&cell->state, to, memory_order_release);
+}
 
 static void trace_here(guard_trace_t *trace, const void *caller) {
     const unwind_start_t start = {.at = sys_registers_here(), .caller = (uintptr_t)caller};
@@ -89,6 +95,7 @@ static size_t pages_of(size_t size) { return hk_align_up(hk_max(size, 1), page);
 static char *place(unsigned at, size_t size, size_t align, bool at_end) {
     char *pages = cell_pages(at);
     size_t span = (size_t)GUARD_CELL_PAGES * page;
+    hk_assert(size <= span);
     return at_end ? pages + hk_align_down(span - size, hk_max(align, GUARD_ALIGNMENT)) : pages;
 }
 
@@ -96,6 +103,7 @@ static char *place(unsigned at, size_t size, size_t align, bool at_end) {
 static char *opened(const guard_cell_t *cell, size_t *bytes) {
     char *from = (char *)hk_align_down((uintptr_t)cell->block, page);
     *bytes = pages_of((size_t)(cell->block - from) + cell->size);
+    hk_assert(*bytes <= (size_t)GUARD_CELL_PAGES * page);
     return from;
 }
 
@@ -103,6 +111,7 @@ static char *opened(const guard_cell_t *cell, size_t *bytes) {
 static size_t gap_of(const guard_cell_t *cell) {
     size_t bytes;
     char *from = opened(cell, &bytes);
+    hk_assert(cell->block + cell->size <= from + bytes);
     return (size_t)(from + bytes - cell->block) - cell->size;
 }
 
@@ -175,6 +184,7 @@ bool guard_fits(size_t size, size_t align) {
 }
 
 void *guard_alloc(size_t size, size_t align, const void *caller) {
+    hk_assert(guard_fits(size, align) && (align & (align - 1)) == 0);
     if (is_too_soon())
         return NULL;
     for (unsigned tries = 0; tries < GUARD_CELLS; tries++) {
