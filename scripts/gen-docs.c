@@ -10,7 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum kind { NUMBER, SIZE, LIMIT, CHOICE, OUTPUT, PROFILE, PATH } option_kind_t;
+typedef enum kind {
+    KIND_NUMBER,
+    KIND_SIZE,
+    KIND_LIMIT,
+    KIND_CHOICE,
+    KIND_OUTPUT,
+    KIND_PROFILE,
+    KIND_PATH,
+    KIND_FILE
+} option_kind_t;
 typedef enum when { START, ANY } option_when_t;
 
 typedef struct option {
@@ -24,7 +33,7 @@ typedef struct option {
 
 static const option_t options[] = {
 #define HK_OPTION(id, name, kind, initial, min, max, choices, when, help)                                              \
-    {name, kind, initial, min, max, choices, when, help},
+    {name, KIND_##kind, initial, min, max, choices, when, help},
 #include "core/options.def"
 #undef HK_OPTION
 };
@@ -50,19 +59,21 @@ static void print_choices(const char *choices, const char *before, const char *a
 }
 
 static void print_values(const option_t *option, const char *before, const char *after) {
-    if (option->kind == CHOICE || option->kind == OUTPUT) {
+    if (option->kind == KIND_CHOICE || option->kind == KIND_OUTPUT) {
         print_choices(option->choices, before, after);
-        const char *rest = option->kind == OUTPUT ? strchr(option->choices, ',') : NULL;
+        const char *rest = option->kind == KIND_OUTPUT ? strchr(option->choices, ',') : NULL;
         for (; rest != NULL; rest = strchr(rest + 1, ','))
             printf(", %s%.*s:FILE%s", before, (int)strcspn(rest + 1, ","), rest + 1, after);
-    } else if (option->kind == NUMBER) {
+    } else if (option->kind == KIND_NUMBER) {
         printf("%ld to %ld", option->min, option->max);
-    } else if (option->kind == PROFILE) {
+    } else if (option->kind == KIND_PROFILE) {
         print_choices(option->choices, before, after);
         printf(", %sINTERVAL%s, %sINTERVAL,out=FILE%s", before, after, before, after);
-    } else if (option->kind == PATH) {
+    } else if (option->kind == KIND_PATH) {
         printf("%soff%s, %sPATH%s", before, after, before, after);
-    } else if (option->kind == LIMIT) {
+    } else if (option->kind == KIND_FILE) {
+        printf("%soff%s, %sFILE%s", before, after, before, after);
+    } else if (option->kind == KIND_LIMIT) {
         printf("SOFT or SOFT:HARD");
     } else {
         printf("bytes, ");
@@ -74,11 +85,11 @@ static void print_values(const option_t *option, const char *before, const char 
 
 static void print_default(const option_t *option) {
     const char *choice = option->choices;
-    if (option->kind == NUMBER)
+    if (option->kind == KIND_NUMBER)
         printf("%ld", option->initial);
-    if (option->kind == SIZE || option->kind == LIMIT)
+    if (option->kind == KIND_SIZE || option->kind == KIND_LIMIT)
         print_size(option->initial);
-    if (option->kind != CHOICE && option->kind != OUTPUT && option->kind != PROFILE && option->kind != PATH)
+    if (option->kind == KIND_NUMBER || option->kind == KIND_SIZE || option->kind == KIND_LIMIT)
         return;
     for (long i = 0; i < option->initial; i++)
         choice = strchr(choice, ',') + 1;

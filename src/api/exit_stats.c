@@ -6,6 +6,7 @@
 #include "api/exit_stats.h"
 
 #include "core/options.h"
+#include "core/message.h"
 #include "core/print.h"
 #include "hakmem.h"
 #include "sys/sys.h"

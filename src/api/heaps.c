@@ -24,7 +24,7 @@ _Static_assert(HAK_HEAP_NAME_MAX == HEAP_NAME_MAX, "one name");
 static heap_t *checked(const char *verb, hak_heap_t *heap, const void *caller) {
     if (hk_likely(explicit_is_one(heap)))
         return (heap_t *)heap;
-    hk_misuse(verb, heap, caller, "no heap, or one that has ended");
+    hk_misuse(&(hk_misuse_t){.what = verb, .address = heap, .caller = caller}, "no heap, or one that has ended");
     errno = ENOMEM;
     return NULL;
 }

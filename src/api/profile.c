@@ -3,6 +3,7 @@
 
 #include "api/exit_stats.h"
 #include "core/options.h"
+#include "core/message.h"
 #include "core/print.h"
 #include "hakmem.h"
 #include "report/leaks.h"

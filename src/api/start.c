@@ -13,17 +13,24 @@
 #include "inspect/record.h"
 #include "report/check.h"
 #include "report/describe.h"
+#include "sample/ended.h"
+#include "sample/sampler.h"
 #include "slow/tick.h"
 #include "start/load.h"
 #include "start/start.h"
 #include "watch/crash.h"
 #include "watch/guard.h"
-#include "watch/stack.h"
+#include "watch/report.h"
 
 /* For the link editor: who takes this out of the archive takes the record too. */
 static __attribute__((used)) const inspect_record_t *const also_needed = &hk_inspect;
 
 static size_t statistics_as_json(char *text, size_t size) { return hak_stats_format(text, size, HAK_FORMAT_JSON); }
+
+static bool stacks_of(const void *block, size_t *asked, stack_trace_t *allocated, stack_trace_t *freed) {
+    return guard_stacks(block, asked, allocated, freed) ||
+           (sample_was_ever_on() && ended_or_live_find(block, asked, allocated));
+}
 
 __attribute__((constructor)) void hk_library_loaded(void) {
     inspect_follow_orders(statistics_as_json);
@@ -31,7 +38,7 @@ __attribute__((constructor)) void hk_library_loaded(void) {
         return;
     heap_verify_by(hk_check_all);
     hk_stats_note_program();
-    hk_misuse_stack_init(stack_show_callers);
+    report_init(&(const report_sources_t){.describe = hk_describe, .stacks = stacks_of});
     hk_profile_at_start();
     if (hk_option(HK_OPT_CRASH_REPORT) != 0)
         crash_report_init(hk_describe);

@@ -3,9 +3,12 @@
 
 #include "base/bits.h"
 #include "base/build.h"
+#include "core/message.h"
+#include "core/parse.h"
 #include "sys/sys.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 typedef enum option_kind {
@@ -15,7 +18,8 @@ typedef enum option_kind {
     KIND_CHOICE,
     KIND_OUTPUT,
     KIND_PROFILE,
-    KIND_PATH
+    KIND_PATH,
+    KIND_FILE
 } option_kind_t;
 typedef enum option_when { WHEN_START, WHEN_ANY } option_when_t;
 typedef enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_PROGRAM, ORIGIN_COMPILED } option_origin_t;
@@ -54,15 +58,14 @@ static const char BENCHMARK_PREFIX[] = "HAKMEM_BENCH"; /* the benchmark tool's o
 enum {
     COMPILED_MAX = 512,   /* of one "NAME=value" that is compiled in */
     OPTION_TEXT_MAX = 64, /* of a value as text, and of what a message repeats of a name or a value */
+    ANNOUNCE_MAX = 4096,  /* of all options with their values */
 };
 
 /* --- Text ------------------------------------------------------------------------------------------------------- */
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-
 static bool equal_any_case(const char *a, const char *b, size_t length) {
     for (size_t i = 0; i < length; i++)
-        if (lower(a[i]) != lower(b[i]) || a[i] == '\0')
+        if (hk_lower(a[i]) != hk_lower(b[i]) || a[i] == '\0')
             return false;
     return true;
 }
@@ -78,50 +81,6 @@ static void quote(char out[OPTION_TEXT_MAX + 1], const char *text, size_t length
 }
 
 /* --- Values ----------------------------------------------------------------------------------------------------- */
-
-/* Decimal digits up to `*text`'s first other character; false when there are none or they do not fit. */
-static bool parse_digits(const char **text, int64_t *value) {
-    const char *digit = *text;
-    int64_t sum = 0;
-    for (; *digit >= '0' && *digit <= '9'; digit++)
-        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, *digit - '0', &sum))
-            return false;
-    bool any = digit != *text;
-    *text = digit;
-    *value = sum;
-    return any;
-}
-
-static bool parse_number(const char *text, int64_t *value) {
-    bool negative = *text == '-';
-    text += negative;
-    if (!parse_digits(&text, value) || *text != '\0')
-        return false;
-    if (negative)
-        *value = -*value;
-    return true;
-}
-
-/* 64M, 64MB and 64MiB are the same number of bytes. Moves `*text` behind the size. */
-static bool parse_size_part(const char **text, int64_t *value) {
-    if (!parse_digits(text, value))
-        return false;
-    static const char units[] = "kmgt";
-    const char *at = *text;
-    const char *unit = *at != '\0' ? strchr(units, lower(*at)) : NULL;
-    if (unit != NULL) {
-        int64_t factor = INT64_C(1) << (10 * (unit - units + 1));
-        if (__builtin_mul_overflow(*value, factor, value))
-            return false;
-        at += lower(at[1]) == 'i' && lower(at[2]) == 'b' ? 2 : 1;
-    }
-    if (lower(*at) == 'b')
-        at++;
-    *text = at;
-    return true;
-}
-
-static bool parse_size(const char *text, int64_t *value) { return parse_size_part(&text, value) && *text == '\0'; }
 
 /* Start of the choice behind `choice`, NULL when it was the last. */
 static const char *choice_next(const char *choice) {
@@ -165,11 +124,11 @@ static bool parse_limit(const char *text, int64_t *value) {
         *value = HK_LIMIT_OFF;
         return true;
     }
-    if (!parse_size_part(&text, &soft))
+    if (!hk_parse_size_part(&text, &soft))
         return false;
     if (*text == ':') {
         text++;
-        if (!parse_size_part(&text, &hard) || (hard != 0 && soft > hard))
+        if (!hk_parse_size_part(&text, &hard) || (hard != 0 && soft > hard))
             return false;
     }
     *value = hk_limit_pack((uint64_t)soft, (uint64_t)hard);
@@ -210,7 +169,7 @@ static bool parse_profile(const option_info_t *info, const char *text, int64_t *
     if (length >= sizeof interval)
         return false;
     memcpy(interval, text, length);
-    bool is_size = parse_size(interval, &bytes) && bytes > 0;
+    bool is_size = hk_parse_size(interval, &bytes) && bytes > 0;
     if (!is_size && !parse_choice(info, interval, &bytes))
         return false;
     if (!is_size && bytes == 0) {
@@ -233,32 +192,35 @@ static bool parse_path(const option_info_t *info, const char *text, int64_t *val
     return name != NULL;
 }
 
+/* off, or a file's name, which means one file from then on, whatever the program's directory becomes. */
+static bool parse_file(const option_info_t *info, const char *text, int64_t *value) {
+    char folder[PATH_MAX], whole[PATH_MAX];
+    hk_out_t out;
+    if (parse_choice(info, text, value))
+        return *value == 0;
+    hk_out_to_memory(&out, whole, sizeof whole);
+    if (*text != '/' && sys_working_directory(folder, sizeof folder))
+        hk_print(&out, "%s/", folder);
+    hk_print(&out, "%s", text);
+    const char *name = *text != '\0' && out.total < sizeof whole ? keep_name(whole) : NULL;
+    *value = (int64_t)(uintptr_t)name;
+    return name != NULL;
+}
+
 static bool option_parse(const option_info_t *info, const char *text, int64_t *value) {
-    bool well_formed = info->kind == KIND_NUMBER    ? parse_number(text, value)
-                       : info->kind == KIND_SIZE    ? parse_size(text, value)
+    bool well_formed = info->kind == KIND_NUMBER    ? hk_parse_number(text, value)
+                       : info->kind == KIND_SIZE    ? hk_parse_size(text, value)
                        : info->kind == KIND_LIMIT   ? parse_limit(text, value)
                        : info->kind == KIND_OUTPUT  ? parse_output(info, text, value)
                        : info->kind == KIND_PROFILE ? parse_profile(info, text, value)
                        : info->kind == KIND_PATH    ? parse_path(info, text, value)
+                       : info->kind == KIND_FILE    ? parse_file(info, text, value)
                                                     : parse_choice(info, text, value);
     return well_formed && *value >= info->min && *value <= info->max;
 }
 
-static void print_size(hk_out_t *out, int64_t size) {
-    static const char units[] = "KMGT";
-    int64_t rest = size;
-    size_t steps = 0;
-    while (steps < strlen(units) && rest != 0 && rest % 1024 == 0) {
-        rest /= 1024;
-        steps++;
-    }
-    hk_print(out, "%ld", (long)rest);
-    if (steps > 0)
-        hk_print(out, "%c", units[steps - 1]);
-}
-
 static void print_profile(hk_out_t *out, int64_t value) {
-    print_size(out, INT64_C(1) << hk_profile_log2(value));
+    hk_print_size(out, INT64_C(1) << hk_profile_log2(value));
     if (hk_profile_file(value) != NULL)
         hk_print(out, "%s%s", PROFILE_OUT, hk_profile_file(value));
 }
@@ -267,17 +229,17 @@ static void print_value(hk_out_t *out, const option_info_t *info, int64_t value)
     if (info->kind == KIND_NUMBER) {
         hk_print(out, "%ld", (long)value);
     } else if (info->kind == KIND_SIZE) {
-        print_size(out, value);
+        hk_print_size(out, value);
     } else if (info->kind == KIND_PROFILE && hk_profile_is_on(value)) {
         print_profile(out, value);
-    } else if (info->kind == KIND_PATH && value != 0) {
+    } else if ((info->kind == KIND_PATH || info->kind == KIND_FILE) && value != 0) {
         hk_print(out, "%s", (const char *)(uintptr_t)value);
     } else if (info->kind == KIND_LIMIT && value == HK_LIMIT_OFF) {
         hk_print(out, "%s", LIMIT_OFF);
     } else if (info->kind == KIND_LIMIT) {
-        print_size(out, (int64_t)hk_limit_soft(value));
+        hk_print_size(out, (int64_t)hk_limit_soft(value));
         hk_print(out, ":");
-        print_size(out, (int64_t)hk_limit_hard(value));
+        hk_print_size(out, (int64_t)hk_limit_hard(value));
     } else {
         bool is_output = info->kind == KIND_OUTPUT;
         const char *choice = info->choices, *file = is_output ? hk_output_file(value) : NULL;
@@ -294,9 +256,9 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
         hk_print(out, "a number from %ld to %ld", (long)info->min, (long)info->max);
     } else if (info->kind == KIND_SIZE) {
         hk_print(out, "a size such as 64M, from ");
-        print_size(out, info->min);
+        hk_print_size(out, info->min);
         hk_print(out, " to ");
-        print_size(out, info->max);
+        hk_print_size(out, info->max);
     } else if (info->kind == KIND_LIMIT) {
         hk_print(out,
                  "SOFT or SOFT:HARD, sizes below 128T such as 2G:3G, SOFT not above HARD, where 0 is none, or off");
@@ -308,6 +270,8 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
             hk_print(out, ", the last two also with :FILE");
         if (info->kind == KIND_PATH)
             hk_print(out, ", or a path such as /run/user/1000/hakmem.%%p");
+        if (info->kind == KIND_FILE)
+            hk_print(out, ", or a file such as /tmp/hakmem.%%p");
         if (info->kind == KIND_PROFILE)
             hk_print(out, ", or bytes such as 512K, both also with %sFILE", PROFILE_OUT);
     }
@@ -316,6 +280,8 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
 static void option_store(size_t index, int64_t value, option_origin_t origin) {
     atomic_store_explicit(&hk_option_values[index], value, memory_order_relaxed);
     atomic_store_explicit(&hk_option_origins[index], (uint8_t)origin, memory_order_relaxed);
+    if (index == HK_OPT_LOG)
+        hk_message_to((const char *)(uintptr_t)value);
 }
 
 /* --- The environment -------------------------------------------------------------------------------------------- */
@@ -364,7 +330,7 @@ static size_t option_named(const char *name) {
 
 /* `entry` is "NAME=value". Names of the environment are in capitals, as everywhere. */
 static void environment_read(const char *entry) {
-    if (!starts_with(entry, ENVIRONMENT_PREFIX) || starts_with(entry, BENCHMARK_PREFIX))
+    if (starts_with(entry, BENCHMARK_PREFIX))
         return;
     const char *name = entry + strlen(ENVIRONMENT_PREFIX);
     size_t length = strcspn(name, "=");
@@ -416,20 +382,32 @@ static void compiled_read(const char *text) {
     }
 }
 
+/* What complains of an option goes where HAKMEM_LOG says, so that is read before the others. */
+static void environment_read_all(char *const *environment) {
+    static const char log[] = "HAKMEM_LOG=";
+    for (char *const *entry = environment; *entry != NULL; entry++)
+        if (starts_with(*entry, log))
+            environment_read(*entry);
+    for (char *const *entry = environment; *entry != NULL; entry++)
+        if (starts_with(*entry, ENVIRONMENT_PREFIX) && !starts_with(*entry, log))
+            environment_read(*entry);
+}
+
 static HK_COLD void announce(void) {
+    char text[ANNOUNCE_MAX];
     hk_out_t out;
-    hk_out_to_fd(&out, 2);
+    hk_out_to_memory(&out, text, sizeof text);
     hk_print(&out, "hakmem: " HK_BUILD_INFO "\n");
     hk_options_print(&out);
-    hk_out_flush(&out);
+    hk_message_write(text, hk_min(out.total, sizeof text - 1));
 }
 
 void hk_options_init(char *const *environment) {
     if (hak_default_options != NULL)
         compiled_read(hak_default_options);
     if (environment != NULL && !sys_is_secure())
-        for (; *environment != NULL; environment++)
-            environment_read(*environment);
+        environment_read_all(environment);
+    hk_message_check();
     atomic_store_explicit(&options_closed, true, memory_order_relaxed);
     if (hk_option(HK_OPT_VERBOSE) != 0)
         announce();

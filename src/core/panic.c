@@ -4,6 +4,7 @@
 #include "core/events.h"
 #include "core/options.h"
 #include "core/place.h"
+#include "core/message.h"
 #include "core/print.h"
 #include "sys/sys.h"
 
@@ -14,26 +15,26 @@ enum { PANIC_DETAIL_MAX = 512 };
 /* Written by every thread that misuses the interface, read by statistics. Relaxed: it only counts. */
 _Atomic uint64_t hk_misuses;
 
-/* Written by hk_misuse_stack_init, constant afterwards. */
-static void (*show_stack)(const void *caller);
+/* Written by hk_misuse_show_by, constant afterwards. */
+static void (*show_rest)(const hk_misuse_t *misuse);
 
-void hk_misuse_stack_init(void (*show)(const void *caller)) { show_stack = show; }
+void hk_misuse_show_by(void (*show)(const hk_misuse_t *misuse)) { show_rest = show; }
 
-static void report(const char *what, const void *ptr, const char *detail, const void *caller) {
+static void report(const hk_misuse_t *misuse, const char *detail) {
     char place[HK_PLACE_TEXT_MAX];
-    if (caller == NULL) {
-        hk_message("%s %p (%s)", what, ptr, detail);
-        return;
+    if (misuse->caller == NULL) {
+        hk_message("%s %p (%s)", misuse->what, misuse->address, detail);
+    } else {
+        hk_place_describe(misuse->caller, place);
+        hk_message("%s %p (%s), called from %s", misuse->what, misuse->address, detail, place);
     }
-    hk_place_describe(caller, place);
-    hk_message("%s %p (%s), called from %s", what, ptr, detail, place);
-    if (show_stack != NULL)
-        show_stack(caller);
+    if (show_rest != NULL)
+        show_rest(misuse);
 }
 
-void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) {
+void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) {
     atomic_fetch_add_explicit(&hk_misuses, 1, memory_order_relaxed);
-    event_misuse(ptr);
+    event_misuse(misuse->address);
     int64_t on_error = hk_option(HK_OPT_ON_ERROR);
     if (on_error == HK_ON_ERROR_IGNORE)
         return;
@@ -44,7 +45,7 @@ void hk_misuse(const char *what, const void *ptr, const void *caller, const char
     va_start(args, detail_format);
     hk_vprint(&out, detail_format, args);
     va_end(args);
-    report(what, ptr, detail, caller);
+    report(misuse, detail);
     if (on_error == HK_ON_ERROR_ABORT)
         sys_abort();
 }

@@ -2,7 +2,7 @@
  *
  * panic.h: what happens when the program misuses the allocator, and when the allocator finds a bug of its own.
  *
- * One format for every report, one line, one write, no allocation:
+ * One format for every report, one line, one write, no allocation; what is known besides follows (watch/report.h):
  *
  *   hakmem: double free of 0x7f... (64-byte block, free), called from 0x55d0c1a2b1a6 (/usr/bin/program+0x11a6)
  *   hakmem: free of interior pointer 0x7f... (48-byte block at 0x7f..., offset 16, allocated), called from 0x55...
@@ -18,14 +18,28 @@
 
 #include <stdatomic.h>
 
-/* Reports a misuse of the interface: "hakmem: <what> <ptr> (<detail>), called from <caller>"; `what` is as in "double
- * free of" or "free of interior pointer", a NULL `caller` is not known. Counts it, prints it and aborts as
- * HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
-void hk_misuse(const char *what, const void *ptr, const void *caller, const char *detail_format, ...) HK_PRINTF(4, 5);
+/* A misuse, as far as whoever found it knows. What is 0 is not known. */
+typedef struct hk_misuse {
+    const char *what;    /* as in "double free of" or "free of interior pointer" */
+    const void *address; /* the one that `what` is about */
+    const void *caller;  /* where the program called, a return address */
+    const void *block;
+    size_t block_size, asked; /* bytes that it takes, and that the program asked for */
+    const void *wrong;        /* the first byte that is not as it was left */
+    enum { HK_MISUSE_UNKNOWN, HK_MISUSE_ALLOCATED, HK_MISUSE_FREE } state; /* of the block */
+} hk_misuse_t;
 
-/* What is called between a report that knows its caller and what follows: it shows the stack (watch/stack.h). Set once,
- * before there are threads; core/ is below those who can. */
-void hk_misuse_stack_init(void (*show)(const void *caller));
+/* Reports it: "hakmem: <what> <address> (<detail>), called from <caller>". Counts it, prints it and aborts as
+ * HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
+void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) HK_PRINTF(2, 3);
+
+/* As hk_misuse, of what comes to light later than the call that did it. */
+#define hk_misuse_found(what_, address_, ...)                                                                          \
+    hk_misuse(&(hk_misuse_t){.what = (what_), .address = (address_)}, __VA_ARGS__)
+
+/* What is called between that line and what follows: it shows the rest of the report (watch/report.h). Set once, before
+ * there are threads; core/ is below those who can. */
+void hk_misuse_show_by(void (*show)(const hk_misuse_t *misuse));
 
 /* Number of misuses reported so far. */
 extern _Atomic uint64_t hk_misuses;

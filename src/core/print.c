@@ -5,12 +5,7 @@
 
 #include <string.h>
 
-enum {
-    PRINT_DIGITS_MAX = 20,   /* of a 64-bit number in base 10, the longest of our bases */
-    PRINT_MESSAGE_MAX = 1024 /* bytes of one message; a longer one is cut, so that it stays one write */
-};
-
-static const char MESSAGE_CUT[] = "...\n";
+enum { PRINT_DIGITS_MAX = 20 }; /* of a 64-bit number in base 10, the longest of our bases */
 
 /* One conversion: `%-12lu` is {left, width 12, wide}. */
 typedef struct print_spec {
@@ -180,24 +175,6 @@ void hk_print(hk_out_t *out, const char *format, ...) {
     va_start(args, format);
     hk_vprint(out, format, args);
     va_end(args);
-}
-
-void hk_message(const char *format, ...) {
-    char line[PRINT_MESSAGE_MAX];
-    hk_out_t out;
-    hk_out_to_memory(&out, line, sizeof line);
-    va_list args;
-    va_start(args, format);
-    hk_print(&out, "hakmem: ");
-    hk_vprint(&out, format, args);
-    hk_print(&out, "\n");
-    va_end(args);
-    size_t length = out.total;
-    if (length >= sizeof line) {
-        length = sizeof line - 1;
-        memcpy(line + length - strlen(MESSAGE_CUT), MESSAGE_CUT, strlen(MESSAGE_CUT));
-    }
-    sys_write_all(2, line, length);
 }
 
 bool hk_path_expand(char *path, size_t size, const char *name) {

@@ -33,7 +33,4 @@ void hk_vprint(hk_out_t *out, const char *format, va_list args);
 /* A file's name, with the number of the process for %p. False when it gets too long. */
 bool hk_path_expand(char *path, size_t size, const char *name);
 
-/* One line on stderr, prefixed by "hakmem: " and ended by a newline, in a single write. */
-void hk_message(const char *format, ...) HK_PRINTF(1, 2);
-
 #endif

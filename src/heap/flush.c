@@ -139,8 +139,8 @@ static void give_all_elsewhere(heap_t *h, unsigned cls, const granule_t *blocks,
 
 static void report_double_frees(const flush_report_t *report, unsigned cls) {
     for (unsigned i = 0; i < report->count; i++)
-        hk_misuse("double free of", report->double_frees[i], NULL, "%u-byte block, free",
-                  hk_class_info[cls].block_size);
+        hk_misuse_found("double free of", report->double_frees[i], "%u-byte block, free",
+                        hk_class_info[cls].block_size);
 }
 
 /* Runs leave the magazine for the heap's run cache. */
@@ -153,7 +153,7 @@ static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned
             large_tag(block, HK_OWNER_NONE, 0);
             (void)large_free(&h->large, block);
         } else {
-            hk_misuse("double free of", block, NULL, "large block, free");
+            hk_misuse_found("double free of", block, "large block, free");
         }
     }
 }
@@ -169,12 +169,12 @@ void heap_report_double_frees(const heap_t *h, const double_frees_t *double_free
     if (hk_likely(double_frees->count == 0))
         return;
     if (double_frees->block != NULL)
-        hk_misuse("double free of", double_frees->block, NULL,
-                  "%u-byte block, one of %u, found when other threads' frees came in", double_frees->block_size,
-                  double_frees->count);
+        hk_misuse_found("double free of", double_frees->block,
+                        "%u-byte block, one of %u, found when other threads' frees came in", double_frees->block_size,
+                        double_frees->count);
     else
-        hk_misuse("double free in", h, NULL, "heap %u, %u blocks, found when other threads' frees came in", h->front.id,
-                  double_frees->count);
+        hk_misuse_found("double free in", h, "heap %u, %u blocks, found when other threads' frees came in", h->front.id,
+                        double_frees->count);
 }
 
 void magazine_flush(heap_t *h, unsigned cls, unsigned count) {

@@ -47,8 +47,8 @@ static void report_double_frees(const remote_entry_t *word, uint64_t bits) {
     hk_assert(bits != 0);
     unsigned cls = heap_remote_slab(word)->cls;
     for (; bits != 0; bits &= bits - 1)
-        hk_misuse("double free of", heap_remote_block(word, cls, bits), NULL, "%u-byte block, free",
-                  hk_class_info[cls].block_size);
+        hk_misuse_found("double free of", heap_remote_block(word, cls, bits), "%u-byte block, free",
+                        hk_class_info[cls].block_size);
 }
 
 static void post_entry(heap_t *h, remote_entry_t *entry) {

@@ -40,10 +40,23 @@ size_t seal_find_in_slack(const void *block, size_t block_size, size_t size) {
     return found < end ? found : block_size;
 }
 
+static void report_written(void *block, size_t block_size, size_t at, const void *caller) {
+    const hk_misuse_t misuse = {
+        .what = "write after free of",
+        .address = block,
+        .caller = caller,
+        .block = block,
+        .block_size = block_size,
+        .wrong = (const char *)block + at,
+        .state = HK_MISUSE_FREE,
+    };
+    hk_misuse(&misuse, "%zu-byte block, offset %zu", block_size, at);
+}
+
 void seal_report_written(void *block, size_t block_size, const void *caller) {
     size_t at = find_other(block, 0, block_size, 0);
     if (at < block_size)
-        hk_misuse("write after free of", block, caller, "%zu-byte block, offset %zu", block_size, at);
+        report_written(block, block_size, at, caller);
     memset(block, 0, block_size);
 }
 
@@ -58,7 +71,7 @@ static bool report_if_part_written(char *run, size_t from, size_t to, size_t run
         size_t found = find_other(run, at, next, 0);
         if (found == next)
             continue;
-        hk_misuse("write after free of", run, caller, "%zu-byte block, offset %zu", run_size, found);
+        report_written(run, run_size, found, caller);
         sys_purge(run, run_size);
         return true;
     }
@@ -72,7 +85,16 @@ void seal_report_if_run_written(char *run, size_t size, const void *caller) {
 }
 
 void seal_report_below(void *block, size_t block_size, const void *caller) {
-    hk_misuse("underflow of", block, caller, "%zu-byte block, or overflow of the one below it at %p", block_size,
-              (void *)((char *)block - block_size));
-    seal_set((char *)block - block_size, block_size, block_size - SEAL_BYTES);
+    char *below = (char *)block - block_size;
+    const hk_misuse_t misuse = {
+        .what = "underflow of",
+        .address = block,
+        .caller = caller,
+        .block = block,
+        .block_size = block_size,
+        .wrong = seal_place(below, block_size),
+        .state = HK_MISUSE_ALLOCATED,
+    };
+    hk_misuse(&misuse, "%zu-byte block, or overflow of the one below it at %p", block_size, (void *)below);
+    seal_set(below, block_size, block_size - SEAL_BYTES);
 }

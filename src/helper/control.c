@@ -2,6 +2,7 @@
 #include "helper/control.h"
 
 #include "core/options.h"
+#include "core/message.h"
 #include "core/print.h"
 #include "core/request.h"
 #include "helper/door.h"

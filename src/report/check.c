@@ -2,7 +2,7 @@
 #include "report/check.h"
 
 #include "core/panic.h"
-#include "core/print.h"
+#include "core/message.h"
 #include "heap/heap.h"
 #include "start/start.h"
 #include "superslab/superslab.h"

@@ -5,7 +5,7 @@
 #include "base/relaxed.h"
 #include "core/panic.h"
 #include "core/place.h"
-#include "core/print.h"
+#include "core/message.h"
 #include "report/reach.h"
 #include "sample/blocks.h"
 #include "sample/sampler.h"

@@ -7,6 +7,7 @@
 #include "hakmem.h"
 #include "map/map.h"
 #include "sample/blocks.h"
+#include "sample/ended.h"
 #include "sample/sites.h"
 #include "sample/stack.h"
 #include "sample/timeline.h"
@@ -106,6 +107,7 @@ static void forget_locked(uint32_t at, const site_end_t *end) {
     hk_assert(at != 0 && block_at(at)->address != 0);
     const profile_sample_t *block = block_at(at);
     site_count_free(block->site, block_weight(block), end);
+    ended_note_locked(block);
     block_remove(at);
 }
 
@@ -392,6 +394,7 @@ static void clear_locked(void) {
         if (block_at(at)->address != 0)
             let_go_locked(at);
     blocks_clear();
+    ended_clear_locked();
     sites_clear();
     tables_clear();
     has_tables = false;

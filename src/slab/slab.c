@@ -4,7 +4,7 @@
 #include "base/bits.h"
 #include "base/relaxed.h"
 #include "core/panic.h"
-#include "core/print.h"
+#include "core/message.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
 

@@ -75,11 +75,21 @@ static void seal(void *block, size_t block_size, size_t size) {
 /* What the seal of a block says is not so. The seal is mended, so that the block above does not report it again. */
 static HK_COLD void report_broken(const void *block, size_t block_size, size_t asked, size_t at, const void *caller) {
     size_t room = block_size - SEAL_BYTES;
-    if (asked > room)
-        hk_misuse("overflow of", block, caller, "%zu-byte block, its last bytes are overwritten", block_size);
+    bool is_known = asked <= room;
+    const hk_misuse_t misuse = {
+        .what = "overflow of",
+        .address = block,
+        .caller = caller,
+        .block = block,
+        .block_size = block_size,
+        .asked = is_known ? asked : 0,
+        .wrong = (const char *)block + (is_known ? at : room),
+        .state = HK_MISUSE_ALLOCATED,
+    };
+    if (is_known)
+        hk_misuse(&misuse, "%zu-byte block, %zu bytes asked for, offset %zu overwritten", block_size, asked, at);
     else
-        hk_misuse("overflow of", block, caller, "%zu-byte block, %zu bytes asked for, offset %zu overwritten",
-                  block_size, asked, at);
+        hk_misuse(&misuse, "%zu-byte block, its last bytes are overwritten", block_size);
     seal_set(block, block_size, room);
 }
 

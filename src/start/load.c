@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "start/load.h"
 
-#include "core/print.h"
+#include "core/message.h"
 #include "heap/magazine.h"
 #include "heap/quarantine.h"
 #include "limit/limit.h"

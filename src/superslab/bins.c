@@ -5,7 +5,7 @@
 #include "core/counters.h"
 #include "core/options.h"
 #include "core/panic.h"
-#include "core/print.h"
+#include "core/message.h"
 #include "superslab/dirty.h"
 #include "superslab/haste.h"
 #include "superslab/huge_pages.h"

@@ -7,7 +7,7 @@
 #include "superslab/dirty.h"
 
 #include "core/panic.h"
-#include "core/print.h"
+#include "core/message.h"
 
 /* Guarded by hk_superslab_lock. */
 static uint32_t dirty_head, dirty_tail;

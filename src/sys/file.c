@@ -9,10 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* --- Reading and writing ------------------------------------------------------------------------------------------ */
 
@@ -32,6 +35,37 @@ long sys_open_append(const char *path) {
     long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0666);
     sys_passage_end();
     return fd;
+}
+
+/* What is not there can be made where its folder may be written to. */
+static int may_make(const char *path) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    if (length >= sizeof folder)
+        return ENAMETOOLONG;
+    memcpy(folder, slash == NULL ? "." : path, slash == NULL ? 1 : length);
+    folder[slash == NULL ? 1 : length] = '\0';
+    return (int)-sys_call3(SYS_faccessat, AT_FDCWD, (long)folder, W_OK | X_OK);
+}
+
+int sys_may_append(const char *path) {
+    if (!sys_passage_begin())
+        return EPERM;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
+    int error = fd == -ENOENT ? may_make(path) : sys_failed(fd) ? (int)-fd : 0;
+    if (!sys_failed(fd))
+        sys_close(fd);
+    sys_passage_end();
+    return error;
+}
+
+bool sys_working_directory(char *path, size_t size) {
+    if (!sys_passage_begin())
+        return false;
+    long got = sys_call2(SYS_getcwd, (long)path, (long)size);
+    sys_passage_end();
+    return got > 0 && path[0] == '/';
 }
 
 void sys_close_read(long fd) {

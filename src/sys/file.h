@@ -11,6 +11,8 @@
  * process. */
 long sys_open_read(const char *path);   /* sys_close_read closes it, soon: nobody confines the process so long */
 long sys_open_append(const char *path); /* made if need be; a pipe that nobody reads is not waited for */
+int sys_may_append(const char *path);   /* 0 when sys_open_append would open it, or an errno value; makes nothing */
+bool sys_working_directory(char *path, size_t size);
 long sys_read(long fd, void *buffer, size_t size);
 void sys_close_read(long fd);
 void sys_close(long fd);

@@ -3,7 +3,7 @@
 
 #include "base/build.h"
 #include "core/options.h"
-#include "core/print.h"
+#include "core/message.h"
 #include "sys/signals.h"
 #include "sys/sys.h"
 #include "watch/foreign.h"

@@ -4,30 +4,22 @@
 #include "base/bits.h"
 #include "core/options.h"
 #include "core/panic.h"
-#include "core/print.h"
+#include "core/message.h"
 #include "sys/signals.h"
 #include "sys/sys.h"
-#include "unwind/unwind.h"
 #include "watch/misuse.h"
-#include "watch/stack.h"
+#include "watch/report.h"
 
 #include <string.h>
 
-enum { GUARD_ALIGNMENT = 16, GUARD_GAP = 0xca, GUARD_FRAMES = 16 };
+enum { GUARD_ALIGNMENT = 16, GUARD_GAP = 0xca };
 enum { GUARD_EMPTY, GUARD_BUSY, GUARD_LIVE, GUARD_CLOSED };
-
-typedef struct guard_trace {
-    uint32_t thread;
-    uint32_t count;
-    unwind_end_t why;
-    uintptr_t pcs[GUARD_FRAMES];
-} guard_trace_t;
 
 typedef struct guard_cell {
     _Atomic uint32_t state;
     char *block;
     size_t size;
-    guard_trace_t allocated, freed;
+    stack_trace_t allocated, freed;
 } guard_cell_t;
 
 _Atomic uint64_t hk_guard_interval;
@@ -81,12 +73,6 @@ static bool enter(guard_cell_t *cell, uint32_t from) {
 static void leave(guard_cell_t *cell, uint32_t to) {
     hk_assert(atomic_load_explicit(&cell->state, memory_order_relaxed) == GUARD_BUSY); /* GUARD-1 */
     atomic_store_explicit(&cell->state, to, memory_order_release);
-}
-
-static void trace_here(guard_trace_t *trace, const void *caller) {
-    const unwind_start_t start = {.at = sys_registers_here(), .caller = (uintptr_t)caller};
-    trace->thread = sys_thread_id();
-    trace->count = unwind_capture(&start, trace->pcs, GUARD_FRAMES, &trace->why);
 }
 
 static size_t pages_of(size_t size) { return hk_align_up(hk_max(size, 1), page); }
@@ -161,7 +147,7 @@ static void *open_cell(guard_cell_t *cell, unsigned at, size_t size, size_t alig
         return NULL;
     }
     memset(cell->block + size, GUARD_GAP, gap_of(cell));
-    trace_here(&cell->allocated, caller);
+    stack_trace_here(&cell->allocated, caller);
     install_again();
     cell->freed.count = 0;
     leave(cell, GUARD_LIVE);
@@ -214,6 +200,16 @@ static void report_no_block(const char *verb, const void *address, const void *c
         misuse_no_block(verb, address, caller);
 }
 
+bool guard_stacks(const void *block, size_t *asked, stack_trace_t *allocated, stack_trace_t *freed) {
+    const guard_cell_t *cell = guard_holds(block) ? &cells[cell_at(block)] : NULL;
+    if (cell == NULL || cell->block != block)
+        return false;
+    *asked = cell->size;
+    *allocated = cell->allocated;
+    *freed = cell->freed;
+    return true;
+}
+
 bool guard_find(const char *verb, const void *block, size_t *size, const void *caller) {
     const guard_cell_t *cell = cell_of(block);
     if (cell != NULL && state_of(cell) == GUARD_LIVE) {
@@ -228,8 +224,16 @@ static void check_gap(const guard_cell_t *cell, const void *caller) {
     size_t gap = gap_of(cell);
     for (size_t i = cell->size; i < cell->size + gap; i++)
         if ((unsigned char)cell->block[i] != GUARD_GAP) {
-            hk_misuse("overflow of", cell->block, caller, "%zu-byte block, guarded, offset %zu overwritten", cell->size,
-                      i);
+            const hk_misuse_t misuse = {
+                .what = "overflow of",
+                .address = cell->block,
+                .caller = caller,
+                .block = cell->block,
+                .block_size = cell->size,
+                .wrong = cell->block + i,
+                .state = HK_MISUSE_ALLOCATED,
+            };
+            hk_misuse(&misuse, "%zu-byte block, guarded, offset %zu overwritten", cell->size, i);
             return;
         }
 }
@@ -243,7 +247,7 @@ void guard_free(const void *block, const void *caller) {
     size_t bytes;
     char *from = opened(cell, &bytes);
     check_gap(cell, caller);
-    trace_here(&cell->freed, caller);
+    stack_trace_here(&cell->freed, caller);
     if (sys_shut(from, bytes) != 0) /* the kernel has no mapping left: it is open, and what it held is gone */
         sys_purge(from, bytes);
     leave(cell, GUARD_CLOSED);
@@ -272,18 +276,11 @@ static const guard_cell_t *touched(const void *address) {
     return distance(below, address) <= distance(above, address) ? below : above;
 }
 
-static void show_trace(const char *what, const guard_trace_t *trace) {
-    if (trace->count == 0)
-        return;
-    hk_message("%s by thread %u:", what, trace->thread);
-    stack_show(trace->pcs, trace->count, trace->why, "");
-}
-
 static void report_touch(const void *address, const sys_registers_t *at) {
     const guard_cell_t *cell = touched(address);
     if (cell == NULL) {
         hk_message("touch of closed page %p (guarded, no block was here)", address);
-        stack_show_interrupted(at, "");
+        report_show(&(hk_misuse_t){.address = address}, at);
         return;
     }
     const char *begin = cell->block, *end = begin + cell->size;
@@ -298,10 +295,14 @@ static void report_touch(const void *address, const sys_registers_t *at) {
     else
         hk_message("overflow to %p (%zu-byte block at %p, guarded, %zu bytes behind its end, %s)", address, cell->size,
                    (const void *)begin, (size_t)((const char *)address - end), state);
-    hk_message("touched by thread %u:", sys_thread_id());
-    stack_show_interrupted(at, "");
-    show_trace("allocated", &cell->allocated);
-    show_trace("freed", &cell->freed);
+    const hk_misuse_t touch = {
+        .address = address,
+        .block = begin,
+        .block_size = cell->size,
+        .asked = cell->size,
+        .state = state_of(cell) == GUARD_LIVE ? HK_MISUSE_ALLOCATED : HK_MISUSE_FREE,
+    };
+    report_show(&touch, at);
 }
 
 /* The signal comes again when the instruction does, and then to who had it before us. */

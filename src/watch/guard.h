@@ -22,6 +22,7 @@
 #define HK_WATCH_GUARD_H
 
 #include "base/base.h"
+#include "watch/stack.h"
 
 #include <stdatomic.h>
 
@@ -50,6 +51,9 @@ bool guard_holds(const void *address);
 
 /* Whether a live block begins there, and its size; reports in the name of `verb` otherwise. */
 bool guard_find(const char *verb, const void *block, size_t *size, const void *caller);
+
+/* What is kept of the block that begins there, or began there last; false: there is none. */
+bool guard_stacks(const void *block, size_t *asked, stack_trace_t *allocated, stack_trace_t *freed);
 
 /* Frees the block that begins there, or reports. */
 void guard_free(const void *block, const void *caller);

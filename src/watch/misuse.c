@@ -29,8 +29,15 @@ void misuse_double_free(const char *verb, const void *block, size_t block_size, 
         return;
     char text[WHAT_MAX];
     bool is_free = frees(verb);
-    hk_misuse(is_free ? "double free of" : what(text, verb, " of freed block"), block, caller, "%zu-byte block, free",
-              block_size);
+    const hk_misuse_t misuse = {
+        .what = is_free ? "double free of" : what(text, verb, " of freed block"),
+        .address = block,
+        .caller = caller,
+        .block = block,
+        .block_size = block_size,
+        .state = HK_MISUSE_FREE,
+    };
+    hk_misuse(&misuse, "%zu-byte block, free", block_size);
 }
 
 void misuse_interior(const char *verb, const void *address, const void *block, size_t block_size, const void *caller) {
@@ -38,8 +45,15 @@ void misuse_interior(const char *verb, const void *address, const void *block, s
         return;
     char text[WHAT_MAX];
     bool misaligned = (uintptr_t)address % 16 != 0;
-    hk_misuse(what(text, verb, misaligned ? " of misaligned pointer" : " of interior pointer"), address, caller,
-              "%zu-byte block at %p, offset %zu", block_size, block, (size_t)((uintptr_t)address - (uintptr_t)block));
+    const hk_misuse_t misuse = {
+        .what = what(text, verb, misaligned ? " of misaligned pointer" : " of interior pointer"),
+        .address = address,
+        .caller = caller,
+        .block = block,
+        .block_size = block_size,
+    };
+    hk_misuse(&misuse, "%zu-byte block at %p, offset %zu", block_size, block,
+              (size_t)((uintptr_t)address - (uintptr_t)block));
 }
 
 void misuse_no_block(const char *verb, const void *address, const void *caller) {
@@ -47,8 +61,12 @@ void misuse_no_block(const char *verb, const void *address, const void *caller) 
         return;
     char text[WHAT_MAX];
     bool is_free = frees(verb);
-    hk_misuse(is_free ? "double free of" : what(text, verb, " of freed block"), address, caller,
-              "no live block here, memory was freed");
+    const hk_misuse_t misuse = {
+        .what = is_free ? "double free of" : what(text, verb, " of freed block"),
+        .address = address,
+        .caller = caller,
+    };
+    hk_misuse(&misuse, "no live block here, memory was freed");
 }
 
 void misuse_foreign(const char *verb, const void *address, const void *caller) {
@@ -56,12 +74,25 @@ void misuse_foreign(const char *verb, const void *address, const void *caller) {
         return;
     char text[WHAT_MAX], detail[FOREIGN_TEXT_MAX];
     foreign_describe(address, detail);
-    hk_misuse(what(text, verb, " of foreign pointer"), address, caller, "%s", detail);
+    const hk_misuse_t misuse = {
+        .what = what(text, verb, " of foreign pointer"),
+        .address = address,
+        .caller = caller,
+    };
+    hk_misuse(&misuse, "%s", detail);
 }
 
 void misuse_wrong_size(const char *verb, const void *block, size_t block_size, size_t size, const void *caller) {
     if (!misuse_is_watched())
         return;
     char text[WHAT_MAX];
-    hk_misuse(what(text, verb, " of wrong size"), block, caller, "%zu-byte block, size %zu given", block_size, size);
+    const hk_misuse_t misuse = {
+        .what = what(text, verb, " of wrong size"),
+        .address = block,
+        .caller = caller,
+        .block = block,
+        .block_size = block_size,
+        .state = HK_MISUSE_ALLOCATED,
+    };
+    hk_misuse(&misuse, "%zu-byte block, size %zu given", block_size, size);
 }

@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/stack.h"
 
+#include "core/message.h"
 #include "core/panic.h"
 #include "core/place.h"
-#include "core/print.h"
-#include "unwind/unwind.h"
+#include "sys/sys.h"
 
-void stack_show(const uintptr_t *pcs, unsigned count, unwind_end_t why, const char *prefix) {
-    char place[HK_PLACE_TEXT_MAX];
-    for (unsigned i = 0; i < count; i++) {
-        hk_place_describe((const void *)pcs[i], place);
-        hk_message("%s  from %s", prefix, place);
-    }
-    if (why != UNWIND_COMPLETE)
-        hk_message("%s  [%s]", prefix, unwind_end_text(why));
+void stack_trace_here(stack_trace_t *trace, const void *caller) {
+    const unwind_start_t start = {.at = sys_registers_here(), .caller = (uintptr_t)caller};
+    trace->thread = sys_thread_id();
+    trace->count = unwind_capture(&start, trace->pcs, STACK_FRAMES_MAX, &trace->why);
 }
 
-void stack_show_callers(const void *caller) {
-    uintptr_t pcs[STACK_FRAMES_MAX];
-    unwind_end_t why;
-    if (hk_misuse_count() > STACK_REPORTS_MAX)
+static void show(const stack_trace_t *trace, const char *prefix) {
+    char place[HK_PLACE_TEXT_MAX];
+    hk_assert(trace->count <= STACK_FRAMES_MAX);
+    for (unsigned i = 0; i < trace->count; i++) {
+        hk_place_describe((const void *)trace->pcs[i], place);
+        hk_message("%s  from %s", prefix, place);
+    }
+    if (trace->why != UNWIND_COMPLETE)
+        hk_message("%s  [%s]", prefix, unwind_end_text(trace->why));
+}
+
+void stack_show_trace(const char *what, const stack_trace_t *trace) {
+    if (trace->count == 0)
         return;
-    const unwind_start_t start = {.at = sys_registers_here(), .caller = (uintptr_t)caller};
-    const unsigned count = unwind_capture(&start, pcs, STACK_FRAMES_MAX, &why);
-    if (pcs[0] == start.caller)
-        stack_show(pcs + 1, count - 1, why, "");
+    hk_message("  %s by thread %u:", what, trace->thread);
+    show(trace, "  ");
 }
 
 void stack_show_interrupted(const sys_registers_t *at, const char *prefix) {
-    uintptr_t pcs[STACK_FRAMES_MAX];
-    unwind_end_t why;
+    stack_trace_t trace;
     const unwind_start_t start = {.at = *at};
-    const unsigned count = unwind_capture(&start, pcs, STACK_FRAMES_MAX, &why);
-    stack_show(pcs, count, why, prefix);
+    trace.count = unwind_capture(&start, trace.pcs, STACK_FRAMES_MAX, &trace.why);
+    show(&trace, prefix);
 }

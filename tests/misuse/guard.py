@@ -12,37 +12,57 @@ import subprocess
 import sys
 
 PLACE = r"0x[0-9a-f]+(?: \(\S+\+0x[0-9a-f]+\))?"
-FRAMES = rf"(?:hakmem:   from {PLACE}\n)+(?:hakmem:   \[.*\]\n)?"
-TOUCHED = rf"hakmem: touched by thread \d+:\n{FRAMES}"
-ALLOCATED = rf"hakmem: allocated by thread \d+:\n{FRAMES}"
-FREED = rf"hakmem: freed by thread \d+:\n{FRAMES}"
+FRAMES = rf"(?:hakmem:     from {PLACE}\n)+(?:hakmem:     \[.*\]\n)?"
+TOUCHED = rf"hakmem:   touched by thread \d+:\n{FRAMES}"
+ALLOCATED = rf"hakmem:   allocated by thread \d+:\n{FRAMES}"
+FREED = rf"hakmem:   freed by thread \d+:\n{FRAMES}"
+LAST = r"hakmem:   docs/misuse\.md says what this means; to report it, send it with what `hakmem doctor -- \S+` prints\n"
+
+
+def whole(state):
+    """The line of the block, whose end is that of what was asked for."""
+    return rf"hakmem:   block {{base}} to {{end}}, {{size}} bytes, {state}, {{size}} bytes asked for\n"
+
+
+WRONG = r"hakmem:   first wrong byte {end}, at offset 100 of the block:\n(?:hakmem:     0x[0-9a-f]+:[0-9a-f \[\]]+\n){1,3}"
 BLOCK = r"{size}-byte block at {base}, guarded"
-CALLED = rf", called from {PLACE}\n{FRAMES}"
+CALLED = rf"hakmem:   called by thread \d+:\n{FRAMES}"
 
 SEGV, ABRT = -signal.SIGSEGV, -signal.SIGABRT
-OVER = rf"hakmem: overflow to {{end}} \({BLOCK}, 0 bytes behind its end, allocated\)\n{TOUCHED}{ALLOCATED}"
+OVER = rf"hakmem: overflow to {{end}} \({BLOCK}, 0 bytes behind its end, allocated\)\n{whole('allocated')}{TOUCHED}{ALLOCATED}{LAST}"
 BUGS = {  # status, stderr, what stdout ends with
     "overflow": (SEGV, OVER, ""),
     "underflow": (
         SEGV,
-        rf"hakmem: underflow to {{before}} \({BLOCK}, 1 bytes before it, allocated\)\n{TOUCHED}{ALLOCATED}",
+        rf"hakmem: underflow to {{before}} \({BLOCK}, 1 bytes before it, allocated\)\n{whole('allocated')}{TOUCHED}{ALLOCATED}{LAST}",
         "",
     ),
-    "gap": (ABRT, rf"hakmem: overflow of {{base}} \({{size}}-byte block, guarded, offset 100 overwritten\){CALLED}", ""),
+    "gap": (
+        ABRT,
+        rf"hakmem: overflow of {{base}} \({{size}}-byte block, guarded, offset 100 overwritten\), called from {PLACE}\n"
+        rf"{whole('allocated')}{WRONG}{CALLED}{ALLOCATED}{LAST}",
+        "",
+    ),
     "use_after_free": (
         SEGV,
-        rf"hakmem: use after free of {{at8}} \({BLOCK}, offset 8, free\)\n{TOUCHED}{ALLOCATED}{FREED}",
+        rf"hakmem: use after free of {{at8}} \({BLOCK}, offset 8, free\)\n{whole('free')}{TOUCHED}{ALLOCATED}{FREED}{LAST}",
         "",
     ),
     "after_realloc": (
         SEGV,
-        rf"hakmem: use after free of {{base}} \({BLOCK}, offset 0, free\)\n{TOUCHED}{ALLOCATED}{FREED}",
+        rf"hakmem: use after free of {{base}} \({BLOCK}, offset 0, free\)\n{whole('free')}{TOUCHED}{ALLOCATED}{FREED}{LAST}",
         "",
     ),
-    "double_free": (ABRT, rf"hakmem: double free of {{base}} \({{size}}-byte block, free\){CALLED}", ""),
+    "double_free": (
+        ABRT,
+        rf"hakmem: double free of {{base}} \({{size}}-byte block, free\), called from {PLACE}\n"
+        rf"{whole('free')}{CALLED}{ALLOCATED}{FREED}{LAST}",
+        "",
+    ),
     "interior": (
         ABRT,
-        rf"hakmem: free of interior pointer {{at16}} \({{size}}-byte block at {{base}}, offset 16\){CALLED}",
+        rf"hakmem: free of interior pointer {{at16}} \({{size}}-byte block at {{base}}, offset 16\), called from {PLACE}\n"
+        rf"hakmem:   block {{base}} to {{end}}, {{size}} bytes, {{size}} bytes asked for\n{CALLED}{ALLOCATED}{LAST}",
         "",
     ),
     "in_thread": (SEGV, OVER, ""),

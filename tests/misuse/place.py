@@ -15,9 +15,14 @@ import sys
 
 # A first block of a class may be one of the next class; how long the path of the library is decides which class is new.
 REPORT = r"hakmem: double free of 0x[0-9a-f]+ \((?:64|80)-byte block, free\), called from 0x[0-9a-f]+"
-WITH_PLACE = re.compile(REPORT + r" \((/\S+)\+(0x[0-9a-f]+)\)\n(?P<stack>(?:hakmem:   from .*\n)+)")
-FRAME = re.compile(r"hakmem:   from 0x[0-9a-f]+ \((/\S+)\+(0x[0-9a-f]+)\)")
-ALONE = re.compile(REPORT + r"\n(?:hakmem:   from 0x[0-9a-f]+\n)+")
+WITH_PLACE = re.compile(
+    REPORT + r" \((/\S+)\+(0x[0-9a-f]+)\)\nhakmem:   block .*\nhakmem:   called by thread \d+:\n(?P<stack>(?:hakmem:     from .*\n)+)"
+    r"hakmem:   docs/misuse\.md .*\n"
+)
+FRAME = re.compile(r"hakmem: +from 0x[0-9a-f]+ \((/\S+)\+(0x[0-9a-f]+)\)")
+ALONE = re.compile(
+    REPORT + r"\nhakmem:   block .*\nhakmem:   called by thread \d+:\n(?:hakmem:     from 0x[0-9a-f]+\n)+hakmem:   docs/misuse\.md .*\n"
+)
 
 
 def report(library, program, where, **settings):
@@ -39,7 +44,7 @@ def problem_of(text, file, function):
     if name != function or not re.search(r"/place(_library)?\.c:\d+|^\?\?:", source):
         return f"{' '.join(command)} says {found!r}, not {function}"
     names = stack_of(match["stack"])
-    wanted = ["free_twice_in", "main"] if function == "free_twice_in_library" else ["main"]
+    wanted = [function, "free_twice_in", "main"] if function == "free_twice_in_library" else [function, "main"]
     return None if names[: len(wanted)] == wanted else f"the stack is {names}, not {wanted}: {text!r}"
 
 

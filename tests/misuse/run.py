@@ -66,8 +66,47 @@ def underflow(level):
     return ("underflow of", r"112-byte block, or overflow of the one below it at 0x[0-9a-f]+", {"HAKMEM_SAFE": str(level)})
 
 
-# Who called the caller, down to main and what is behind it; all of it, as these stacks are short.
-STACK = r"(?:hakmem:   from 0x[0-9a-f]+ \(\S+\+0x[0-9a-f]+\)\n)+"
+# What follows the line (src/watch/report.h): the block, its bytes, the stacks down to main, and where to read on.
+STACK = r"hakmem:   {who} by thread \d+:\n(?:hakmem:     from 0x[0-9a-f]+ \(\S+\+0x[0-9a-f]+\)\n)+"
+WRONG = (
+    r"hakmem:   first wrong byte (?:0x[0-9a-f]+, at offset {offset} of the block|among the 8 before the block):\n"
+    r"(?:hakmem:     0x[0-9a-f]+:[0-9a-f \[\]]+\n){1,3}"
+)
+LAST = r"hakmem:   docs/misuse\.md says what this means; to report it, send it with what `hakmem doctor -- {program}` prints\n"
+
+
+def block_line(start, state):
+    """Which block it is, where it ends, and how large it is."""
+    return (
+        rf"hakmem:   block {start} to 0x[0-9a-f]+, \d+ bytes(?:, in a slab of such blocks|, large|, huge|)(?: of heap \d+)?"
+        rf", {state}(?:, (?P<asked>\d+) bytes asked for)?\n"
+    )
+
+
+def rest_of(what, detail, program):
+    """What must follow a line that says this."""
+    offset = re.search(r"offset (\d+)", detail)
+    wrong = WRONG.replace("{offset}", offset[1] if offset else r"\d+")
+    block = {
+        "double free of": "(?:%s)?" % block_line("{ptr}", "free"),
+        "write after free of": block_line("{ptr}", "free") + wrong,
+        "overflow of": block_line("{ptr}", "allocated") + wrong,
+        "underflow of": block_line("{ptr}", "allocated") + wrong,
+    }.get(what)
+    if block is None and "of freed block" in what:
+        block = "(?:%s)?" % block_line("{ptr}", "free")
+    elif block is None and "of wrong size" in what:
+        block = block_line("{ptr}", "allocated")
+    elif block is None and ("of interior" in what or "of misaligned" in what):
+        block = block_line("{base}", "allocated")
+    elif block is None:
+        block = "(?:%s)?" % block_line("{ptr}", "free") if "double" in what else ""
+    known = "HAKMEM_PROFILE" in os.environ and block and "double" not in what and "freed" not in what and "after" not in what
+    allocated = STACK.replace("{who}", "allocated")
+    return block + STACK.replace("{who}", "called") + (allocated if known else f"(?:{allocated})?") + LAST.replace(
+        "{program}", os.path.basename(program)[:15] + r"\S*"
+    )
+
 
 SEAL_BYTES = 8  # of a block at HAKMEM_SAFE=2 that the program may not use
 
@@ -194,7 +233,8 @@ def expected_line(program, name, announced):
         size = r"\d+"
     sizes = f"(?:{size}|{int(size) + SEAL_BYTES})" if size.isdigit() and int(size) > 0 else size
     detail = detail.replace("{size}", sizes).replace("{base}", base).replace("{program}", os.path.basename(program))
-    return re.compile(rf"hakmem: {what} {ptr} \({detail}\), called from (0x[0-9a-f]+) \((\S+)\+(0x[0-9a-f]+)\)\n{STACK}")
+    rest = rest_of(what, detail, program).replace("{ptr}", ptr).replace("{base}", base)
+    return re.compile(rf"hakmem: {what} {ptr} \({detail}\), called from (0x[0-9a-f]+) \((\S+)\+(0x[0-9a-f]+)\)\n{rest}")
 
 
 def wrong_line(program, name, out, err):

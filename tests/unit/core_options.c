@@ -90,7 +90,7 @@ static const char VALID[] = "is not an option; valid are HAKMEM_VERBOSE, ";
 
 static void complaints(void) {
     CHECK_HAS(said(unknown), "hakmem: HAKMEM_SAEF is not an option; valid are HAKMEM_VERBOSE, ");
-    CHECK_HAS(text, "HAKMEM_GUARD\n");
+    CHECK_HAS(text, "HAKMEM_GUARD, HAKMEM_LOG\n");
     CHECK_HAS(said(unknown_long), VALID);
     CHECK_HAS(said(unknown_lower_case), "hakmem: HAKMEM_safe is not an option; valid are ");
     CHECK_HAS(said(unknown_empty), "hakmem: HAKMEM_ is not an option");
@@ -214,11 +214,26 @@ static void a_path_begins_at_the_root(void) {
     CHECK_EQ(hk_option(HK_OPT_CONTROL), 0);
 }
 
+static void a_file_has_any_name(void) {
+    char value[4200];
+    INIT("HAKMEM_LOG=/tmp/hakmem.%p");
+    CHECK_EQ(hk_option_get("LOG", value, sizeof value), 0);
+    CHECK_STR(value, "/tmp/hakmem.%p");
+    CHECK_EQ(hk_option_set("LOG", "here"), 0); /* means one file from now on */
+    CHECK_EQ(hk_option_get("LOG", value, sizeof value), 0);
+    CHECK(value[0] == '/' && strcmp(value + strlen(value) - 5, "/here") == 0);
+    CHECK_EQ(hk_option_set("LOG", ""), EINVAL);
+    CHECK_EQ(hk_option_set("LOG", "yes"), EINVAL);
+    CHECK_EQ(hk_option_set("LOG", "off"), 0);
+    CHECK_EQ(hk_option(HK_OPT_LOG), 0);
+}
+
 static void a_path_elsewhere(void) { INIT("HAKMEM_CONTROL=hakmem.%p"); }
 
 int main(void) {
     limits();
     CHECK_STR(said(a_path_begins_at_the_root), "");
+    CHECK_STR(said(a_file_has_any_name), "");
     CHECK_STR(said(a_path_elsewhere),
               "hakmem: HAKMEM_CONTROL=hakmem.%p: not valid, expected one of off, or a path such as "
               "/run/user/1000/hakmem.%p; using off\n");

@@ -12,11 +12,12 @@
 static char text[4096];
 
 static void misuse(void) {
-    hk_misuse("double free of", (void *)0x1000, (void *)0x2000, "%zu-byte block, free", (size_t)64);
+    hk_misuse(&(hk_misuse_t){.what = "double free of", .address = (void *)0x1000, .caller = (void *)0x2000},
+              "%zu-byte block, free", (size_t)64);
     CHECK_EQ(hk_misuse_count(), 1);
 }
 
-static void nobody(void) { hk_misuse("double free of", (void *)0x1000, NULL, "found later"); }
+static void nobody(void) { hk_misuse_found("double free of", (void *)0x1000, "found later"); }
 
 static void reported(void) {
     CHECK_EQ(hk_option_set("ON_ERROR", "report"), 0);

@@ -4,6 +4,7 @@
  * message.
  */
 #include "check.h"
+#include "core/message.h"
 #include "core/print.h"
 
 #include <limits.h>

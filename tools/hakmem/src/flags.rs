@@ -68,6 +68,7 @@ fn value_name(option: &OptionInfo) -> &'static str {
         "OUTPUT" => "FORM[:FILE]",
         "PROFILE" => "INTERVAL[,out=FILE]",
         "PATH" => "PATH",
+        "FILE" => "FILE",
         _ => "CHOICE",
     }
 }
@@ -90,6 +91,7 @@ pub fn checked(option: &OptionInfo, text: &str) -> Result<String, String> {
             let (interval, file) = text.split_once(",out=").unwrap_or((text, "-"));
             !file.is_empty() && (is_choice(option, interval) || bytes(interval).is_some_and(|bytes| bytes > 0))
         }
+        "FILE" => !text.is_empty() && (text.eq_ignore_ascii_case("off") || !is_choice(option, text)),
         "PATH" => text.starts_with('/') || text.eq_ignore_ascii_case("off"),
         _ => is_choice(option, text),
     };

@@ -6,7 +6,7 @@
 pub struct OptionInfo {
     /// Without HAKMEM_.
     pub name: &'static str,
-    /// NUMBER, SIZE, LIMIT, CHOICE, OUTPUT, PROFILE, PATH.
+    /// NUMBER, SIZE, LIMIT, CHOICE, OUTPUT, PROFILE, PATH, FILE.
     pub kind: &'static str,
     pub initial: i64,
     pub min: i64,

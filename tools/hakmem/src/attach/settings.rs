@@ -52,7 +52,7 @@ impl Attached {
             let value = match &kind[..] {
                 "OUTPUT" => self.output(&choices, value)?,
                 "PROFILE" => self.profile(value)?,
-                "PATH" if value != 0 => self.memory.text(value as u64)?,
+                "PATH" | "FILE" if value != 0 => self.memory.text(value as u64)?,
                 kind => shown(kind, &choices, value, &packing),
             };
             Ok(Setting { name, value, origin: ORIGINS.get(origin as usize).copied().unwrap_or("unknown") })
@@ -119,7 +119,7 @@ fn shown(kind: &str, choices: &str, value: i64, packing: &Packing) -> String {
             let (soft, hard) = packing.parts(value);
             format!("{}:{}", size(soft), size(hard))
         }
-        "CHOICE" | "OUTPUT" | "PROFILE" | "PATH" => {
+        "CHOICE" | "OUTPUT" | "PROFILE" | "PATH" | "FILE" => {
             choices.split(',').nth(value as usize).map_or_else(|| value.to_string(), str::to_string)
         }
         _ => value.to_string(),
@@ -145,6 +145,7 @@ pub fn values(option: &OptionInfo) -> String {
         }
         "PROFILE" => "off, on, INTERVAL or INTERVAL,out=FILE".into(),
         "PATH" => "off, or a path".into(),
+        "FILE" => "off, or a file".into(),
         "SIZE" => format!("bytes, {} to {}", size(option.min as u64), size(option.max as u64)),
         "LIMIT" => "SOFT or SOFT:HARD".into(),
         _ => format!("{} to {}", option.min, option.max),

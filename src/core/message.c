@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/message.h"
+
+#include "core/print.h"
+#include "sys/sys.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { STDERR = 2, MESSAGE_MAX = 1024 /* bytes of one message; a longer one is cut, so that it stays one write */ };
+
+static const char MESSAGE_CUT[] = "...\n";
+
+/* Written by hk_message_to, read by all who have something to say. Release and acquire pair: the name is there. */
+static const char *_Atomic log_name;
+
+/* The name that could not be opened and of which that was said. Relaxed: it may be said twice. */
+static const char *_Atomic refused;
+
+static void refuse(const char *name, const char *path, long error) {
+    char line[PATH_MAX + 128];
+    hk_out_t out;
+    if (atomic_exchange_explicit(&refused, name, memory_order_relaxed) == name)
+        return;
+    hk_out_to_memory(&out, line, sizeof line);
+    hk_print(&out, "hakmem: HAKMEM_LOG: cannot open %s: error %ld of errno(3); messages go to standard error\n", path,
+             error);
+    sys_write_all(STDERR, line, hk_min(out.total, sizeof line - 1));
+}
+
+void hk_message_write(const char *lines, size_t length) {
+    const char *name = atomic_load_explicit(&log_name, memory_order_acquire); /* see log_name */
+    char path[PATH_MAX];
+    if (name == NULL) {
+        sys_write_all(STDERR, lines, length);
+        return;
+    }
+    long fd = hk_path_expand(path, sizeof path, name) ? sys_open_append(path) : -ENAMETOOLONG;
+    if (fd < 0) {
+        refuse(name, path, -fd);
+        sys_write_all(STDERR, lines, length);
+        return;
+    }
+    sys_write_all((int)fd, lines, length);
+    sys_close(fd);
+}
+
+void hk_message_to(const char *name) { atomic_store_explicit(&log_name, name, memory_order_release); }
+
+void hk_message_check(void) {
+    const char *name = atomic_load_explicit(&log_name, memory_order_acquire); /* see log_name */
+    char path[PATH_MAX];
+    if (name == NULL)
+        return;
+    long error = hk_path_expand(path, sizeof path, name) ? sys_may_append(path) : ENAMETOOLONG;
+    if (error != 0)
+        refuse(name, path, error);
+}
+
+void hk_message(const char *format, ...) {
+    char line[MESSAGE_MAX];
+    hk_out_t out;
+    hk_out_to_memory(&out, line, sizeof line);
+    va_list args;
+    va_start(args, format);
+    hk_print(&out, "hakmem: ");
+    hk_vprint(&out, format, args);
+    hk_print(&out, "\n");
+    va_end(args);
+    size_t length = out.total;
+    if (length >= sizeof line) {
+        length = sizeof line - 1;
+        memcpy(line + length - strlen(MESSAGE_CUT), MESSAGE_CUT, strlen(MESSAGE_CUT));
+    }
+    hk_message_write(line, length);
+}
