@@ -13,9 +13,13 @@
  *
  * All the while the helper takes free blocks out of slabs, gives their pages back, and returns them.
  *
- *   free      entry = table; clear the live bit; lock(owner of entry); if the entry is still that: set the free bit;
- *             unlock; else again as an ordinary block: those may be kept in a magazine or gathered, until the thread
- *             ends
+ *   free      entry = table; the thread has a lease of the heap (src/heap/lease.h): clear the live bit; into its
+ *             magazine, without a lock. Else: clear the live bit; lock(owner of entry); if the entry is still that: set
+ *             the free bit; unlock; else again as an ordinary block: those may be kept in a magazine or gathered, until
+ *             the thread ends
+ *   lease     whoever ends the heap revokes it under the lock, and says how. Its thread hands out what it has while the
+ *             lease is bound; it gives that back under the lock if the lease is bound still; after a destroy it forgets
+ *             it, after a release it gives it to whoever has the slab
  *
  * Every shared step is one atomic statement; between any two, any other process may run.
  *
@@ -25,9 +29,11 @@
  *   EXPLICIT-2  only who holds the lock of the slab's owner writes free bits
  *   EXPLICIT-3  the late free of block 1 is found
  *
- * Seeded mistakes, each of which must be found: -DBUG_KEEP (the freed block waits in a magazine), -DBUG_GATHER (its
- * word waits in a table, posted when the thread ends), -DBUG_LOOK_ONCE (no second look at the entry under the lock),
- * -DBUG_PURGE (the helper takes blocks of the heap in hand).
+ * Seeded mistakes, each of which must be found: -DBUG_KEEP (the freed block waits in a magazine of a thread's heap),
+ * -DBUG_GATHER (its word waits in a table, posted when the thread ends), -DBUG_LOOK_ONCE (no second look at the entry
+ * under the lock), -DBUG_PURGE (the helper takes blocks of the heap in hand), -DBUG_STAY_BOUND (a destroy leaves leases
+ * as they are), -DBUG_FORGET (what a lease has is forgotten after a release too), -DBUG_UNBIND_BLIND (no second look
+ * under the lock at whether the lease is bound).
  */
 
 #define NONE   0 /* owners: the slot is nobody's, */
@@ -40,6 +46,8 @@ byte generation; /* of the slab in the slot */
 bool free_bit[2], live[2] = true;
 byte with_program[2] = 1; /* blocks of this generation that the program has */
 bool locked[4];
+bool bound, forgets, in_lease; /* the lease of the thread that frees, its fate, and whether it holds block 0 */
+bool again;                    /* the next heap has the same id */
 bool block_0_free, ended, late_is_over, freer_is_over, found;
 
 #define LOCK(heap)   atomic { !locked[heap] -> locked[heap] = true }
@@ -87,9 +95,10 @@ inline free_ordinary(b, heap, waits) {
     fi
 }
 
-inline free_block(b, heap, was_live, waits) {
+inline free_block(b, heap, was_live, waits, leased) {
     do
     :: heap = owner;
+       leased = heap == MADE && bound && b == 0;
        if
        :: heap == NONE -> found = true; break /* no block here */
        :: else
@@ -97,6 +106,10 @@ inline free_block(b, heap, was_live, waits) {
        atomic { was_live = live[b]; live[b] = false };
        if
        :: !was_live -> found = true; break
+       :: else
+       fi;
+       if
+       :: leased -> in_lease = true; break /* the lease may have been revoked since */
        :: else
        fi;
 #ifdef BUG_KEEP
@@ -122,17 +135,52 @@ inline free_block(b, heap, was_live, waits) {
     od
 }
 
-/* A thread frees block 0 and ends some time later. */
+/* From the next heap of that id. */
+inline take_from_lease() {
+    atomic {
+        if
+        :: again && bound && in_lease -> in_lease = false; assert(!with_program[0]); with_program[0] = 1
+        :: else
+        fi
+    }
+}
+
+inline end_lease(heap) {
+    if
+    :: bound -> LOCK(MADE);
+       if
+#ifndef BUG_UNBIND_BLIND
+       :: bound && in_lease ->
+#else
+       :: in_lease ->
+#endif
+          in_lease = false; atomic { if :: free_bit[0] -> found = true :: else -> SET_FREE(0, MADE) fi }
+       :: else
+       fi;
+       bound = false;
+       UNLOCK(MADE)
+    :: else
+    fi;
+    if
+    :: in_lease && forgets -> in_lease = false
+    :: in_lease && !forgets -> in_lease = false; give_later(0, heap)
+    :: else
+    fi
+}
+
+/* A thread, which may have a lease, frees block 0 and ends some time later. */
 proctype freer() {
     byte heap;
-    bool was_live, waits;
+    bool was_live, waits, leased;
     atomic { with_program[0] = 0 };
-    free_block(0, heap, was_live, waits);
+    free_block(0, heap, was_live, waits, leased);
     block_0_free = true;
+    take_from_lease();
     if
     :: waits -> give_later(0, heap) /* the end of the thread */
     :: else
     fi;
+    end_lease(heap);
     assert(!found || ended);
     freer_is_over = true
 }
@@ -140,10 +188,10 @@ proctype freer() {
 /* Block 1 after its heap was destroyed: a mistake, which is found. */
 proctype late_freer() {
     byte heap;
-    bool was_live, waits;
+    bool was_live, waits, leased;
     ended;
     found = false;
-    free_block(1, heap, was_live, waits);
+    free_block(1, heap, was_live, waits, leased);
     assert(found); /* EXPLICIT-3 */
     late_is_over = true
 }
@@ -186,14 +234,28 @@ inline open_again() {
     atomic { live[0] = false; live[1] = false; free_bit[0] = true; free_bit[1] = true };
     atomic { owner = next; generation++ };
     atomic { free_bit[0] = false; with_program[0] = 1; live[0] = true };
-    UNLOCK(next)
+    UNLOCK(next);
+    again = next == MADE
+}
+
+/* The end of the heap, with the lock. */
+inline revoke(drop) {
+    forgets = drop;
+    bound = false
+}
+
+inline destroy() {
+    LOCK(MADE);
+#ifndef BUG_STAY_BOUND
+    revoke(true);
+#endif
+    atomic { owner = NONE; with_program[1] = 0 };
+    UNLOCK(MADE)
 }
 
 proctype destroyer() {
     block_0_free;
-    LOCK(MADE);
-    atomic { owner = NONE; with_program[1] = 0 };
-    UNLOCK(MADE);
+    destroy();
     run late_freer();
     ended = true;
     late_is_over;
@@ -204,9 +266,7 @@ proctype destroyer() {
 /* The slot may serve again before the late free comes. */
 proctype hasty_destroyer() {
     block_0_free;
-    LOCK(MADE);
-    atomic { owner = NONE; with_program[1] = 0 };
-    UNLOCK(MADE);
+    destroy();
     run late_freer();
     ended = true;
     open_again();
@@ -216,6 +276,11 @@ proctype hasty_destroyer() {
 
 proctype releaser() {
     LOCK(MADE);
+#ifdef BUG_FORGET
+    revoke(true);
+#else
+    revoke(false);
+#endif
     LOCK(SHARED);
     owner = SHARED;
     UNLOCK(SHARED);
@@ -229,6 +294,10 @@ proctype releaser() {
 
 init {
     atomic {
+        if
+        :: bound = true
+        :: bound = false
+        fi;
         run freer();
         if
         :: run destroyer(); run helper()

@@ -10,6 +10,7 @@
 #include "front/front.h"
 #include "hakmem.h"
 #include "heap/explicit.h"
+#include "heap/lease.h"
 #include "slow/realloc.h"
 #include "start/start.h"
 
@@ -44,13 +45,15 @@ HK_EXPORT hak_heap_t *hak_heap_new(const hak_heap_options_t *options) {
     return (hak_heap_t *)h;
 }
 
-static void *alloc(const char *verb, hak_heap_t *heap, size_t align, size_t size, bool zero, const void *caller) {
+static HK_NOINLINE void *alloc(const char *verb, hak_heap_t *heap, size_t align, size_t size, bool zero,
+                               const void *caller) {
     heap_t *h = checked(verb, heap, caller);
     return hk_likely(h != NULL) ? heaps_alloc(h, align, size, zero) : NULL;
 }
 
 HK_EXPORT void *hak_heap_malloc(hak_heap_t *heap, size_t size) {
-    return alloc("hak_heap_malloc of", heap, HK_ALIGNMENT, size, false, CALLER());
+    void *block = lease_take(heap, size);
+    return hk_likely(block != NULL) ? block : alloc("hak_heap_malloc of", heap, HK_ALIGNMENT, size, false, CALLER());
 }
 
 HK_EXPORT void *hak_heap_calloc(hak_heap_t *heap, size_t count, size_t size) {

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/panic.h"
+#include "heap/lease.h"
 #include "heap/lists.h"
 #include "heap/messages.h"
 #include "heap/runs.h"
@@ -137,7 +138,7 @@ static void give_record_back(heap_t *h) {
 void explicit_end_locked(heap_t *h) {
     hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     hk_assert(explicit_is_id(h));
-    hk_assert(h->own.runs == 0 && h->full == 0);
+    hk_assert(h->own.runs == 0 && h->full == 0 && h->own.leases == NULL);
     heap_lock(h);
     heap_lock(heap_shared());
     for_each_class(h, forget_class, NULL);
@@ -225,6 +226,33 @@ void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, b
     return block;
 }
 
+static unsigned refill_locked(heap_t *h, unsigned cls, lease_magazine_t *magazine) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(magazine->count == 0);
+    slab_t *slab = heap_pick_locked(h, cls);
+    if (slab == NULL)
+        return 0;
+    magazine->want = (uint32_t)hk_min(2 * magazine->want + 1, LEASE_BLOCKS / 2);
+    unsigned got = (unsigned)hk_min(magazine->want, slab->free_count);
+    (void)slab_take(slab, magazine->blocks + got, got);
+    h->class_stats[cls].refilled += got;
+    heap_settle_locked(h, slab);
+    return got;
+}
+
+void *explicit_refill(heap_t *thread, heap_t *h, unsigned cls) {
+    hk_assert(explicit_is_id(h) && !hardened_is_on());
+    if (cls >= LEASE_CLASSES || !lease_bind(thread, h))
+        return NULL;
+    lease_magazine_t *magazine = &thread->front.lease->magazines[cls];
+    heap_lock(h);
+    unsigned got = thread->front.lease->heap == h ? refill_locked(h, cls, magazine) : 0;
+    if (got > 0)
+        hk_write(magazine->count, got);
+    heap_unlock(h);
+    return got > 0 ? lease_take(h, hk_class_info[cls].block_size) : NULL;
+}
+
 bool explicit_give(const void *block, unsigned cls, bool *double_free) {
     const remote_entry_t word = heap_remote_word(block, cls);
     for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
@@ -268,11 +296,31 @@ size_t explicit_close_all(heap_t *h) {
     size_t bytes = 0;
     heap_lock(h);
     heap_drain_locked(h); /* nothing, but after mistakes */
+    bytes -= lease_revoke_all_locked(h, LEASE_DROPPED, NULL);
     for_each_class(h, close_class_locked, &bytes);
     bytes += close_list_locked(h, &h->full);
     bytes += runs_close_locked(h);
     heap_unlock(h);
     return bytes;
+}
+
+/* Blocks that are not free in their slab, by class. */
+static void add_list(uint64_t used[HK_CLASS_COUNT], slot_t at) {
+    for (; at != 0; at = slab_at(at)->next)
+        used[slab_at(at)->cls] += (uint64_t)slab_at(at)->block_count - slab_at(at)->free_count;
+}
+
+static void add_class(heap_t *h, unsigned cls, void *used) {
+    for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+        add_list(used, h->class_stats[cls].partial[bin]);
+}
+
+static void count_used_locked(heap_t *h, uint64_t used[HK_CLASS_COUNT]) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    hk_assert(explicit_is_id(h));
+    memset(used, 0, HK_CLASS_COUNT * sizeof *used);
+    for_each_class(h, add_class, used);
+    add_list(used, h->full);
 }
 
 typedef struct leaving {
@@ -291,7 +339,8 @@ void explicit_hand_over_locked(heap_t *h) {
     hk_assert(explicit_is_id(h));
     leaving_t leaving;
     heap_lock(h);
-    explicit_count_live_locked(h, leaving.live);
+    count_used_locked(h, leaving.live);
+    (void)lease_revoke_all_locked(h, LEASE_RELEASED, leaving.live);
     for_each_class(h, leave_class_locked, &leaving);
     heap_hand_over_locked(h);
     runs_leave_locked(h);
@@ -300,36 +349,27 @@ void explicit_hand_over_locked(heap_t *h) {
 
 /* --- What there is ------------------------------------------------------------------------------------------------ */
 
-static void add_list(uint64_t live[HK_CLASS_COUNT], slot_t at) {
-    for (; at != 0; at = slab_at(at)->next)
-        live[slab_at(at)->cls] += (uint64_t)slab_at(at)->block_count - slab_at(at)->free_count;
-}
-
-static void add_class(heap_t *h, unsigned cls, void *live) {
-    for (unsigned bin = 0; bin < HEAP_BINS; bin++)
-        add_list(live, h->class_stats[cls].partial[bin]);
-}
-
-void explicit_count_live_locked(heap_t *h, uint64_t live[HK_CLASS_COUNT]) {
+void explicit_count_locked(heap_t *h, explicit_counts_t *counts) {
     hk_assert(hk_lock_is_held(&h->lock));
-    hk_assert(explicit_is_id(h));
-    memset(live, 0, HK_CLASS_COUNT * sizeof *live);
-    for_each_class(h, add_class, live);
-    add_list(live, h->full);
+    count_used_locked(h, counts->live);
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
+        uint64_t pushes, leased = lease_count_locked(h, cls, &pushes);
+        counts->allocs[cls] = was_used(h, cls) ? h->class_stats[cls].refilled + pushes - leased : 0;
+        counts->live[cls] -= leased;
+        counts->leased[cls] = leased;
+    }
 }
-
-static void add_allocs(heap_t *h, unsigned cls, void *sum) { *(uint64_t *)sum += h->class_stats[cls].refilled; }
 
 void explicit_totals(heap_t *h, heap_totals_t *totals) {
     hk_assert(explicit_is_id(h));
-    uint64_t live[HK_CLASS_COUNT];
+    explicit_counts_t counts;
     *totals = (heap_totals_t){0};
     heap_lock(h);
-    explicit_count_live_locked(h, live);
-    for_each_class(h, add_allocs, &totals->alloc_count);
+    explicit_count_locked(h, &counts);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
-        totals->live_blocks += live[cls];
-        totals->live_bytes += live[cls] * hk_class_info[cls].block_size;
+        totals->alloc_count += counts.allocs[cls];
+        totals->live_blocks += counts.live[cls];
+        totals->live_bytes += counts.live[cls] * hk_class_info[cls].block_size;
     }
     runs_add_locked(h, totals);
     heap_unlock(h);

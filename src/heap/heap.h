@@ -18,8 +18,8 @@
  *   lists, class_stats, ...   who holds `lock`; counts move to the shared heap under hk_record_lock too
  *   inbox                     any thread pushes; who holds `lock` takes
  *
- * HEAP-1  a block is in exactly one place: with the program, in a magazine, in a remote table, in a message, in
- *         free_bits.
+ * HEAP-1  a block is in exactly one place: with the program, in a magazine (of a heap, or of a lease of an explicit
+ *         one), in a remote table, in a message, in free_bits.
  * HEAP-2  an OPEN slab that the heap owns is in exactly one list: partial[class][bin] by its free_count, or full; it is
  *         moved by the free that reaches its settle_at. Empty ones come first in the last bin, and `spares` has the
  *         class's bit.
@@ -71,6 +71,7 @@ typedef struct heap_front {
     uint32_t id;
     int64_t countdown;   /* bytes to the next tick or sample: slow/tick.h */
     struct lanes *lanes; /* thread's own, but it goes under the lock: lane.h; NULL: none */
+    struct lease *lease; /* thread's own: lease.h; NULL: none */
     magazine_t magazines[HK_MAGAZINE_COUNT];
 } heap_front_t;
 
@@ -81,6 +82,7 @@ typedef struct heap_own {
     uint32_t tag;                          /* as the front's, */
     uint32_t id;                           /* and so is this */
     uint64_t classes[HK_CLASS_COUNT / 64]; /* a bit for each class that it may have slabs or counts of */
+    struct lease *leases;                  /* what threads have of it: lease.h */
     slot_t runs;                           /* the first of its large blocks */
     bool had_huge;                         /* it may have huge blocks */
     bool is_warm;                          /* it has ended, and its record is as it was; under the heap-list lock */

@@ -50,8 +50,8 @@ static void collect(heap_t *h, places_t *places) {
     heap_unlock(h);
 }
 
-/* Blocks of the slab that are in use, as bits; returns its class, or HK_CLASS_COUNT when the heap has no slab there any
- * more. */
+/* Blocks of the slab that are not free there, as bits; returns its class, or HK_CLASS_COUNT when the heap has no slab
+ * there any more. */
 static unsigned used_of(heap_t *h, const void *base, uint64_t used[SLAB_WORDS]) {
     heap_lock(h);
     uint32_t entry = map_lookup(base);
@@ -73,9 +73,12 @@ static bool visit_slab(const visitor_t *v, char *base) {
         return true;
     size_t size = hk_class_info[cls].block_size;
     for (unsigned w = 0; w * 64 < hk_class_info[cls].block_count; w++)
-        for (uint64_t bits = used[w]; bits != 0; bits &= bits - 1)
-            if (!v->visit(base + (w * 64 + hk_ctz64(bits)) * size, size, v->context))
+        for (uint64_t bits = used[w]; bits != 0; bits &= bits - 1) {
+            char *block = base + (w * 64 + hk_ctz64(bits)) * size;
+            bool live = map_is_live(map_granule(block)); /* or in a lease, or on its way home */
+            if (live && !v->visit(block, size, v->context))
                 return false;
+        }
     return true;
 }
 

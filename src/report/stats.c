@@ -65,16 +65,16 @@ static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
 
 /* Who frees a block of one of these does not count it: what is not live any more was freed. */
 static void add_explicit(heap_t *h, hak_stats_t *stats, sums_t *sums) {
-    uint64_t live[HK_CLASS_COUNT];
+    explicit_counts_t counts;
     hk_lock(&h->lock);
-    explicit_count_live_locked(h, live);
+    explicit_count_locked(h, &counts);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
         if ((h->own.classes[cls / 64] >> (cls % 64) & 1) == 0)
             continue;
-        const heap_class_stats_t *of = &h->class_stats[cls];
-        stats->classes[cls].alloc_count += of->refilled;
-        stats->classes[cls].free_remote += of->refilled - live[cls];
-        stats->classes[cls].slab_count += of->slab_count;
+        stats->classes[cls].alloc_count += counts.allocs[cls];
+        stats->classes[cls].free_remote += counts.allocs[cls] - counts.live[cls];
+        stats->classes[cls].cached_blocks += counts.leased[cls];
+        stats->classes[cls].slab_count += h->class_stats[cls].slab_count;
     }
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);

@@ -4,6 +4,7 @@
 #include "core/counters.h"
 #include "core/panic.h"
 #include "heap/explicit.h"
+#include "heap/lease.h"
 #include "heap/magazine.h"
 #include "heap/nothing.h"
 #include "heap/remote.h"
@@ -135,13 +136,18 @@ static bool adopts(heap_t *h, void *block, uint32_t cls) {
  * released meanwhile. */
 static bool free_explicit(void *block, unsigned cls, bool was_live, const void *caller) {
     hk_assert(cls < HK_CLASS_COUNT);
+    heap_t *h = heap_current();
+    if (was_live && h != NULL && lease_make_room(h, map_lookup(block))) {
+        lease_push(h->front.lease, cls, map_granule(block));
+        return true;
+    }
     size_t size = hk_class_info[cls].block_size;
     bool double_free = !was_live;
     if (was_live && hk_unlikely(hardened_is_on()) && !hardened_end(block, cls, caller))
         return true;
     if (was_live && !explicit_give(block, cls, &double_free)) {
         if (hk_unlikely(hardened_is_on())) /* its seal is gone by now */
-            hardened_put(heap_current(), block, cls, caller);
+            hardened_put(h, block, cls, caller);
         return hardened_is_on();
     }
     if (hk_unlikely(double_free))
@@ -302,6 +308,8 @@ static HK_NOINLINE void free_at_3(void *block, uint32_t entry, heap_front_t *fro
 /* Without a heap, or with a hardened one; or no block of a slab; or its live bit is clear. */
 static HK_NOINLINE void free_rare(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
                                   const void *caller) {
+    if (lease_put(front, entry, granule))
+        return;
     if (!hardened_is_on())
         free_other(block, caller);
     else if (hk_hardened_level >= 3)

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "heap/explicit.h"
+#include "heap/lease.h"
 #include "heap/visit.h"
 #include "heap/wake.h"
 #include "large/huge.h"
@@ -12,6 +13,7 @@
 #include "slow/reclaim.h"
 #include "start/emergency.h"
 #include "start/fork.h"
+#include "start/start.h"
 #include "upkeep/record.h"
 
 #include <string.h>
@@ -83,6 +85,14 @@ static HK_COLD void *alloc_stranded(size_t align, size_t size, bool zero) {
     return zero ? memset(block, 0, size) : block;
 }
 
+static void *alloc_leased(heap_t *h, unsigned cls) {
+    if (cls >= LEASE_CLASSES)
+        return NULL;
+    void *block = lease_take(h, hk_class_info[cls].block_size);
+    heap_t *thread = block == NULL ? heap_current() : NULL;
+    return thread != NULL ? explicit_refill(thread, h, cls) : block;
+}
+
 static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *beside) {
     if (hk_unlikely(!fork_attend()))
         return alloc_stranded(align, size, zero);
@@ -90,7 +100,9 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *
         return heap_fail();
     request_t request = request_for(align, size);
     request.beside = beside;
-    void *block = alloc_or_reclaim(h, &request);
+    void *block = beside == NULL && align <= HK_ALIGNMENT && !hardened_is_on() ? alloc_leased(h, request.cls) : NULL;
+    if (block == NULL)
+        block = alloc_or_reclaim(h, &request);
     if (hk_unlikely(block == NULL))
         return heap_fail();
     if (hk_unlikely(hardened_is_on()))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/reclaim.h"
 
+#include "heap/lease.h"
 #include "heap/magazine.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
@@ -20,6 +21,7 @@ size_t hk_trim_all(void) {
     if (h != NULL) {
         if (hardened_is_on())
             quarantine_drain(h);
+        lease_end(h);
         magazine_drop_all(h);
         heap_remote_post_all(h);
     }

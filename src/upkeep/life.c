@@ -4,6 +4,7 @@
 #include "core/options.h"
 #include "core/panic.h"
 #include "heap/budget.h"
+#include "heap/lease.h"
 #include "heap/magazine.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
@@ -82,6 +83,7 @@ static void heap_retire(heap_t *h) {
     hk_assert(h != heap_shared() && atomic_load_explicit(&h->life, memory_order_relaxed) != HEAP_PARKED);
     if (hardened_is_on())
         quarantine_drain(h);
+    lease_end(h);
     magazine_retire_all(h);
     heap_remote_post_all(h);
     (void)large_cache_trim(&h->large, 0, 0);
@@ -179,6 +181,7 @@ static bool park_locked(heap_t *h) {
 static bool park(heap_t *h) {
     if (!may_park(h))
         return false;
+    lease_end(h);
     magazine_drop_large(h);
     heap_remote_post_all(h);
     (void)large_cache_trim(&h->large, 0, 0);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/lease.h"
+
+#include "base/bits.h"
+#include "core/panic.h"
+#include "heap/messages.h"
+#include "heap/remote.h"
+#include "map/meta.h"
+
+#include <string.h>
+
+enum { ASKS_MIN = 16 }; /* of a heap in a row, until the thread has a lease of it */
+
+static heap_t *heap_of(const lease_t *lease) {
+    /* Acquire: pairs with the release in lease_revoke_all_locked; who finds NULL finds the fate. */
+    return hk_read_acquire(lease->heap);
+}
+
+/* A word with blocks that were free in their slab already, to be reported without a lock; bits 0: none. */
+typedef struct twice {
+    remote_entry_t word;
+    unsigned cls;
+} twice_t;
+
+static void note(twice_t *twice, const remote_entry_t *word, unsigned cls, uint64_t double_frees) {
+    if (hk_unlikely(double_frees != 0))
+        *twice = (twice_t){{word->key, double_frees}, cls};
+}
+
+static void report(const twice_t *twice) {
+    if (hk_unlikely(twice->word.bits != 0))
+        hk_misuse_found("double free of", heap_remote_block(&twice->word, twice->cls, twice->word.bits),
+                        "%u-byte block, free", hk_class_info[twice->cls].block_size);
+}
+
+/* Out of the magazine before it is in the slab: the child of a fork in between loses it rather than having it twice. */
+static remote_entry_t pop(lease_magazine_t *magazine, unsigned cls) {
+    hk_assert(magazine->count > 0);
+    uint32_t count = magazine->count - 1;
+    const remote_entry_t word = heap_remote_word(map_granule_address(magazine->blocks[count]), cls);
+    hk_write_release(magazine->count, count);
+    return word;
+}
+
+/* Back to slabs of the heap, down to `keep` blocks. */
+static void give_back_locked(heap_t *h, lease_t *lease, unsigned cls, uint32_t keep, twice_t *twice) {
+    hk_assert(hk_lock_is_held(&h->lock) && lease->heap == h);
+    lease_magazine_t *magazine = &lease->magazines[cls];
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    stats->refilled += magazine->pushes;
+    hk_write(magazine->pushes, 0);
+    while (magazine->count > keep) {
+        const remote_entry_t word = pop(magazine, cls);
+        note(twice, &word, cls, heap_remote_give_locked(h, &word));
+        stats->refilled--;
+    }
+}
+
+/* --- Bound and free ----------------------------------------------------------------------------------------------- */
+
+static void link_locked(heap_t *h, lease_t *lease) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    lease->previous = NULL;
+    lease->next = h->own.leases;
+    if (lease->next != NULL)
+        lease->next->previous = lease;
+    h->own.leases = lease;
+    hk_write(lease->heap, h);
+    hk_write(lease->tag, h->own.tag);
+}
+
+/* The fate is there before the heap is not. */
+static void unlink_locked(heap_t *h, lease_t *lease, lease_fate_t fate) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    if (lease->previous != NULL)
+        lease->previous->next = lease->next;
+    else
+        h->own.leases = lease->next;
+    if (lease->next != NULL)
+        lease->next->previous = lease->previous;
+    hk_write(lease->fate, fate);
+    hk_write(lease->tag, HK_MAP_NO_TAG);
+    /* Release: pairs with the acquire in heap_of. */
+    hk_write_release(lease->heap, NULL);
+}
+
+/* Of a lease that was revoked. Frees that came after a release were counted as live blocks of the shared heap. */
+static void settle(heap_t *thread, lease_t *lease) {
+    hk_assert(lease->heap == NULL);
+    bool released = hk_read(lease->fate) == LEASE_RELEASED;
+    for (unsigned cls = 0; cls < LEASE_CLASSES; cls++) {
+        lease_magazine_t *magazine = &lease->magazines[cls];
+        if (released && magazine->count > lease->left_with[cls])
+            hk_add(thread->class_stats[cls].freed_remote, magazine->count - lease->left_with[cls]);
+        while (released && magazine->count > 0) {
+            twice_t twice = {0};
+            const remote_entry_t word = pop(magazine, cls);
+            note(&twice, &word, cls, heap_remote_give(&word));
+            report(&twice);
+        }
+        hk_write(magazine->count, 0);
+        hk_write(magazine->pushes, 0);
+        magazine->want = 0;
+    }
+    hk_write(lease->fate, LEASE_GOES_ON);
+}
+
+static void give_all_back(heap_t *h, lease_t *lease) {
+    twice_t twice = {0};
+    heap_lock(h);
+    bool bound = lease->heap == h; /* who ends the heap may be quicker */
+    for (unsigned cls = 0; cls < LEASE_CLASSES && bound; cls++) {
+        give_back_locked(h, lease, cls, 0, &twice);
+        lease->magazines[cls].want = 0;
+    }
+    if (bound)
+        unlink_locked(h, lease, LEASE_GOES_ON);
+    heap_unlock(h);
+    report(&twice);
+}
+
+static void unbind(heap_t *thread, lease_t *lease) {
+    heap_t *h = heap_of(lease);
+    if (h != NULL)
+        give_all_back(h, lease);
+    if (hk_read(lease->fate) != LEASE_GOES_ON)
+        settle(thread, lease);
+}
+
+static lease_t *lease_of(heap_t *thread) {
+    lease_t *lease = thread->front.lease;
+    if (hk_likely(lease != NULL))
+        return lease;
+    lease = meta_alloc(sizeof *lease);
+    if (lease == NULL)
+        return NULL;
+    memset(lease, 0, sizeof *lease);
+    lease->tag = HK_MAP_NO_TAG;
+    /* Release: for the child of a fork, which finds it whole. */
+    hk_write_release(thread->front.lease, lease);
+    return lease;
+}
+
+static bool is_asked_often(lease_t *lease, const heap_t *h) {
+    lease->streak = lease->asked == h ? (uint32_t)hk_min(lease->streak + 1, ASKS_MIN) : 0;
+    lease->asked = h;
+    return lease->streak == ASKS_MIN;
+}
+
+bool lease_bind(heap_t *thread, heap_t *h) {
+    lease_t *lease = lease_of(thread);
+    if (lease == NULL)
+        return false;
+    if (heap_of(lease) == h)
+        return true;
+    if (!is_asked_often(lease, h))
+        return false;
+    unbind(thread, lease);
+    heap_lock(h);
+    bool may = h->own.limit_bytes == 0;
+    if (may)
+        link_locked(h, lease);
+    heap_unlock(h);
+    return may;
+}
+
+void lease_end(heap_t *thread) {
+    lease_t *lease = thread->front.lease;
+    if (hk_likely(lease == NULL))
+        return;
+    unbind(thread, lease);
+    hk_write(thread->front.lease, NULL);
+    meta_free(lease, sizeof *lease);
+}
+
+/* --- Full --------------------------------------------------------------------------------------------------------- */
+
+void lease_push(lease_t *lease, unsigned cls, granule_t granule) {
+    lease_magazine_t *magazine = &lease->magazines[cls];
+    hk_assert(cls < LEASE_CLASSES && magazine->count < LEASE_BLOCKS);
+    magazine->blocks[magazine->count] = granule;
+    hk_add(magazine->pushes, 1);
+    hk_write_release(magazine->count, magazine->count + 1); /* as in lease_put */
+}
+
+bool lease_make_room(heap_t *thread, uint32_t entry) {
+    lease_t *lease = thread->front.lease;
+    if (lease == NULL || entry - hk_read(lease->tag) >= LEASE_CLASSES)
+        return false;
+    unsigned cls = entry & HK_MAP_CLASS_MAX;
+    heap_t *h = heap_by_id(entry >> 8);
+    twice_t twice = {0};
+    heap_lock(h);
+    bool bound = lease->heap == h;
+    if (bound && lease->magazines[cls].count == LEASE_BLOCKS)
+        give_back_locked(h, lease, cls, LEASE_BLOCKS / 2, &twice);
+    heap_unlock(h);
+    report(&twice);
+    return bound;
+}
+
+/* --- The heap's side ---------------------------------------------------------------------------------------------- */
+
+static size_t revoke_locked(heap_t *h, lease_t *lease, lease_fate_t fate, uint64_t *used) {
+    hk_assert(hk_lock_is_held(&h->lock) && lease->heap == h);
+    size_t bytes = 0;
+    for (unsigned cls = 0; cls < LEASE_CLASSES; cls++) {
+        /* The count first: a free of this moment is then counted by its thread (settle), or by nobody. */
+        uint32_t count = hk_read_acquire(lease->magazines[cls].count);
+        uint64_t pushes = hk_read(lease->magazines[cls].pushes);
+        lease->left_with[cls] = count;
+        h->class_stats[cls].refilled += pushes - count;
+        bytes += (size_t)count * hk_class_info[cls].block_size;
+        if (used != NULL)
+            used[cls] -= count;
+    }
+    unlink_locked(h, lease, fate);
+    return bytes;
+}
+
+size_t lease_revoke_all_locked(heap_t *h, lease_fate_t fate, uint64_t used[HK_CLASS_COUNT]) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    size_t bytes = 0;
+    while (h->own.leases != NULL)
+        bytes += revoke_locked(h, h->own.leases, fate, used);
+    return bytes;
+}
+
+uint64_t lease_count_locked(const heap_t *h, unsigned cls, uint64_t *pushes) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    uint64_t count = 0;
+    *pushes = 0;
+    for (const lease_t *lease = h->own.leases; cls < LEASE_CLASSES && lease != NULL; lease = lease->next) {
+        count += hk_read_acquire(lease->magazines[cls].count);
+        *pushes += hk_read(lease->magazines[cls].pushes);
+    }
+    return count;
+}

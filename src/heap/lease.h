@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * lease.h: magazines that a thread has of one explicit heap at a time, the one that it allocates from again and again.
+ *
+ *   FREE --a thread asks the heap often: lease_bind--> BOUND --the thread turns to another heap, or ends--> FREE
+ *                                                      BOUND --the heap ends: lease_revoke_all_locked--> REVOKED
+ *   REVOKED --its thread's next slow path--> FREE
+ *
+ * The magazines and their counts are the thread's alone; others read counts (statistics). `heap`, `tag` and the list of
+ * a heap's leases are written under the lock of that heap, by the thread that binds and unbinds and by who ends the
+ * heap. The thread reads `heap` and `tag` without it, so it may push one block more after it was revoked.
+ *
+ * LEASE-1  a block in a magazine is of the class, its live bit is clear, and it is in no slab's free bits.
+ * LEASE-2  what a BOUND lease holds is of slabs of its heap. After reset and destroy (DROPPED) it went with them, and
+ *          is forgotten; after release it is of slabs of whoever has them now, and goes there.
+ * LEASE-3  nobody takes blocks from a lease that is not BOUND.
+ *
+ * No lease is of a heap with a limit, where what one thread keeps might be what another is refused; none is there at
+ * the higher levels of safety. Model: docs/models/explicit.pml.
+ */
+#ifndef HK_HEAP_LEASE_H
+#define HK_HEAP_LEASE_H
+
+#include "base/relaxed.h"
+#include "heap/heap.h"
+
+enum {
+    LEASE_CLASSES = 32, /* blocks of up to 512 bytes */
+    LEASE_BLOCKS = 30,  /* in a magazine */
+    LEASE_SIZE_MAX = LEASE_CLASSES << HK_GRANULE_SHIFT,
+};
+
+typedef struct lease_magazine {
+    uint32_t count;  /* of blocks; the thread */
+    uint32_t want;   /* the next refill; the thread */
+    uint64_t pushes; /* blocks that came by frees, since the heap's counts have them; the thread */
+    granule_t blocks[LEASE_BLOCKS];
+} lease_magazine_t;
+
+_Static_assert(sizeof(lease_magazine_t) == 256, "found by a shift");
+
+typedef enum lease_fate { LEASE_GOES_ON, LEASE_DROPPED, LEASE_RELEASED } lease_fate_t;
+
+typedef struct lease {
+    heap_t *heap;                      /* NULL: not BOUND */
+    uint32_t tag;                      /* map_tag of its id, or HK_MAP_NO_TAG */
+    uint32_t fate;                     /* lease_fate_t; written under the lock, with heap = NULL after it */
+    struct lease *next, *previous;     /* leases of the heap; under its lock */
+    const heap_t *asked;               /* the heap that was asked last under its lock, */
+    uint32_t streak;                   /* ... and how often in a row; both the thread's */
+    uint32_t left_with[LEASE_CLASSES]; /* counts when it was released; under the lock, before `heap` */
+    lease_magazine_t magazines[LEASE_CLASSES];
+} lease_t;
+
+/* A block of `size` bytes, not 0, if the thread has a lease of the heap with one. Its live bit is set. */
+HK_INLINE void *lease_take(const void *heap, size_t size) {
+    lease_t *lease = hk_front->lease;
+    if (hk_unlikely(lease == NULL || hk_read(lease->heap) != heap || size - 1 >= LEASE_SIZE_MAX))
+        return NULL;
+    size_t cls = (size - 1) >> HK_GRANULE_SHIFT;
+    lease_magazine_t *magazine = &lease->magazines[cls];
+    uint32_t count = magazine->count;
+    if (hk_unlikely(count == 0))
+        return NULL;
+    granule_t granule = magazine->blocks[count - 1];
+    hk_write(magazine->count, count - 1);
+    if (cls < HK_MAP_CLASS_APART)
+        map_set_live_shared(granule);
+    else
+        map_set_live_apart(granule);
+    return map_granule_address(granule);
+}
+
+/* Takes a block that the program frees, if it is live and of the heap that the thread has a lease of. */
+HK_INLINE bool lease_put(const heap_front_t *front, uint32_t entry, granule_t granule) {
+    lease_t *lease = front->lease;
+    if (lease == NULL)
+        return false;
+    unsigned cls = entry - hk_read(lease->tag);
+    if (cls >= LEASE_CLASSES)
+        return false;
+    lease_magazine_t *magazine = &lease->magazines[cls];
+    uint32_t count = magazine->count;
+    if (hk_unlikely(count == LEASE_BLOCKS))
+        return false;
+    if (hk_unlikely(!(cls < HK_MAP_CLASS_APART ? map_clear_live_shared(granule) : map_clear_live_apart(granule))))
+        return false;
+    magazine->blocks[count] = granule;
+    hk_add(magazine->pushes, 1);
+    /* Release: for the child of a fork, which must not find a count without its block. */
+    hk_write_release(magazine->count, count + 1);
+    return true;
+}
+
+/* Makes the lease of the thread's heap one of `h`, if the thread has asked for that often. False: it is not. */
+bool lease_bind(heap_t *thread, heap_t *h);
+
+/* Room for a block of the class in the magazine: half of it goes back to its slabs. False when the thread has no lease
+ * of the entry's heap by now. */
+bool lease_make_room(heap_t *thread, uint32_t entry);
+
+/* Puts in a block whose live bit the caller has cleared, where there is room. */
+void lease_push(lease_t *lease, unsigned cls, granule_t granule);
+
+/* The thread is over, or wants to keep nothing: all go back. For the heap's thread, or anybody once that is gone. */
+void lease_end(heap_t *thread);
+
+/* The heap ends or is emptied: nobody has a lease of it from here on. Subtracts the blocks that they had from used[],
+ * unless it is NULL. Caller holds the heap's lock. Returns their bytes. */
+size_t lease_revoke_all_locked(heap_t *h, lease_fate_t fate, uint64_t used[HK_CLASS_COUNT]);
+
+/* Blocks of the class in leases of the heap, and those that came there by frees. Caller holds its lock. */
+uint64_t lease_count_locked(const heap_t *h, unsigned cls, uint64_t *pushes);
+
+#endif

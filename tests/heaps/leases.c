@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a thread keeps of a heap that it uses again and again (src/heap/lease.h) is nobody's block: statistics and
+ * visits do not show it, it goes with the heap, and after a release or the thread's end it is back in its slab. Runs at
+ * each level.
+ */
+#include "testing.h"
+
+#include <sys/wait.h>
+
+enum { BLOCKS = 2000, SIZE = 64, MANY = 100 };
+
+static hak_heap_t *fresh(void) {
+    hak_heap_t *heap = hak_heap_new(NULL);
+    CHECK(heap != NULL);
+    return heap;
+}
+
+/* Each block has its own number in it. */
+static void fill(hak_heap_t *heap, size_t **blocks, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        CHECK((blocks[i] = hak_heap_malloc(heap, SIZE)) != NULL);
+        *blocks[i] = i;
+    }
+}
+
+static void drop(size_t **blocks, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) {
+        CHECK_EQ(*blocks[i], i);
+        hak_free(blocks[i]);
+    }
+}
+
+static bool count_visit(void *block, size_t size, void *count) {
+    CHECK(block != NULL && size >= SIZE);
+    return ++*(size_t *)count > 0;
+}
+
+static void shows(hak_heap_t *heap, size_t live, size_t allocs) {
+    hak_heap_stats_t stats = {.struct_size = sizeof stats};
+    size_t visited = 0;
+    CHECK_EQ(hak_heap_stats_get(heap, &stats), 0);
+    CHECK_EQ(stats.live_blocks, live);
+    CHECK_EQ(stats.allocs, allocs);
+    CHECK_EQ(hak_heap_visit(heap, count_visit, &visited), 0);
+    CHECK_EQ(visited, live);
+}
+
+static void counts_are_exact(void) {
+    static size_t *blocks[BLOCKS];
+    hak_heap_t *heap = fresh();
+    for (size_t round = 0; round < 5; round++) {
+        fill(heap, blocks, BLOCKS);
+        drop(blocks, 0, BLOCKS / 3);
+        CHECK(hak_heap_of(blocks[0]) == NULL);
+        shows(heap, BLOCKS - BLOCKS / 3, (round + 1) * BLOCKS);
+        drop(blocks, BLOCKS / 3, BLOCKS);
+        shows(heap, 0, (round + 1) * BLOCKS);
+    }
+    fill(heap, blocks, MANY);
+    size_t usable = hak_malloc_usable_size(blocks[0]);
+    drop(blocks, 0, 10);
+    CHECK(hak_heap_reset(heap) >= (MANY - 10) * usable && hak_heap_reset(heap) == 0);
+    shows(heap, 0, 5 * BLOCKS + MANY);
+    fill(heap, blocks, BLOCKS); /* none of them twice */
+    drop(blocks, 0, BLOCKS);
+    hak_heap_destroy(heap);
+}
+
+/* --- With another thread that has the lease ----------------------------------------------------------------------- */
+
+typedef struct other {
+    hak_heap_t *heap;
+    size_t *blocks[BLOCKS];
+    pthread_barrier_t barrier;
+} other_t;
+
+/* Holds free blocks, when the heap ends; then frees the rest, or uses the next heap; then ends. */
+static void *holds_when_released(void *argument) {
+    other_t *other = argument;
+    fill(other->heap, other->blocks, BLOCKS);
+    drop(other->blocks, 0, BLOCKS / 2 - 5);
+    pthread_barrier_wait(&other->barrier);
+    drop(other->blocks, BLOCKS / 2 - 5, BLOCKS / 2); /* at this moment */
+    pthread_barrier_wait(&other->barrier);
+    drop(other->blocks, BLOCKS / 2, BLOCKS);
+    return NULL;
+}
+
+static uint64_t slabs_of(size_t size, uint64_t *live) {
+    static hak_stats_t stats;
+    uint64_t slabs = 0;
+    (void)hak_trim();
+    stats.struct_size = sizeof stats;
+    CHECK_EQ(hak_stats_get(&stats), 0);
+    for (uint32_t i = 0; i < stats.class_count; i++)
+        if (stats.classes[i].block_size >= size && stats.classes[i].block_size < size + 64) {
+            slabs += stats.classes[i].slab_count;
+            *live += stats.classes[i].live_blocks;
+        }
+    return slabs;
+}
+
+static void released_blocks_go_home(void) {
+    static other_t other;
+    uint64_t live_before = 0, live_after = 0, before, after = 0;
+    pthread_barrier_init(&other.barrier, NULL, 2);
+    before = slabs_of(SIZE, &live_before);
+    for (unsigned i = 0; i < MANY; i++) {
+        other.heap = fresh();
+        pthread_t thread = test_thread(holds_when_released, &other);
+        pthread_barrier_wait(&other.barrier);
+        hak_heap_release(other.heap);
+        pthread_barrier_wait(&other.barrier);
+        test_join(thread);
+    }
+    for (test_wait_t wait = test_wait_for(10000); /* heaps of threads that are over are emptied by and by */
+         (after = slabs_of(SIZE, &(uint64_t){0})) > before + 1 && test_wait_more(&wait);)
+        test_sleep_us(10000);
+    (void)slabs_of(SIZE, &live_after);
+    CHECK_SAY(after <= before + 1, "%lu slabs, before %lu", (unsigned long)after, (unsigned long)before);
+    CHECK_SAY(live_after <= live_before, "%lu live, before %lu", (unsigned long)live_after, (unsigned long)live_before);
+    pthread_barrier_destroy(&other.barrier);
+}
+
+static void *holds_when_destroyed(void *argument) {
+    other_t *other = argument;
+    for (unsigned i = 0; i < MANY; i++) {
+        pthread_barrier_wait(&other->barrier);
+        fill(other->heap, other->blocks, BLOCKS); /* none of the last heap's, nor one twice */
+        drop(other->blocks, 0, BLOCKS - 7);
+        pthread_barrier_wait(&other->barrier);
+    }
+    return NULL;
+}
+
+static void destroyed_blocks_are_forgotten(void) {
+    static other_t other;
+    pthread_barrier_init(&other.barrier, NULL, 2);
+    pthread_t thread = test_thread(holds_when_destroyed, &other);
+    for (unsigned i = 0; i < MANY; i++) {
+        other.heap = fresh();
+        pthread_barrier_wait(&other.barrier);
+        pthread_barrier_wait(&other.barrier);
+        hak_heap_destroy(other.heap);
+        for (unsigned k = 0; k < MANY; k++) /* ordinary blocks where the slabs were */
+            hak_free(hak_malloc(SIZE));
+    }
+    test_join(thread);
+    pthread_barrier_destroy(&other.barrier);
+}
+
+static void *takes_and_frees(void *argument) {
+    other_t *other = argument;
+    fill(other->heap, other->blocks, BLOCKS);
+    drop(other->blocks, 0, BLOCKS);
+    return NULL;
+}
+
+static void ended_threads_keep_nothing(void) {
+    static other_t other;
+    hak_heap_stats_t stats = {.struct_size = sizeof stats};
+    other.heap = fresh();
+    for (unsigned i = 0; i < MANY; i++)
+        test_join(test_thread(takes_and_frees, &other));
+    shows(other.heap, 0, (size_t)MANY * BLOCKS);
+    CHECK_EQ(hak_heap_stats_get(other.heap, &stats), 0);
+    CHECK_SAY(stats.taken <= 128 * TEST_KIB, "%zu bytes", (size_t)stats.taken); /* a slab may wait */
+    hak_heap_destroy(other.heap);
+}
+
+/* What one thread freed is there for another at once where the heap has a limit. */
+static void limits_hold(void) {
+    static other_t other;
+    hak_heap_options_t options = {.struct_size = sizeof options, .limit = 64 * TEST_KIB};
+    hak_heap_t *heap = hak_heap_new(&options);
+    size_t count = 0, again = 0;
+    while (count < BLOCKS && (other.blocks[count] = hak_heap_malloc(heap, SIZE)) != NULL)
+        *other.blocks[count] = count, count++;
+    CHECK(count > 100);
+    other.heap = heap;
+    drop(other.blocks, 0, count);
+    while (again < BLOCKS && hak_heap_malloc(heap, SIZE) != NULL)
+        again++;
+    CHECK_EQ(again, count);
+    hak_heap_destroy(heap);
+}
+
+static void children_have_them(void) {
+    static size_t *blocks[BLOCKS];
+    hak_heap_t *heap = fresh();
+    fill(heap, blocks, BLOCKS);
+    drop(blocks, 0, BLOCKS / 2);
+    pid_t child = fork();
+    fill(heap, blocks, BLOCKS / 2);
+    drop(blocks, 0, BLOCKS);
+    shows(heap, 0, BLOCKS + BLOCKS / 2);
+    hak_heap_destroy(heap);
+    if (child == 0)
+        _exit(hak_check() == 0 ? 0 : 1);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+int main(void) {
+    test_alarm(120);
+    counts_are_exact();
+    released_blocks_go_home();
+    destroyed_blocks_are_forgotten();
+    ended_threads_keep_nothing();
+    limits_hold();
+    children_have_them();
+    CHECK_EQ(hak_check(), 0);
+    return TEST_PASS;
+}
