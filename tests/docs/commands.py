@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Runs every command of the documents, as they have it, in a copy of the source.
 
-    commands.py SOURCE_DIRECTORY [--list]
+    commands.py SOURCE_DIRECTORY [--tool | --list]
 
---list shows the commands and runs none.
+--tool runs those of the command `hakmem`, and the documents that need it (WITH_TOOL), with what cargo has built; the others are run
+without it. --list shows all commands and runs none. The documents are all there are (documents_of).
 
 A command is a line of a block ```sh, a line `$ ...` of a block ```console or of the man page, and what stands between backquotes
 and begins with one of the programs in INLINE. It has failed when its exit status is not 0, and
@@ -15,12 +16,11 @@ and begins with one of the programs in INLINE. It has failed when its exit statu
   with another tool       when it prints nothing, but for those in SILENT.
 
 What cannot be run here is marked in the document, where its reader does not see it, with `*` for anything:
-`<!-- not run (COMMAND): WHY -->`, or `<!-- not run: WHY -->` right before a block. A mark that marks nothing is a failure.
+`<!-- not run (COMMAND): WHY -->`, or `<!-- not run: WHY -->` right before a block. A mark that marks nothing is a failure. A block with
+more behind its language than that is a recipe, and scripts/check-recipes runs it.
 
-Commands of the tool `hakmem`, and documents with it (WITH_TOOL), are run where cargo has built it.
-
-What the documents take for granted is made up: `your-program` and `program`, a `sudo` that installs into a folder of its own, a home
-directory. The library is the one that README.md and docs/install.md build and install. Skips (77) where a tool is missing.
+What the documents take for granted is made up: `your-program` and `program`, a process PID on hakmem that allocates, a `sudo` that
+installs into a folder of its own, a home directory. The library is the one that README.md and docs/install.md build and install. Skips (77) where a tool is missing.
 """
 
 import fnmatch
@@ -32,13 +32,24 @@ import subprocess
 import sys
 import tempfile
 
-DOCUMENTS = "README.md docs/install.md docs/options.md docs/tuning.md docs/compatibility.md docs/architecture.md docs/benchmarks.md docs/observe.md docs/hakmem.7"
-DOCUMENTS += " bench/README.md CONTRIBUTING.md docs/from-jemalloc.md docs/tutorials.md docs/fleet.md"
+FIRST = ["README.md", "docs/install.md"]  # they build and install what the others use
 INLINE = {"make", "sudo", "cmake", "addr2line", "apk", "apt-get", "cargo", "hakmem"}
 SILENT = {"cc", "mkdir", "ln", "sudo", "kill"}
 TOOLS = ["cc", "cmake", "make", "pkg-config", "jq", "musl-gcc", "bash"]
 LEFT_OUT = shutil.ignore_patterns(".git", "build", "target", "results", "__pycache__")
 PROGRAM = '#include <stdlib.h>\n#include <stdio.h>\nint main(void) { void *p = malloc(1000); printf("ran\\n"); free(p); return 0; }\n'
+WORKING = """#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    alarm(3000);
+    for (unsigned i = 0;; i++, usleep(100)) {
+        char *p = memset(malloc(5000), 1, 5000);
+        if (i % 100)
+            free(p);
+    }
+}
+"""
 SUDO = """#!/bin/sh
 export DESTDIR="$ROOT"
 exec "$@"
@@ -62,6 +73,17 @@ class Command:
         self.text, self.place, self.shown, self.why = text, place, shown, why
 
 
+def documents_of(source):
+    """All documents but the records of decisions, of measurements and of changes."""
+    found = [path for pattern in ("*.md", "docs/*.md", "docs/*.7", "bench/*.md", "bindings/**/*.md") for path in source.glob(pattern)]
+    names = (str(path.relative_to(source)) for path in found if not {"build", "target"} & set(path.parts) and path.name != "CHANGELOG.md")
+    return sorted(names, key=lambda name: (name not in FIRST, name))
+
+
+def uses_tool(command):
+    return command.place in WITH_TOOL or command.text.split()[0] == "hakmem"
+
+
 def without_comment(line):
     return re.sub(r"\s+# .*$", "", line).strip()
 
@@ -82,7 +104,7 @@ def block_commands(kind, lines, place, why):
 def markdown_commands(text, name):
     commands, why = [], None
     text = re.sub(r"<!-- (?!not run).*?-->", "", text, flags=re.DOTALL)
-    for part in re.split(r"^(```\w*\n.*?^```)$", text, flags=re.DOTALL | re.MULTILINE):
+    for part in re.split(r"^(```[^\n`]*\n.*?^```)$", text, flags=re.DOTALL | re.MULTILINE):
         if part.startswith("```"):
             kind, *lines = part.rstrip("`").rstrip("\n").split("\n")
             if kind[3:] in ("sh", "console"):
@@ -92,7 +114,7 @@ def markdown_commands(text, name):
             why = mark and mark[1]
             prose = re.sub(r"<!--.*?-->", "", part, flags=re.DOTALL)
             spans = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose)]
-            commands += [Command(span, name) for span in spans if span.split()[0] in INLINE and not re.search(r"\.\w+$|^hakmem(?! bench)", span)]
+            commands += [Command(span, name) for span in spans if span.split()[0] in INLINE and (" " in span or span == "make") and not re.search(r"\.\w+$|^hakmem(?! bench)", span)]
     return commands
 
 
@@ -115,15 +137,15 @@ def commands_of(name, text):
 
 
 def built_tool(source):
-    """None: cargo has not built it, or not with a library beside it."""
+    """The one that cargo has built last, if any."""
     folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", source / "target"))
     tools = [folder / kind / "hakmem" for kind in ("release", "debug")]
-    has_library = (source / "build/release/libhakmem.so.0").exists()
-    return next((tool for tool in tools if tool.exists() and has_library), None)
+    return max(filter(pathlib.Path.exists, tools), key=lambda tool: tool.stat().st_mtime, default=None)
 
 
 class Sandbox:
-    def __init__(self, source, work):
+    def __init__(self, source, work, tool):
+        self.process = None
         self.tree, self.root = work / "hakmem", work / "root"
         shutil.copytree(source, self.tree, ignore=LEFT_OUT, symlinks=True)
         programs = work / "bin"
@@ -132,10 +154,9 @@ class Sandbox:
         for name, text in (("sudo", SUDO), ("ldconfig", LDCONFIG)):
             (programs / name).write_text(text)
             (programs / name).chmod(0o755)
-        tool = built_tool(source)
+        self.preloaded = source / "build/release/libhakmem.so.0"
         if tool is not None:
-            library = source / "build/release/libhakmem.so.0"
-            (programs / "hakmem").write_text(HAKMEM.format(library=library, tool=tool))
+            (programs / "hakmem").write_text(HAKMEM.format(library=self.preloaded, tool=tool))
             (programs / "hakmem").chmod(0o755)
         (self.tree / "your-program.c").write_text(PROGRAM)
         subprocess.run(["cc", "your-program.c", "-o", programs / "your-program"], cwd=self.tree, check=True)
@@ -150,7 +171,22 @@ class Sandbox:
             PKG_CONFIG_PATH=str(library / "pkgconfig"),
         )
 
+    def working_process(self):
+        """The number of a process on hakmem that allocates."""
+        if self.process is None:
+            (self.tree / "working.c").write_text(WORKING)
+            subprocess.run(["cc", "-g", "working.c", "-o", self.root.parent / "bin/working"], cwd=self.tree, check=True)
+            self.process = subprocess.Popen(["working"], env={**self.environment, "LD_PRELOAD": str(self.preloaded)})
+        return str(self.process.pid)
+
+    def end(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
     def run(self, text, **more):
+        if re.search(r"\bPID\b", text):
+            text = re.sub(r"\bPID\b", self.working_process(), text)
         return subprocess.run(
             ["bash", "-c", text],
             cwd=self.tree,
@@ -201,33 +237,43 @@ def cmake_versions(source):
     }
 
 
+def run_all(commands, source, tool):
+    """What is wrong with them."""
+    problems = []
+    with tempfile.TemporaryDirectory() as work:
+        sandbox = Sandbox(source, pathlib.Path(work), tool)
+        try:
+            for command in commands:
+                problem = None if command.why else problem_of(command, sandbox)
+                state = "not run: " + command.why if command.why else "FAILED: " + problem if problem else "ok"
+                problems += ["%s: %s: %s" % (command.place, command.text, problem)] if problem else []
+                print("%-22s %s\n%22s %s" % (command.place, command.text, "", state), flush=True)
+        finally:
+            sandbox.end()
+    return problems
+
+
 def main():
     source = pathlib.Path(sys.argv[1]).resolve()
-    names, only_list = DOCUMENTS.split(), sys.argv[2:] == ["--list"]
+    only_list, with_tool = sys.argv[2:] == ["--list"], sys.argv[2:] == ["--tool"]
     versions = cmake_versions(source)
     problems = [] if len(set(versions.values())) == 1 else ["the least version of CMake: %s" % versions]
     commands = []
-    for name in names:
+    for name in documents_of(source):
         found, wrong = commands_of(name, (source / name).read_text())
         commands, problems = commands + found, problems + wrong
     if only_list:
         print("\n".join(problems + ["%-22s %s%s" % (c.place, c.text, "   (not run: %s)" % c.why if c.why else "") for c in commands]))
         return 1 if problems else 0
-    lacking = [tool for tool in TOOLS if shutil.which(tool) is None]
-    for command in commands:
-        if command.place in WITH_TOOL and built_tool(source) is None:
-            command.why = "the tool is not built (cargo build --release)"
-    ran = 0
-    if not lacking:
-        with tempfile.TemporaryDirectory() as work:
-            sandbox = Sandbox(source, pathlib.Path(work))
-            for command in commands:
-                problem = None if command.why else problem_of(command, sandbox)
-                ran += not command.why
-                state = "not run: " + command.why if command.why else "FAILED: " + problem if problem else "ok"
-                problems += ["%s: %s: %s" % (command.place, command.text, problem)] if problem else []
-                print("%-22s %s\n%22s %s" % (command.place, command.text, "", state), flush=True)
-    print("\n".join(problems + ["%d commands, %d run, %d problems" % (len(commands), ran, len(problems))]))
+    commands = [command for command in commands if uses_tool(command) == with_tool]
+    tool = built_tool(source) if with_tool else None
+    if with_tool and not (tool and (source / "build/release/libhakmem.so.0").exists()):
+        problems.append("the tool or the library is not built")
+    lacking = [program for program in TOOLS if shutil.which(program) is None]
+    if not lacking and not problems:
+        problems = run_all(commands, source, tool)
+    ran = sum(not command.why for command in commands)
+    print("\n".join(problems + ["%d commands, %d to run, %d problems" % (len(commands), ran, len(problems))]))
     if problems:
         return 1
     if lacking:
