@@ -2,7 +2,8 @@
  *
  * A process with a heap of MIB mebibytes, all touched, of blocks of 32 bytes and SIZES - 1 times twice as much. It is
  * sampled each INTERVAL bytes. A second thread allocates and frees, and knows how long it was kept waiting: by the
- * clock, less what it ran and what it waited for a processor. A byte on standard input is a question, a line the answer:
+ * clock, less what it ran and what it waited for a processor. A byte on standard input is a question, to which a line
+ * is the answer:
  *
  *     w  waited MICROSECONDS allocations COUNT, both since the last time
  *     p  samples LIVE tables BYTES allocated BYTES resident BYTES

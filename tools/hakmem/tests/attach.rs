@@ -3,14 +3,14 @@
 
 mod running;
 
-use running::{hakmem, sleeping};
+use running::{figure, hakmem, json, sleeping, stderr, stdout, until, LIBRARY};
 
 #[test]
 fn a_preloaded_process_is_read_and_its_parts_add_up() {
     let child = sleeping(&["--safe", "2", "--limit", "1G:2G"]);
     let id = child.id();
-    let output = hakmem(&["stats", "--json", &id]);
-    let stats: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    until("it never allocated", || figure(&id, "live") > 0);
+    let stats = json(&hakmem(&["stats", "--json", &id]));
     let at = |name: &str| stats[name].as_u64().unwrap();
     assert_eq!(at("process").to_string(), id);
     assert_eq!((at("limit_soft"), at("limit_hard")), (1 << 30, 2 << 30));
@@ -34,4 +34,24 @@ fn exit_codes_tell_what_went_wrong() {
     assert_eq!(hakmem(&["stats", "0"]).status.code(), Some(2));
     assert_eq!(hakmem(&["run", "--safe", "9", "--", "true"]).status.code(), Some(2));
     assert_eq!(hakmem(&["run", "--", "no-such-program"]).status.code(), Some(1));
+}
+
+/// Flags before the program are the tool's, those behind its name the program's.
+#[test]
+fn a_program_needs_no_dashes_before_it() {
+    let echo = ["sh", "-c", "echo \"$0 $1 $HAKMEM_SAFE\"", "--stats", "--"];
+    for before in [&["--safe", "2"][..], &["--safe=2"], &["--safe", "2", "--"]] {
+        let output = hakmem(&[&["run", "--library", LIBRARY][..], before, &echo].concat());
+        assert_eq!(stdout(&output), "--stats -- 2\n", "{output:?}");
+    }
+    let doctor = hakmem(&["doctor", "sh"]);
+    assert_eq!(doctor.status.code(), Some(2), "{doctor:?}");
+    assert!(stderr(&doctor).contains("a program comes behind `--`: hakmem doctor -- sh"), "{doctor:?}");
+}
+
+#[test]
+fn a_name_that_nobody_has_is_told_as_that() {
+    let output = hakmem(&["stats", "--comm", "no-such-name"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(stderr(&output).contains("there is no process of that name or control group"), "{output:?}");
 }

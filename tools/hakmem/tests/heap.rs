@@ -68,10 +68,11 @@ impl Running {
         let folder = std::env::temp_dir().join(format!("hakmem-heap-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("service.c"), SOURCE).unwrap();
-        let arguments = ["-g", "-O1", "-fno-optimize-sibling-calls", "service.c", "-o", "service", "-ldl"];
+        let comm = Running::comm(name);
+        let arguments = ["-g", "-O1", "-fno-optimize-sibling-calls", "service.c", "-o", &comm, "-ldl"];
         assert!(Command::new("cc").args(arguments).current_dir(&folder).status().unwrap().success());
         let mut command = Command::new(env!("CARGO_BIN_EXE_hakmem"));
-        command.args(["run", "--library", LIBRARY, "--"]).arg(folder.join("service"));
+        command.args(["run", "--library", LIBRARY, "--"]).arg(folder.join(&comm));
         command.args(interval.map(|interval| interval.to_string()));
         let said = fs::File::create(folder.join("said")).unwrap();
         let child = command.stdin(Stdio::null()).stdout(said).spawn().unwrap();
@@ -82,6 +83,11 @@ impl Running {
             std::thread::sleep(Duration::from_millis(20));
         }
         running
+    }
+
+    /// For --comm: other tests have such processes as well.
+    fn comm(name: &str) -> String {
+        format!("service-{name}")
     }
 
     fn hakmem(&self, arguments: &[&str]) -> Output {
@@ -120,7 +126,7 @@ fn the_peak_is_known_by_its_site() {
 #[test]
 fn a_leak_is_the_first_line_among_many_temporary_blocks() {
     let service = Running::of("leak", Some(4096));
-    let said = service.says(&["leaks", "PID", "--for", "4s"]);
+    let said = service.says(&["leaks", "--comm", &Running::comm("leak"), "--for", "4s"]);
     let first = said.lines().nth(5).unwrap();
     assert!(first.contains("  keeps < main"), "{said}");
     let temporary = service.says(&["heap", "--show", "temporary", "PID"]);
@@ -152,8 +158,13 @@ fn each_form_is_written() {
     service.says(&["heap", "PID", "--show", "alloc", "-o", "a.folded"]);
     let folded = fs::read_to_string(service.folder.join("a.folded")).unwrap();
     assert!(folded.lines().any(|line| line.contains(";main;temporary ")), "{folded}");
-    let same = service.says(&["diff", "PID", "PID"]);
-    assert!(same.lines().nth(1).unwrap().ends_with("  all"), "{same}");
+    for pair in [&["PID", "PID"][..], &["PID", "--comm", &Running::comm("forms")]] {
+        let same = service.says(&[&["diff"], pair].concat());
+        assert!(same.lines().nth(1).unwrap().ends_with("  all"), "{same}");
+    }
+    let one = service.hakmem(&["diff", "PID"]);
+    assert_eq!(one.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&one.stderr).contains("name two profiles, before and after; these are 1"));
     assert_eq!(service.hakmem(&["heap", "PID", "-o", "a.txt"]).status.code(), Some(2));
     assert_eq!(service.hakmem(&["heap", "PID", "--by", "thread", "--show", "peak"]).status.code(), Some(2));
 }
@@ -161,10 +172,12 @@ fn each_form_is_written() {
 #[test]
 fn what_has_no_profile_says_what_to_do() {
     let service = Running::of("none", None);
-    let output = service.hakmem(&["heap", "PID"]);
-    assert_eq!(output.status.code(), Some(4));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("there is no heap profile in process"), "{said}");
+    for given in [&["heap", "PID"][..], &["heap", "--comm", &Running::comm("none")]] {
+        let output = service.hakmem(given);
+        assert_eq!(output.status.code(), Some(4));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("there is no heap profile in process"), "{said}");
+    }
     let output = service.hakmem(&["heap", "./service.c"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "hakmem: ./service.c: is no heap profile of hakmem's\n");

@@ -269,3 +269,41 @@ fn programs_with_others_rights_have_none() {
     assert!(seen(0o755), "without the bit there is one");
     assert!(!seen(0o4755));
 }
+
+/// The tool finds where the thread listens however the process was told: here nothing is in the environment.
+#[test]
+fn a_path_that_is_compiled_in_is_found() {
+    let folder = Folder::new("socket-compiled");
+    let source = format!(
+        "#include <stdlib.h>\n#include <unistd.h>\nconst char hak_default_options[] = \"CONTROL={}/%p\";\n\
+         int main(void) {{ void *volatile block = malloc(100); free(block); sleep(600); return 0; }}",
+        folder.0.display()
+    );
+    let child = started(Command::new(folder.program("compiled", &source, &[ARCHIVE])), running::is_read);
+    until("the socket was never found", || stdout(&hakmem(&["trim", &child.id()])).contains("gave back"));
+    soon(&["trim", &child.id()], "gave back");
+}
+
+/// A thread of the program's with one descriptor, at which it listens, is not asked.
+#[test]
+fn a_socket_of_the_program_is_left_alone() {
+    let folder = Folder::new("socket-program");
+    let path = folder.0.join("own");
+    let source = format!(
+        "#include <stdlib.h>\n#include <string.h>\n#include <sys/socket.h>\n#include <sys/un.h>\n#include <unistd.h>\n\
+         int main(void) {{\n\
+             struct sockaddr_un at = {{AF_UNIX, \"{}\"}};\n\
+             for (int fd = 0; fd < 3; fd++) close(fd);\n\
+             void *volatile block = malloc(100); free(block);\n\
+             int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);\n\
+             return bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 1) || accept(fd, 0, 0) >= 0 || sleep(600);\n\
+         }}",
+        path.display()
+    );
+    let mut command = Command::new(folder.program("listens", &source, &[]));
+    command.env("LD_PRELOAD", LIBRARY);
+    let mut child = started(command, running::is_read);
+    until("it never listened", || is_socket(&path));
+    assert!(stdout(&hakmem(&["trim", &child.id()])).contains("did not come to it"));
+    assert!(child.0.try_wait().unwrap().is_none(), "it was connected to");
+}

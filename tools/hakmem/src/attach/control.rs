@@ -11,7 +11,7 @@ use nix::sys::socket::{
     SockType, UnixAddr,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
-use procfs::process::Process;
+use procfs::process::{FDTarget, Process};
 use std::fs::{File, OpenOptions};
 use std::io::{IoSliceMut, Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -24,6 +24,8 @@ const TEXT_BYTES: usize = 256;
 const ORDER_BYTES: usize = 8 + ARGUMENTS * 8 + TEXT_BYTES;
 /// control_reply_t: a status and a result.
 const REPLY_BYTES: usize = 16;
+/// SOCK_SEQPACKET, as proc_net_unix(5) tells the type.
+const SEQPACKET: u16 = SockType::SeqPacket as u16;
 /// To trim a large heap takes a while; a fork of the process's may be before it.
 const PATIENCE_S: i64 = 60;
 
@@ -35,9 +37,7 @@ impl Control {
     /// None: it has no such socket, or this user may not know.
     pub fn of(pid: i32) -> Option<Control> {
         let process = Process::new(pid).ok()?;
-        let wanted = process.environ().ok()?.remove(std::ffi::OsStr::new("HAKMEM_CONTROL"))?;
-        let own_id = process.status().ok()?.nspid.and_then(|ids| ids.last().copied()).unwrap_or(pid);
-        let name = wanted.to_str()?.replace("%p", &own_id.to_string());
+        let name = name_in_environment(&process).or_else(|| name_of_thread(&process))?;
         let path = PathBuf::from(format!("/proc/{pid}/root{name}"));
         let is_socket = std::fs::metadata(&path).is_ok_and(|of| of.file_type().is_socket());
         is_socket.then_some(Control { path })
@@ -70,6 +70,35 @@ impl Control {
         connect(stream.as_raw_fd(), &address)?;
         Ok(stream)
     }
+}
+
+/// There from the moment on at which the name is.
+fn name_in_environment(process: &Process) -> Option<String> {
+    let wanted = process.environ().ok()?.remove(std::ffi::OsStr::new("HAKMEM_CONTROL"))?;
+    let own_id = process.status().ok()?.nspid.and_then(|ids| ids.last().copied()).unwrap_or(process.pid);
+    Some(wanted.to_str()?.replace("%p", &own_id.to_string()))
+}
+
+/// Where a thread listens of whose socket the program has no descriptor: the option was compiled in.
+fn name_of_thread(process: &Process) -> Option<String> {
+    let threads = process.tasks().ok()?.flatten();
+    let sockets: Vec<u64> = threads.filter_map(|thread| only_socket(process.pid, thread.tid)).collect();
+    if sockets.is_empty() {
+        return None;
+    }
+    let files: Vec<FDTarget> = process.fd().ok()?.flatten().map(|file| file.target).collect();
+    let is_of_program = |inode| files.iter().any(|file| matches!(file, FDTarget::Socket(of) if *of == inode));
+    let is_ours = |inode| sockets.contains(&inode) && !is_of_program(inode);
+    let ours = process.unix().ok()?.into_iter().find(|of| of.socket_type == SEQPACKET && is_ours(of.inode))?;
+    Some(ours.path?.to_str()?.to_string())
+}
+
+/// The socket of a thread that has this one descriptor, as the thread that listens has.
+fn only_socket(pid: i32, thread: i32) -> Option<u64> {
+    let mut files = std::fs::read_dir(format!("/proc/{pid}/task/{thread}/fd")).ok()?.flatten();
+    let (file, None) = (files.next()?, files.next()) else { return None };
+    let target = std::fs::read_link(file.path()).ok()?;
+    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 fn file_of(message: ControlMessageOwned) -> Option<File> {

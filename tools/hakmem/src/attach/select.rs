@@ -30,16 +30,18 @@ impl Targets {
         self.pids.is_empty() && self.comm.is_empty() && self.cgroup.is_empty()
     }
 
-    /// Calls `show` for each. Those that were named by their id have to have hakmem, of the others at least one. What
-    /// goes wrong with one of several is told, and the exit code is that of the first.
+    /// Calls `show` for each. Those that were named by their id have to have what it shows, of the others at least one.
+    /// What goes wrong with one of several is told, and the exit code is that of the first.
     pub fn for_each(&self, mut show: impl FnMut(i32) -> Result<()>) -> Result<ExitCode> {
         let mut code = ExitCode::SUCCESS;
         let found = self.found()?;
-        let mut first = true;
+        let (mut first, mut without) = (true, None);
         for (pid, named) in &found {
             match show(*pid).map_err(|error| ended(*pid, error)) {
                 Ok(()) => first = false,
-                Err(error) if !named && matches!(error.downcast_ref(), Some(Failure::NoHakmem(_))) => {}
+                Err(error) if !named && matches!(error.downcast_ref(), Some(Failure::NoHakmem(_))) => {
+                    without.get_or_insert(error);
+                }
                 Err(error) if found.len() == 1 => return Err(error),
                 Err(error) => {
                     remark(format_args!("hakmem: {error:#}"));
@@ -48,7 +50,8 @@ impl Targets {
             }
         }
         if first && code == ExitCode::SUCCESS {
-            return Err(Failure::NoHakmem("no process of that name or control group has hakmem".into()).into());
+            let none = || Failure::NoHakmem("there is no process of that name or control group".into()).into();
+            return Err(without.unwrap_or_else(none));
         }
         Ok(code)
     }

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
     /// Process ids; none, and no program: this machine alone
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = process_id)]
     pids: Vec<i32>,
 
     /// The library that `hakmem run` would be given (default: as `hakmem run` finds it)
@@ -34,6 +34,11 @@ pub struct DoctorArgs {
     /// A program that would be started, and its arguments; it is not started
     #[arg(last = true, value_name = "PROGRAM ARGS")]
     program: Vec<OsString>,
+}
+
+fn process_id(text: &str) -> Result<i32, String> {
+    let id = text.parse().ok().filter(|&id| id > 0);
+    id.ok_or_else(|| format!("not a process id; a program comes behind `--`: hakmem doctor -- {text}"))
 }
 
 impl DoctorArgs {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! `hakmem diff`: what one profile has more than another.
 
-use super::{input, Names};
+use super::input::Input;
+use super::Names;
 use crate::failure::Failure;
 use crate::image::Amount;
 use crate::output::say;
@@ -19,13 +20,8 @@ const PLACE_FRAMES: usize = 4;
 
 #[derive(Args, Debug)]
 pub struct DiffArgs {
-    /// A process id, or a file that a process wrote: before
-    #[arg(value_name = "A")]
-    before: String,
-
-    /// The same: after
-    #[arg(value_name = "B")]
-    after: String,
+    #[command(flatten)]
+    input: Input,
 
     /// What to compare
     #[arg(long, value_enum, default_value_t)]
@@ -68,7 +64,7 @@ impl DiffArgs {
             _ => bail!(Failure::Usage(format!("{}: a comparison is written as .svg or .folded", path.display()))),
         });
         let is_svg = form.transpose()?;
-        let lines = self.lines()?;
+        let (lines, title) = self.lines()?;
         if let (Some(path), Some(is_svg)) = (&self.output, is_svg) {
             let folded = lines
                 .iter()
@@ -76,7 +72,7 @@ impl DiffArgs {
                 .map(|line| format!("{} {:.0} {:.0}", folded::stack(&line.row), line.before.bytes, line.after.bytes));
             let folded: Vec<String> = folded.collect();
             let bytes = match is_svg {
-                true => folded::picture(&folded, format!("{} to {}", self.before, self.after), "bytes of B")?,
+                true => folded::picture(&folded, title, "bytes of B")?,
                 false => (folded.join("\n") + "\n").into_bytes(),
             };
             report::leave(path, &bytes)?;
@@ -86,12 +82,16 @@ impl DiffArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The largest change first.
-    fn lines(&self) -> Result<Vec<Line>> {
+    /// The largest change first; and what is compared.
+    fn lines(&self) -> Result<(Vec<Line>, String)> {
+        let profiles = self.input.profiles()?;
+        let [before, after] = &profiles[..] else {
+            let count = profiles.len();
+            bail!(Failure::Usage(format!("name two profiles, before and after; these are {count}: process ids, files that a process wrote, or --comm NAME and --cgroup PATH for one process each")));
+        };
         let mut lines: BTreeMap<Vec<(String, String)>, Line> = BTreeMap::new();
-        for (is_after, text) in [(false, &self.before), (true, &self.after)] {
-            let profile = input::of(text)?;
-            for row in rows(&profile, &self.names.of(&profile), self.show) {
+        for (is_after, profile) in [(false, before), (true, after)] {
+            for row in rows(profile, &self.names.of(profile), self.show) {
                 let key = row.frames.iter().map(|frame| (frame.name.clone(), frame.module.clone())).collect();
                 let amount = row.amount;
                 let none = Amount::default();
@@ -101,7 +101,7 @@ impl DiffArgs {
         }
         let mut lines: Vec<Line> = lines.into_values().collect();
         lines.sort_by(|a, b| b.more().bytes.abs().total_cmp(&a.more().bytes.abs()));
-        Ok(lines)
+        Ok((lines, format!("{} to {}", before.origin, after.origin)))
     }
 
     fn as_text(&self, lines: &[Line]) -> String {

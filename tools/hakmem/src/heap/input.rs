@@ -27,6 +27,11 @@ pub struct Input {
     cgroup: Vec<PathBuf>,
 }
 
+pub enum One<'a> {
+    File(&'a Path),
+    Process(i32),
+}
+
 impl Input {
     /// How many there are at least.
     pub fn named(&self) -> usize {
@@ -34,10 +39,20 @@ impl Input {
     }
 
     pub fn for_each(&self, mut show: impl FnMut(Profile) -> Result<()>) -> Result<ExitCode> {
+        self.visit(|one| {
+            show(match one {
+                One::File(path) => of_file(path)?,
+                One::Process(pid) => of_process(pid)?,
+            })
+        })
+    }
+
+    /// Files first.
+    pub fn visit(&self, mut show: impl FnMut(One) -> Result<()>) -> Result<ExitCode> {
         let (pids, files): (Vec<&String>, Vec<&String>) =
             self.given.iter().partition(|text| process_id(text).is_some());
         for file in &files {
-            show(of_file(Path::new(file))?)?;
+            show(One::File(Path::new(file)))?;
         }
         let targets = Targets {
             pids: pids.into_iter().filter_map(|text| process_id(text)).collect(),
@@ -47,7 +62,20 @@ impl Input {
         if targets.is_empty() && !files.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
-        targets.for_each(|pid| show(of_process(pid)?))
+        targets.for_each(|pid| show(One::Process(pid)))
+    }
+
+    /// In the order in which they were given; what is chosen by name or control group last.
+    pub fn profiles(&self) -> Result<Vec<Profile>> {
+        let mut profiles = self.given.iter().map(|text| of(text)).collect::<Result<Vec<Profile>>>()?;
+        let chosen = Targets { pids: Vec::new(), comm: self.comm.clone(), cgroup: self.cgroup.clone() };
+        if !chosen.is_empty() {
+            chosen.for_each(|pid| {
+                profiles.push(of_process(pid)?);
+                Ok(())
+            })?;
+        }
+        Ok(profiles)
     }
 }
 
@@ -68,7 +96,7 @@ pub fn of_file(path: &Path) -> Result<Profile> {
 }
 
 /// A process's number, or a file's name.
-pub fn of(text: &str) -> Result<Profile> {
+fn of(text: &str) -> Result<Profile> {
     match process_id(text) {
         Some(pid) => of_process(pid),
         None => of_file(Path::new(text)),

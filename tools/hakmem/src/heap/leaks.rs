@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! `hakmem leaks`: the stacks whose blocks only become more.
 
+use super::input::{of_file, of_process, Input, One};
 use super::watch::{pause, Sampling};
-use super::{input, Names};
+use super::Names;
 use crate::attach::source::Source;
 use crate::image::Profile;
 use crate::output::say;
@@ -20,9 +21,8 @@ const PLACE_FRAMES: usize = 5;
 
 #[derive(Args, Debug)]
 pub struct LeaksArgs {
-    /// A process id, or a file that a process wrote
-    #[arg(value_name = "PID|FILE")]
-    target: String,
+    #[command(flatten)]
+    input: Input,
 
     /// Look at a process for so long (30s, 5m), and only at what it allocates meanwhile
     #[arg(long = "for", value_name = "TIME", value_parser = super::watch::time)]
@@ -32,7 +32,7 @@ pub struct LeaksArgs {
     #[arg(long, value_name = "SIZE", value_parser = super::watch::interval, requires = "time")]
     every: Option<u64>,
 
-    /// Write JSON
+    /// Write JSON: an object for each
     #[arg(long)]
     json: bool,
 
@@ -50,17 +50,19 @@ pub struct LeaksArgs {
 
 impl LeaksArgs {
     pub fn run(&self) -> Result<ExitCode> {
-        let (profile, from_us) = match (self.time, input::process_id(&self.target)) {
-            (Some(time), Some(pid)) => self.watch(pid, time)?,
-            _ => (input::of(&self.target)?, 0),
-        };
-        let symbols = self.names.of(&profile);
-        let grown = growth::of(&profile, &symbols, from_us);
-        say(match self.json {
-            true => as_json(&profile, &grown)?,
-            false => self.as_text(&profile, &grown, from_us),
-        })?;
-        Ok(ExitCode::SUCCESS)
+        self.input.visit(|one| {
+            let (profile, from_us) = match (self.time, one) {
+                (Some(time), One::Process(pid)) => self.watch(pid, time)?,
+                (None, One::Process(pid)) => (of_process(pid)?, 0),
+                (_, One::File(path)) => (of_file(path)?, 0),
+            };
+            let symbols = self.names.of(&profile);
+            let grown = growth::of(&profile, &symbols, from_us);
+            say(match self.json {
+                true => as_json(&profile, &grown)?,
+                false => self.as_text(&profile, &grown, from_us),
+            })
+        })
     }
 
     fn watch(&self, pid: i32, time: Duration) -> Result<(Profile, u64)> {

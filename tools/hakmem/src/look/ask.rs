@@ -23,16 +23,16 @@ pub struct TrimArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(allow_missing_positional = true)]
 pub struct LimitArgs {
-    /// Process id
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
-    pid: i32,
+    #[command(flatten)]
+    targets: Targets,
 
     /// Sizes as 512M or 2G; 0 is no limit
-    #[arg(value_name = "SOFT[:HARD]", value_parser = limits)]
+    #[arg(value_name = "SOFT[:HARD]", required = true, value_parser = limits)]
     limits: (u64, u64),
 
-    /// Write JSON: an object
+    /// Write JSON: an object for each process
     #[arg(long)]
     json: bool,
 }
@@ -56,10 +56,11 @@ impl TrimArgs {
 impl LimitArgs {
     pub fn run(&self) -> Result<ExitCode> {
         let (soft, hard) = self.limits;
-        let process = Source::to(self.pid)?;
-        let answer = process.ask(&Order::Limit { soft, hard }, true)?;
-        say(if self.json { as_json(&process, answer)? } else { changed(&process, answer, "the limits")? })?;
-        Ok(ExitCode::SUCCESS)
+        self.targets.for_each(|pid| {
+            let process = Source::to(pid)?;
+            let answer = process.ask(&Order::Limit { soft, hard }, true)?;
+            say(if self.json { as_json(&process, answer)? } else { changed(&process, answer, "the limits")? })
+        })
     }
 }
 

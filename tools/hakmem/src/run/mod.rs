@@ -30,8 +30,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM ARGS")]
+    /// The program and its arguments; `--` before it is needed only where its name begins with a dash
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM ARGS")]
     program: Vec<OsString>,
 }
 
