@@ -10,7 +10,8 @@ pub struct BenchArgs {
     #[arg(long)]
     pub quick: bool,
 
-    /// Only these allocators, separated by commas ("all" adds the older distribution packages)
+    /// Only these allocators, separated by commas; "all" adds the older distribution packages, "guarded" is hakmem's
+    /// safety levels and the hardened allocators
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub allocators: Vec<String>,
 

@@ -328,6 +328,10 @@ fn tables(results: &Results) -> String {
     text += &table::text(results, "memory", &[Kind::Memory]);
     text += &table::text(results, "instructions", &[Kind::Instructions]);
     text += &table::remarks(results);
+    let over = table::over_default(results);
+    if !over.is_empty() {
+        text += &format!("\ngeometric means\n{over}");
+    }
     let standing = table::standing(results, &table::SPEED);
     if !standing.is_empty() {
         text += &format!("\n{OURS} beside the best peer of each row, worst first\n{standing}");

@@ -12,6 +12,12 @@ pub const GIVEN: &str = "given by --lib";
 /// Who takes part in rows about heaps, beside ours: any thread may use these.
 const WITH_HEAPS: [&str; 3] = ["glibc", "mimalloc3", "jemalloc"];
 
+/// Hakmem's own allocators besides: its safety levels above the default, by the value of `HAKMEM_SAFE`.
+pub const LEVELS: [(&str, &str); 2] = [("hakmem-safe2", "2"), ("hakmem-safe3", "3")];
+
+/// Peers that are measured only beside these: other builds of what is in the usual run already.
+pub const GUARDED_PEERS: [&str; 3] = ["snmalloc-checks", "mimalloc-secure", "hardened-light"];
+
 /// The peers that are fast; figures such as "the leanest of the fast peers" speak of these.
 pub const FAST_PEERS: [&str; 7] =
     ["mimalloc3", "mimalloc2", "jemalloc", "snmalloc", "rpmalloc", "tcmalloc", "gperftools"];

@@ -3,7 +3,7 @@
 
 use super::args::BenchArgs;
 use super::elf;
-use super::model::{Allocator, GIVEN, OURS};
+use super::model::{Allocator, GIVEN, GUARDED_PEERS, LEVELS, OURS};
 use super::places::Places;
 use anyhow::{bail, ensure, Context, Result};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,10 @@ use std::process::Command;
 
 /// Shown by `--allocators all` only: older packages of the distribution.
 const OLDER: &str = "-debian";
+/// Stands for the safety levels and who is to be seen beside them.
+const GUARDED: &str = "guarded";
+/// ... of which these are in the usual run too.
+const GUARDED_USUAL: [&str; 4] = [OURS, "glibc", "scudo", "hardened"];
 /// Why a peer is missing that bench/peers can build and has not tried.
 const NOT_BUILT: &str = "not built yet";
 
@@ -68,6 +72,33 @@ fn ours(places: &Places) -> Allocator {
     Allocator { name: OURS.into(), version, missing, preload: vec![resolved(&path)], ..Allocator::default() }
 }
 
+fn levels(places: &Places) -> impl Iterator<Item = Allocator> + '_ {
+    LEVELS.iter().map(|(name, level)| Allocator {
+        name: (*name).into(),
+        environment: vec![("HAKMEM_SAFE".into(), (*level).into())],
+        note: format!("HAKMEM_SAFE={level}"),
+        ..ours(places)
+    })
+}
+
+fn is_level(name: &str) -> bool {
+    LEVELS.iter().any(|(level, _)| *level == name)
+}
+
+/// Only by its name, or by a word for several.
+fn is_special(name: &str) -> bool {
+    name.ends_with(OLDER) || is_level(name) || GUARDED_PEERS.contains(&name)
+}
+
+fn is_guarded(name: &str) -> bool {
+    is_level(name) || GUARDED_PEERS.contains(&name) || GUARDED_USUAL.contains(&name)
+}
+
+/// Whether a word of --allocators means this one.
+fn means(word: &str, name: &str) -> bool {
+    word == name || word == "all" || (word == GUARDED && is_guarded(name))
+}
+
 /// What --lib names. One that cannot be preloaded is a mistake in the command, not an allocator that is missing.
 pub fn given(arguments: &BenchArgs) -> Result<Vec<Allocator>> {
     let allocator = |(name, path): &(String, PathBuf)| {
@@ -100,7 +131,9 @@ fn tree_version(root: &Path) -> String {
 }
 
 fn known(places: &Places) -> Result<Vec<Allocator>> {
-    let mut all = vec![ours(places), glibc()];
+    let mut all = vec![ours(places)];
+    all.extend(levels(places));
+    all.push(glibc());
     if let Ok(text) = std::fs::read_to_string(places.manifest()) {
         all.extend(parse_manifest(&text, &places.peers())?);
     }
@@ -127,14 +160,14 @@ pub fn choose(places: &Places, arguments: &BenchArgs, usual: impl Fn(&str) -> bo
         }
     }
     let wanted = &arguments.allocators;
-    if let Some(unknown) = wanted.iter().find(|w| *w != "all" && !all.iter().any(|a| a.name == **w)) {
+    if let Some(unknown) = wanted.iter().find(|w| !all.iter().any(|a| means(w, &a.name))) {
         let names: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
         bail!("no allocator '{unknown}'; there are: {}", names.join(", "));
     }
     let given = |name: &str| arguments.libs.iter().any(|(n, _)| n == name);
     all.retain(|a| match wanted.is_empty() {
-        true => given(&a.name) || (usual(&a.name) && !a.name.ends_with(OLDER)),
-        false => wanted.iter().any(|w| w == "all" || *w == a.name) || given(&a.name),
+        true => given(&a.name) || (usual(&a.name) && !is_special(&a.name)),
+        false => wanted.iter().any(|w| means(w, &a.name)) || given(&a.name),
     });
     Ok(all)
 }
@@ -142,6 +175,15 @@ pub fn choose(places: &Places, arguments: &BenchArgs, usual: impl Fn(&str) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_levels_are_chosen_by_name_alone() {
+        assert!(
+            means("guarded", "hakmem-safe2") && means("guarded", "hardened") && means("guarded", "mimalloc-secure")
+        );
+        assert!(!means("guarded", "jemalloc") && means("all", "jemalloc-debian") && means("glibc", "glibc"));
+        assert!(is_special("hakmem-safe3") && is_special("mimalloc-debian") && !is_special("hardened"));
+    }
 
     #[test]
     fn the_manifest_lists_peers_and_missing_ones() {

@@ -2,7 +2,7 @@
 //! Tables as text: for the terminal, and in Markdown.
 
 use super::figures::{mean_ratio, short, Cell, Line};
-use super::model::{Kind, Results, OURS};
+use super::model::{Kind, Results, LEVELS, OURS};
 
 pub const SPEED: [Kind; 2] = [Kind::Speed, Kind::Latency];
 
@@ -119,6 +119,23 @@ pub fn standing(results: &Results, kinds: &[Kind]) -> String {
     gaps.iter().map(|g| format!("{}\n", g.1)).collect()
 }
 
+/// What hakmem's safety levels and the hardened allocators cost over its default; empty without one of the levels.
+pub fn over_default(results: &Results) -> String {
+    let is_here = |name: &str| results.allocators.iter().any(|a| a.missing.is_none() && a.name == name);
+    if !LEVELS.iter().any(|(name, _)| is_here(name)) || !is_here(OURS) {
+        return String::new();
+    }
+    let mean = |kinds: &[Kind], name: &str| {
+        let lines = lines_of(results, kinds);
+        let found = mean_ratio(results, &lines, name, |l| l.cost(results, OURS));
+        found.map_or("-".into(), |(mean, rows)| format!("{} ({rows} rows)", short(mean)))
+    };
+    let line = |name: &str| vec![name.into(), mean(&[Kind::Speed], name), mean(&[Kind::Memory], name)];
+    let head = vec!["over hakmem".to_string(), "time".into(), "memory".into()];
+    let others = results.allocators.iter().filter(|a| a.name != OURS && a.missing.is_none());
+    align(&std::iter::once(head).chain(others.map(|a| line(&a.name))).collect::<Vec<_>>())
+}
+
 fn gap(results: &Results, line: &Line) -> Option<(f64, String)> {
     let (peer, best) = line.best_peer(results)?;
     let ratio = line.cost(results, OURS)? / best;
@@ -143,6 +160,20 @@ mod tests {
         let results = sample_results();
         assert!(markdown(&results, &Line::all(&results)).contains("**100**"));
         assert!(remarks(&results).contains("missing: broken: not built"));
+    }
+
+    #[test]
+    fn the_levels_are_put_beside_the_default() {
+        let mut results = sample_results();
+        assert!(over_default(&results).is_empty());
+        for sample in results.samples.iter_mut().filter(|s| s.allocator == "jemalloc") {
+            sample.allocator = "hakmem-safe2".into();
+        }
+        for allocator in results.allocators.iter_mut().filter(|a| a.name == "jemalloc") {
+            allocator.name = "hakmem-safe2".into();
+        }
+        assert!(over_default(&results).contains("hakmem-safe2"), "{}", over_default(&results));
+        assert!(over_default(&results).contains("1.25 (1 rows)"), "{}", over_default(&results));
     }
 
     #[test]
