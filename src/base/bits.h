@@ -38,6 +38,19 @@ HK_INLINE uint64_t hk_low_mask64(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (
 /* Sets bit `n` of the bitmap at `*bits`, and clears it and tells whether it was set: one writer at a time, readers that
  * need no order, as in relaxed.h. On x86-64 in the five instructions that compilers do not find: bit number and word
  * number from one register, no address apart. */
+/* Zeros, by the widest stores that the processor has; `bytes` is a multiple of 16. No call. */
+HK_INLINE void hk_zero_long(void *at, size_t bytes) {
+#if HK_X86_64
+    __asm__ volatile("rep stosb" : "+D"(at), "+c"(bytes) : "a"(0) : "memory");
+#else
+    typedef uint64_t __attribute__((vector_size(16), may_alias)) pair_t;
+    for (pair_t *pair = at, *end = pair + bytes / sizeof *pair; pair < end; pair++) {
+        *pair = (pair_t){0};
+        HK_OPAQUE(pair); /* no call */
+    }
+#endif
+}
+
 #if HK_X86_64 && !HK_TSAN
 #define HK_BIT_CHANGE(change)                                                                                          \
     "mov %[bits], %[base]\n\tmov %[n], %[word]\n\tshr $6, %[word]\n\tmov (%[base],%[word],8), %[value]\n\t" change     \

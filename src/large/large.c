@@ -247,8 +247,9 @@ static bool end_life(large_run_t *run) {
     uint32_t live = LARGE_LIVE;
     hk_assert(run->alone <= HK_CLASS_COUNT);
     /* Relaxed: it decides which of two frees counts. What the program did with the block happens before its next use,
-     * as the thread that got it free hands it on under a lock: of the cache, or of the pool. The state becomes LIVE by a
-     * relaxed store as well, and the program brings the block from the thread that got it to the one that frees it. */
+     * as the thread that got it free hands it on under a lock: of the cache, or of the pool. The state becomes LIVE by
+     * a relaxed store as well, and the program brings the block from the thread that got it to the one that frees it.
+     */
     if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_CACHED, memory_order_relaxed,
                                                  memory_order_relaxed))
         return false;

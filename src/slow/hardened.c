@@ -8,6 +8,7 @@
 #include "heap/quarantine.h"
 #include "heap/seal.h"
 #include "large/huge.h"
+#include "limit/limit.h"
 #include "slow/blocks.h"
 #include "slow/sampled.h"
 #include "slow/tick.h"
@@ -20,7 +21,7 @@
 #include <string.h>
 
 /* Blocks from here on need no look when they were never handed out: it costs their pages. */
-enum { LOOK_PAST_MIN = 4096 };
+enum { LOOK_PAST_MIN = 4096, STAY_SHARE = 8 /* of a large block that shrinks in place, at most */ };
 
 /* Each block of a slab has a seal, and at level 3 large and huge ones have. */
 static bool is_sealed(const void *block) {
@@ -169,15 +170,15 @@ static size_t big_size(const void *block) {
     return huge_find(block, &start, &size) && start == block ? size : 0;
 }
 
-static void *big_alloc(heap_t *h, size_t align, size_t size, bool zero) {
-    bool zeroed = false;
-    void *block = heap_big_alloc(h, big_room(size), align, zero ? &zeroed : NULL);
+/* It reads as zeros: SEAL-1, and huge ones are mapped anew. */
+static void *big_alloc(heap_t *h, size_t align, size_t size) {
+    void *block = heap_big_alloc(h, big_room(size), align, NULL);
     if (block == NULL) {
         errno = ENOMEM;
         return NULL;
     }
     hardened_begin(block, big_size(block), size);
-    return zero && !zeroed ? memset(block, 0, size) : block;
+    return block;
 }
 
 void hardened_free_large(heap_t *h, void *block, const void *caller) {
@@ -194,6 +195,28 @@ void hardened_free_large(heap_t *h, void *block, const void *caller) {
 bool hardened_huge_is_whole(const void *block, const void *caller) {
     size_t size = hk_hardened_level >= 3 ? big_size(block) : 0;
     return size == 0 || hardened_is_whole(block, size, caller);
+}
+
+/* A large block grows where it is, or its pages move and its old place reads as zeros; what it has is enough for less
+ * growth than that, and a little less than it had. A block that gives slots back moves: those would not be zeros. */
+static void *resize_large(heap_t *h, void *block, size_t size, const void *caller) {
+    size_t have = large_size(block), room = big_room(size);
+    hk_assert(have > 0 && have % HK_SLOT_SIZE == 0);
+    bool grows = room > have;
+    if (sealed_size(size) <= HK_MID_MAX || (grows ? !limit_allows(room - have) : have - room > have / STAY_SHARE) ||
+        !hardened_is_whole(block, have, caller))
+        return NULL;
+    size_t asked = hardened_size(block, have);
+    if (hk_hardened_level >= 3) /* what was behind it is the program's now */
+        memset((char *)block + asked, 0, have - asked);
+    if (grows)
+        heap_untag(h, block, map_lookup(block));
+    void *same = grows ? large_resize(h != NULL ? &h->large : &heap_shared()->large, block, room) : block;
+    if (same != NULL)
+        hardened_begin(same, large_size(same), size);
+    else
+        hardened_begin(block, have, asked);
+    return same;
 }
 
 /* What does not fit any more is unmapped, and so is the old place. */
@@ -213,7 +236,7 @@ void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const vo
     return hardened_hand_out(block, cls, size, hk_hardened_level);
 }
 
-void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
+void *hardened_alloc(heap_t *h, size_t align, size_t size) {
     if (h == NULL)
         h = heap_shared();
     void *nothing = hk_unlikely(size == 0) && align <= HK_ALIGNMENT ? nothing_alloc() : NULL;
@@ -224,7 +247,7 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero) {
     if (hk_likely(lane != NULL))
         return hardened_take(h, lane, cls, size, __builtin_return_address(0), hk_hardened_level);
     if (cls >= HK_CLASS_COUNT)
-        return big_alloc(h, align, size, zero);
+        return big_alloc(h, align, size);
     block_past_t past;
     void *block = heap_take_one_or_reclaim(h, cls, &past);
     if (block == NULL) {
@@ -310,17 +333,29 @@ bool hardened_expand(void *block, size_t block_size, size_t size, const void *ca
     return true;
 }
 
-/* Always into another block, so that the old one can be watched; but huge ones, whose old place is unmapped. */
+/* NULL when it has to move into another block. */
+static void *resize(heap_t *h, void *block, size_t old_size, size_t size, const void *caller) {
+    uint32_t entry = map_lookup(block);
+    bool in_slab = entry != 0 && !map_is_run(entry);
+    size_t block_size = in_slab ? hk_class_info[entry & HK_MAP_CLASS_MAX].block_size : 0;
+    void *same = entry == 0 ? resize_huge(block, size, caller)
+                 : !in_slab ? resize_large(h, block, size, caller)
+                            : (hardened_expand(block, block_size, size, caller) ? block : NULL);
+    if (same != NULL && in_slab)
+        (void)sample_resize(block, size, block_size);
+    else if (same != NULL)
+        heap_sample_resized(h, block, same, old_size, size, caller);
+    return same;
+}
+
 void *hardened_realloc(void *block, size_t old_size, size_t size, const void *caller) {
     heap_t *h = heap_current();
-    void *same = map_lookup(block) == 0 ? resize_huge(block, size, caller) : NULL;
-    if (same != NULL) {
-        heap_sample_resized(h, block, same, old_size, size, caller);
+    void *same = resize(h, block, old_size, size, caller);
+    if (same != NULL)
         return same;
-    }
     int saved = errno;
     const bool due = heap_charge(h, hk_max(size, 1), false);
-    void *copy = heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size, false), size, caller);
+    void *copy = heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size), size, caller);
     if (copy == NULL && size <= old_size)
         return stay(block, size, saved, caller);
     if (copy == NULL)

@@ -20,8 +20,9 @@
 #include "heap/seal.h"
 #include "sys/libc_doors.h"
 
-/* `h` may be NULL. NULL with errno ENOMEM on failure. */
-void *hardened_alloc(heap_t *h, size_t align, size_t size, bool zero);
+/* What is handed out reads as zeros, but for the slack and the seal. `h` may be NULL. NULL with errno ENOMEM on
+ * failure. */
+void *hardened_alloc(heap_t *h, size_t align, size_t size);
 
 /* Frees the block if it is live, and of a slab. */
 bool hardened_free_live(void *block, const void *caller);

@@ -109,7 +109,7 @@ HK_INLINE void *malloc_or_fail(size_t size, bool charged, const void *caller) {
     if (hk_unlikely(apart != NULL))
         return apart;
     if (hk_unlikely(hardened_is_on()))
-        return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size, false), size, caller);
+        return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size), size, caller);
     void *block = malloc_charged(h, size);
     return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
 }
@@ -150,7 +150,7 @@ HK_INLINE void *aligned_or_fail(size_t align, size_t size, bool charged, const v
     if (hk_unlikely(apart != NULL))
         return apart;
     if (hk_unlikely(hardened_is_on()))
-        return heap_sampled_if(due, h, hardened_alloc(h, align, size, false), size, caller);
+        return heap_sampled_if(due, h, hardened_alloc(h, align, size), size, caller);
     if (h == NULL && !heap_system_ready())
         return heap_fail();
     unsigned cls = class_of_aligned(size, align);
@@ -206,7 +206,7 @@ void *heap_calloc_slow(size_t size) {
     if (hk_unlikely(apart != NULL))
         return apart;
     if (hk_unlikely(hardened_is_on()))
-        return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size, true), size, caller);
+        return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size), size, caller);
     void *block = calloc_charged(h, size);
     return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
 }

@@ -155,10 +155,46 @@ static void write_behind_realloc(void) {
     start_safe("2");
     char *block = heap_malloc_slow(4 * HK_MIB);
     memset(block, 7, 4 * HK_MIB);
-    char *moved = heap_realloc(block, 9 * HK_MIB, NULL);
-    CHECK(moved != NULL && moved != block && moved[4 * HK_MIB - 1] == 7);
+    char *moved = heap_realloc(block, HK_MIB, NULL);
+    CHECK(moved != NULL && moved != block && moved[HK_MIB - 1] == 7);
     block[100] = 1;
     quarantine_drain(h);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
+/* Within its class, or as a large block that grows: what it had stays, and the new end is sealed. */
+static void realloc_stays(const char *level) {
+    start_safe(level);
+    char *block = heap_malloc_slow(100), *large = heap_malloc_slow(HK_MIB);
+    memset(block, 7, 100);
+    CHECK(heap_realloc(block, 104, NULL) == block && heap_realloc(block, 99, NULL) == block);
+    CHECK(block[0] == 7 && block[98] == 7);
+    block = heap_realloc(block, 104, NULL);
+    memset(block, 1, 104);
+    release(block);
+    memset(large, 7, HK_MIB);
+    for (size_t size = HK_MIB + 1; size < 40 * HK_MIB; size += size / 3) {
+        char *grown = heap_realloc(large, size, NULL);
+        CHECK(grown != NULL && grown[0] == 7 && grown[HK_MIB - 1] == 7);
+        memset(grown + HK_MIB, 7, size - HK_MIB);
+        large = grown;
+    }
+    release(large);
+    CHECK_EQ(hk_misuse_count(), 0);
+    const unsigned char *zeros = heap_calloc_slow(40 * HK_MIB);
+    for (size_t at = 0; at < 40 * HK_MIB; at++)
+        CHECK(zeros[at] == 0);
+}
+
+static void realloc_stays_2(void) { realloc_stays("2"); }
+static void realloc_stays_3(void) { realloc_stays("3"); }
+
+static void overflow_of_grown(void) {
+    start_safe("3");
+    char *grown = heap_realloc(heap_malloc_slow(HK_MIB), 3 * HK_MIB + 5, NULL);
+    CHECK(grown != NULL);
+    grown[3 * HK_MIB + 5] = 1;
+    release(grown);
     CHECK_EQ(hk_misuse_count(), 1);
 }
 
@@ -349,6 +385,9 @@ int main(void) {
     says(huge_overflow_at_realloc, "hakmem: overflow of 0x",
          "2147483648 bytes asked for, offset 2147483648 overwritten)");
     says(large_twice, "hakmem: double free of 0x", "(1048576-byte block, free)");
+    says(overflow_of_grown, "hakmem: overflow of 0x", "3145733 bytes asked for, offset 3145733 overwritten)");
+    in_child(realloc_stays_2);
+    in_child(realloc_stays_3);
     in_child(large_only_read);
     in_child(large_queue_is_bounded);
     says(write_in_lane, "hakmem: write after free of 0x", "(112-byte block, offset 56)");
