@@ -33,8 +33,9 @@ void map_cover(size_t slot_count) {
 void map_reset_live(slot_t slot, unsigned count) {
     hk_assert(slot != 0 && count > 0);
     hk_assert(slot + count <= map_count());
-    uint64_t *words = &hk_map.live[map_granule(map_slot_address(slot)) / 64];
-    size_t word_count = count * (HK_SLOT_SIZE / HK_LIVE_SHARE) / sizeof *words;
+    const sys_range_t range = map_live_range(slot, count);
+    uint64_t *words = range.address;
+    size_t word_count = range.size / sizeof *words;
     if (!HK_TSAN)
         memset(words, 0, word_count * sizeof *words);
     for (size_t i = 0; HK_TSAN && i < word_count; i++)

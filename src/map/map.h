@@ -44,6 +44,7 @@
 #include "base/bits.h"
 #include "core/panic.h"
 #include "region/region.h"
+#include "sys/sys.h"
 
 #include <stdatomic.h>
 
@@ -147,6 +148,13 @@ HK_INLINE bool map_is_live(granule_t granule) {
 /* Clears the bits of slots that nobody has a block in: a bit that stayed set would make the inside of a later block
  * look like the start of one. By writing alone: a page that is read first and written then faults twice. */
 void map_reset_live(slot_t slot, unsigned count);
+
+/* The memory of the live bits of slots. */
+HK_INLINE sys_range_t map_live_range(slot_t slot, unsigned count) {
+    hk_assert(slot != 0 && slot + count <= map_count());
+    return (sys_range_t){&hk_map.live[map_granule(map_slot_address(slot)) / 64],
+                         count * (HK_SLOT_SIZE / HK_LIVE_SHARE)};
+}
 
 /* By the owner of the slab: no atomic read-modify-write, see above. */
 HK_INLINE void map_set_live(granule_t granule) {

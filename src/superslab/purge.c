@@ -150,12 +150,30 @@ bool superslab_wait_purge(void) {
     return true;
 }
 
+/* Live bits of superslabs that go as a whole: nobody has a block there, so they are clear, or will be when a slab
+ * opens. They are a 128th of the heap, which a process that was large once would keep. Not in haste: the superslabs
+ * serve again soon. */
+static void purge_live_bits(const purge_round_t *round) {
+    sys_range_t ranges[PURGE_RANGES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < round->count && !round->in_haste; i++) {
+        if (round->masks[i] != ALL_SLOTS)
+            continue;
+        sys_range_t range = map_live_range(pool_first_slot(pool_record(round->superslabs[i])), SLOTS);
+        if (((uintptr_t)range.address | range.size) % sys_page_size() == 0)
+            ranges[count++] = range;
+    }
+    if (count > 0)
+        hk_count_by(purge_calls, sys_purge_many(ranges, count));
+}
+
 /* Huge pages first, so that khugepaged does not fill the holes again. */
 static void purge_round(const purge_round_t *round) {
     hk_assert(round->count <= PURGE_RANGES_MAX && round->broken_count <= PURGE_RANGES_MAX);
     for (size_t i = 0; i < round->broken_count; i++)
         (void)sys_advise_no_huge(region_superslab_address(round->broken[i]), HK_SUPERSLAB_SIZE);
     hk_count_by(purge_calls, sys_purge_many(round->ranges, round->count));
+    purge_live_bits(round);
 }
 
 static size_t purge(size_t slot_count, bool in_haste) {

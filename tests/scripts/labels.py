@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 SPEEDS = {"fast", "slow", "soak"}
-FOLDERS = {"fastpath": "instructions", "stress": "soak"}  # the others have their own names
+FOLDERS = {"jemalloc-names": "jemalloc", "fastpath": "instructions", "stress": "soak"}  # the others have their own names
 
 
 def ctest(build, *arguments):
