@@ -148,7 +148,7 @@ static bool is_asked_often(lease_t *lease, const heap_t *h) {
 }
 
 bool lease_bind(heap_t *thread, heap_t *h) {
-    lease_t *lease = lease_of(thread);
+    lease_t *lease = h->own.limit_bytes == 0 ? lease_of(thread) : NULL;
     if (lease == NULL)
         return false;
     if (heap_of(lease) == h)
@@ -157,11 +157,9 @@ bool lease_bind(heap_t *thread, heap_t *h) {
         return false;
     unbind(thread, lease);
     heap_lock(h);
-    bool may = h->own.limit_bytes == 0;
-    if (may)
-        link_locked(h, lease);
+    link_locked(h, lease);
     heap_unlock(h);
-    return may;
+    return true;
 }
 
 void lease_end(heap_t *thread) {
