@@ -34,7 +34,7 @@ import tempfile
 
 FIRST = ["README.md", "docs/install.md"]  # they build and install what the others use
 INLINE = {"make", "sudo", "cmake", "addr2line", "apk", "apt-get", "cargo", "hakmem"}
-SILENT = {"cc", "mkdir", "ln", "sudo", "kill"}
+SILENT = {"cc", "mkdir", "ln", "sudo", "kill", "sleep"}
 TOOLS = ["cc", "cmake", "make", "pkg-config", "jq", "musl-gcc", "bash"]
 LEFT_OUT = shutil.ignore_patterns(".git", "build", "target", "results", "__pycache__")
 PROGRAM = '#include <stdlib.h>\n#include <stdio.h>\nint main(void) { void *p = malloc(1000); printf("ran\\n"); free(p); return 0; }\n'
@@ -64,7 +64,7 @@ LDCONFIG = """#!/bin/sh
 test -e "$ROOT/usr/local/lib/libhakmem.so.0"
 """
 LIMIT_SECONDS = 600
-WITH_TOOL = {"docs/tutorials.md"}
+WITH_TOOL = {"docs/tutorials.md", "docs/python-leak.md", "docs/peak.md", "docs/rss.md"}
 NOT_PASSED_ON = ("HAKMEM_", "LD_", "MAKE", "MFLAGS", "CMAKE", "PREFIX", "DESTDIR", "ROUNDS")
 
 
