@@ -103,7 +103,9 @@ impl View for Host {
         let [title, table, keys] =
             Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        frame.render_widget(Text::from(format!("{} processes run hakmem", self.order.len())).style(bold), title);
+        let (count, s) = (self.order.len(), if self.order.len() == 1 { ("", "s") } else { ("es", "") });
+        let found = format!("{count} process{} run{} hakmem", s.0, s.1);
+        frame.render_widget(Text::from(found).style(bold), title);
         let reversed = Style::new().add_modifier(Modifier::REVERSED);
         let header = Row::new(["PID", "COMM", "LIVE", "CACHED", "FRAGMENTED", "RESIDENT", "GROWTH"]).style(reversed);
         let row = |(at, pid): (usize, &i32)| {

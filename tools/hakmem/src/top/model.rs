@@ -51,7 +51,8 @@ pub enum Verdict {
     Grows(f64, f64),
     Fragmented(f64),
     Cached(f64),
-    Steady(f64),
+    /// The part that is live, and whether it was looked at for long enough to tell growth.
+    Steady(f64, bool),
 }
 
 impl Verdict {
@@ -59,7 +60,7 @@ impl Verdict {
         let percent = |share: &f64| (share * 100.0).round().min(100.0) as u64;
         match self {
             Verdict::Grows(rate, seconds) => format!(
-                "LEAK? live memory grows by {}/s, for {seconds:.0} s: a leak, or a cache of the program's",
+                "LEAK? live grows by {}/s, for {seconds:.0} s: a leak, or a cache of the program's",
                 human(*rate as u64)
             ),
             Verdict::Fragmented(share) => {
@@ -68,7 +69,12 @@ impl Verdict {
             Verdict::Cached(share) => {
                 format!("CACHE: {} % of resident is freed memory that hakmem keeps; hakmem trim {pid}", percent(share))
             }
-            Verdict::Steady(share) => format!("STEADY: {} % of resident is live, and it does not grow", percent(share)),
+            Verdict::Steady(share, false) => {
+                format!("{} % of resident is live; whether it grows shows in some seconds", percent(share))
+            }
+            Verdict::Steady(share, true) => {
+                format!("STEADY: {} % of resident is live, and it does not grow", percent(share))
+            }
         }
     }
 }
@@ -107,7 +113,7 @@ impl History {
         } else if now.resident >= SMALL && cached > SHARE {
             Verdict::Cached(cached)
         } else {
-            Verdict::Steady(share(now.live))
+            Verdict::Steady(share(now.live), self.points.len() >= WINDOW_MIN)
         }
     }
 
@@ -227,13 +233,14 @@ mod tests {
         assert!((rate - (1 << 20) as f64).abs() < 1.0 && seconds == 29.0);
         assert!(leak.text(1).contains("grows by 1.0 MiB/s"));
         let breathing = history(|second| (100 + 20 * (second % 5)) << 20, 200 << 20).verdict();
-        assert!(matches!(breathing, Verdict::Steady(_)), "{breathing:?}");
+        assert!(matches!(breathing, Verdict::Steady(_, true)), "{breathing:?}");
         let young = {
             let mut history = History::default();
             history.push(Point::default());
             history.verdict()
         };
-        assert!(matches!(young, Verdict::Steady(_)));
+        assert!(matches!(young, Verdict::Steady(_, false)));
+        assert!(!young.text(1).contains("does not grow"));
     }
 
     #[test]
@@ -251,7 +258,7 @@ mod tests {
         };
         assert_eq!(verdict(50, 5, 5), Verdict::Fragmented(0.5));
         assert_eq!(verdict(10, 20, 30), Verdict::Cached(0.5));
-        assert_eq!(verdict(10, 5, 5), Verdict::Steady(0.4));
+        assert_eq!(verdict(10, 5, 5), Verdict::Steady(0.4, true));
         assert!(verdict(10, 20, 30).text(7).ends_with("hakmem trim 7"));
     }
 

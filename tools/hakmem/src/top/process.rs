@@ -75,7 +75,8 @@ impl OneProcess {
         let color = match verdict {
             Verdict::Grows(..) => Color::Red,
             Verdict::Fragmented(_) | Verdict::Cached(_) => Color::Yellow,
-            Verdict::Steady(_) => Color::Green,
+            Verdict::Steady(_, false) => Color::Reset,
+            Verdict::Steady(_, true) => Color::Green,
         };
         Text::from(verdict.text(self.process.pid)).style(Style::new().fg(color).add_modifier(Modifier::BOLD))
     }
@@ -94,13 +95,20 @@ impl OneProcess {
         Text::from(spans)
     }
 
-    fn legend(&self) -> Text<'static> {
-        let mut spans = vec![Span::from(format!("resident {} ", human(self.value("resident"))))];
+    /// In as many lines as it takes: a part is never cut.
+    fn legend(&self, width: u16) -> Vec<Text<'static>> {
+        let mut lines = vec![vec![Span::from(format!("resident {} ", human(self.value("resident"))))]];
         for ((name, sign), color) in PARTS.into_iter().zip(COLORS) {
-            spans.push(Span::styled(format!(" {sign} "), Style::new().fg(color)));
-            spans.push(Span::from(format!("{name} {}", human(self.value(name)))));
+            let sign = Span::styled(format!(" {sign} "), Style::new().fg(color));
+            let text = Span::from(format!("{name} {}", human(self.value(name))));
+            let used: usize = lines[lines.len() - 1].iter().map(Span::width).sum();
+            if used + sign.width() + text.width() > usize::from(width) {
+                lines.push(Vec::new());
+            }
+            let last = lines.len() - 1;
+            lines[last].extend([sign, text]);
         }
-        Text::from(spans)
+        lines.into_iter().map(Text::from).collect()
     }
 
     fn draw_history(&self, frame: &mut Frame, area: Rect) {
@@ -111,11 +119,11 @@ impl OneProcess {
             if row.bottom() > area.bottom() {
                 return;
             }
-            let [label, graph] = Layout::horizontal([Constraint::Length(10), Constraint::Min(1)]).areas(row);
+            let [label, graph] = Layout::horizontal([Constraint::Length(13), Constraint::Min(1)]).areas(row);
             let values = self.history.newest(graph.width as usize, of);
             let least = values.iter().min().copied().unwrap_or(0);
             let range = values.iter().max().copied().unwrap_or(0) - least;
-            frame.render_widget(Paragraph::new(format!("{name}\n±{}", human(range))), label);
+            frame.render_widget(Paragraph::new(format!("{name}\n{} ↕", human(range))), label);
             // From the least on, so that growth is seen; a line of its own where there is none.
             let heights: Vec<u64> =
                 values.iter().map(|value| if range == 0 { 1 } else { value - least + range / 16 }).collect();
@@ -204,13 +212,14 @@ impl View for OneProcess {
     }
 
     fn draw(&self, frame: &mut Frame) {
-        let heights = [1, 1, 1, 1, 4, 1].map(Constraint::Length);
+        let legend = self.legend(frame.area().width);
+        let heights = [1, 1, 1, legend.len() as u16, 4, 1].map(Constraint::Length);
         let parts = heights.into_iter().chain([Constraint::Min(0), Constraint::Length(1)]);
         let areas = Layout::vertical(parts).split(frame.area());
         frame.render_widget(self.title(), areas[0]);
         frame.render_widget(self.verdict(), areas[1]);
         frame.render_widget(self.bar(areas[2].width), areas[2]);
-        frame.render_widget(self.legend(), areas[3]);
+        frame.render_widget(Paragraph::new(legend), areas[3]);
         self.draw_history(frame, areas[4]);
         frame.render_widget(Text::from(self.larger()), areas[5]);
         match self.part {

@@ -116,6 +116,13 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
+    /// One of `Performance.getMetrics`.
+    pub fn metric(&mut self, name: &str) -> f64 {
+        let answer = self.ask("Performance.getMetrics", json!({}));
+        let metrics = answer["metrics"].as_array().unwrap();
+        metrics.iter().find(|metric| metric["name"] == name).unwrap()["value"].as_f64().unwrap()
+    }
+
     pub fn screenshot(&mut self, path: &Path) {
         let whole = json!({"format": "png", "captureBeyondViewport": true});
         let picture = self.ask("Page.captureScreenshot", whole);

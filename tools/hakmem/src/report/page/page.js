@@ -133,9 +133,10 @@
     return cell;
   }
   // `columns`: heading, value of a row to sort by, how it is shown; no value: the cell is made by the third.
-  function table(id, columns, all, more) {
-    const state = { by: 0, up: false, shown: more ? FIRST : Infinity };
-    const target = at(id);
+  function table(id, columns, all) {
+    const state = { by: 0, up: false, shown: FIRST };
+    const target = at(id), more = element("button", undefined, "more");
+    target.parentElement.after(more);
     function show() {
       const key = columns[state.by][1];
       const rows = all().sort((a, b) => (state.up ? 1 : -1) * (typeof key(a) === "string" ? key(a).localeCompare(key(b)) : key(a) - key(b)));
@@ -156,12 +157,10 @@
       const thead = element("thead");
       thead.append(head);
       target.replaceChildren(thead, body);
-      if (more) {
-        at(more).hidden = rows.length <= state.shown;
-        at(more).textContent = `Show more (${count(Math.min(state.shown, rows.length))} of ${count(rows.length)})`;
-      }
+      more.hidden = rows.length <= state.shown;
+      more.textContent = `Show more (${count(Math.min(state.shown, rows.length))} of ${count(rows.length)})`;
     }
-    if (more) at(more).addEventListener("click", () => { state.shown += MORE; show(); });
+    more.addEventListener("click", () => { state.shown += MORE; show(); });
     show();
     return show;
   }
@@ -178,7 +177,7 @@
   const showSites = table("sitetable", [
     ["in use", sum(0), bytes], ["blocks", sum(1), count], ["at the peak", sum(2), bytes], ["allocated", sum(4), bytes],
     ["median life", (site) => median(site[LIVES]), (us) => (us < 0 ? "-" : time(us))], siteColumn,
-  ], () => data.sites.filter(siteHits), "more");
+  ], () => data.sites.filter(siteHits));
   table("temptable", [
     ["temporary", sum(6), bytes], ["blocks", sum(7), count], ["of all blocks", (s) => s[SUMS][7] / (s[SUMS][5] || 1), (n) => (100 * n).toFixed(0) + " %"], siteColumn,
   ], () => data.sites.filter((site) => site[SUMS][7] >= 0.5).sort((a, b) => b[SUMS][6] - a[SUMS][6]).slice(0, 20));
