@@ -90,3 +90,30 @@ fn a_program_on_musl() {
         None => skipped("musl", "there is no musl-gcc"),
     }
 }
+
+/// It is process 1 there, and its file lies on a mount of its own: names come through /proc/PID/root.
+#[test]
+fn a_program_in_a_container_has_names() {
+    if !running::is_root() {
+        return skipped("a program in a container", "only root makes namespaces everywhere");
+    }
+    let folder = Folder::new("kinds-container");
+    let source =
+        "#include <stdlib.h>\n__attribute__((noinline)) void keeps_blocks(void) { for (int i = 0; i < 1000; i++) \
+                  *(volatile char *)malloc(1000) = 1; }\n#include <unistd.h>\n\
+                  int main(void) { keeps_blocks(); for (;;) pause(); }";
+    let program = folder.program("inside", source, &["-g", "-fno-optimize-sibling-calls"]);
+    let (place, library) = (folder.0.join("mount"), folder.copy(LIBRARY));
+    std::fs::create_dir(&place).unwrap();
+    let script = "mount -t tmpfs none \"$1\" && cp \"$2\" \"$3\" \"$1\" && export HAKMEM_PROFILE=4K LD_PRELOAD=\"$1/libhakmem.so.0\" && \
+                  exec \"$1/inside\"";
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "sh", "-c", script, "sh"]);
+    let launcher = running::Running(command.arg(&place).arg(&program).arg(&library).spawn().unwrap());
+    let children = format!("/proc/{0}/task/{0}/children", launcher.id());
+    let child = || std::fs::read_to_string(&children).unwrap_or_default().trim().to_string();
+    running::until("the program never ran there", || live(&child()) > 900_000);
+    let said = hakmem(&["heap", &child()]);
+    assert!(running::stdout(&said).contains("keeps_blocks < main"), "{said:?}");
+    assert!(!running::stderr(&said).contains("inside: is not there"), "{said:?}");
+}

@@ -56,7 +56,7 @@ impl Attached {
         let found = found.map_err(|error| refined(pid, &comm, error))?;
         let Some(found) = found else {
             bail!(Failure::NoHakmem(format!(
-                "there is no hakmem in process {pid} ({comm}); `hakmem run -- PROGRAM` \
+                "there is no hakmem in process {pid} ({comm}): `hakmem doctor {pid}` says why; `hakmem run -- PROGRAM` \
                  starts a program with it"
             )));
         };

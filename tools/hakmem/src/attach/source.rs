@@ -85,6 +85,7 @@ impl Source {
                 let mut profile = image::from_bytes(&contents(file)?, Path::new(&self.name()))?;
                 profile.origin = self.name();
                 profile.comm.clone_from(&self.comm);
+                (profile.pid, profile.is_running) = (self.pid as u32, true);
                 super::maps::add_build_ids(&mut profile.maps, |map| {
                     super::maps::build_id_of(Path::new(&format!("/proc/{}/root{}", self.pid, map.path)))
                 });

@@ -4,7 +4,7 @@
 use crate::attach::request::{Answer, Order};
 use crate::attach::source::Source;
 use crate::failure::Failure;
-use crate::image::{self, Profile};
+use crate::image::Profile;
 use crate::output::remark;
 use anyhow::{bail, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -43,7 +43,13 @@ impl Sampling<'_> {
     /// As it is now.
     pub fn profile(&self) -> Result<Profile> {
         let pid = self.process.pid;
-        self.process.profile()?.ok_or_else(|| Failure::NoHakmem(image::no_profile(pid)).into())
+        let nothing = || {
+            Failure::NoHakmem(format!(
+                "process {pid} allocated too little in that time to begin: there is nothing to show. It begins when it \
+                 next needs memory; look for longer (--for 5m), or start it with `hakmem run --profile -- PROGRAM`"
+            ))
+        };
+        self.process.profile()?.ok_or_else(|| nothing().into())
     }
 
     pub fn end(&self) -> Result<()> {

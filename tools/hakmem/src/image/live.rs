@@ -26,6 +26,7 @@ pub fn copy_of(process: &Attached) -> Result<Profile> {
     let mut profile = copy(process).with_context(about)?;
     profile.origin = about();
     profile.comm.clone_from(&process.comm);
+    profile.pid = process.pid as u32; // in a container it knows itself by another number
     profile.maps = mappings(process).with_context(about)?;
     let settings = process.settings().unwrap_or_default();
     profile.options = settings.into_iter().map(|of| (format!("HAKMEM_{}", of.name), of.value)).collect();
