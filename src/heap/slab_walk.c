@@ -38,8 +38,9 @@ bool slab_walk_hold(slab_walk_t *walk, uint32_t owner) {
     return true;
 }
 
+/* The region hands out a superslab before the map covers it; there is nothing in it then. */
 slab_t *slab_walk_at(slab_walk_t *walk, slot_t slot) {
-    uint32_t entry = map_entry(slot);
+    uint32_t entry = slot < map_count() ? map_entry(slot) : 0;
     if (entry == 0 || map_is_run(entry))
         return NULL;
     if ((slot & (hk_class_info[entry & HK_MAP_CLASS_MAX].slab_slots - 1u)) != 0 || !slab_walk_hold(walk, entry >> 8))

@@ -79,9 +79,13 @@ static size_t before;
 static uint64_t double_frees;
 
 static void move(heap_t *from, heap_t *to) {
+    hk_lock(&from->lock);
     heap_remove_locked(from, slab);
     slab_set_owner(slab, to->front.id);
+    hk_unlock(&from->lock);
+    hk_lock(&to->lock);
     heap_insert_locked(to, slab);
+    hk_unlock(&to->lock);
 }
 
 static void to_the_pool(void) { move(other, heap_shared()); }
@@ -92,9 +96,11 @@ static void full_slab(void) {
     bool reused;
     slab = slab_open(CLS, other->front.id, &reused);
     CHECK(slab != NULL);
+    hk_lock(&other->lock);
     heap_insert_locked(other, slab);
     CHECK_EQ(slab_take(slab, all + slab->block_count, slab->block_count), slab->block_count);
     heap_settle_locked(other, slab);
+    hk_unlock(&other->lock);
     word = (remote_entry_t){heap_remote_key(slab_base(slab), 0),
                             slab_stretch_bits(0, 0, slab->block_count < 64 ? slab->block_count : 64)};
 }
@@ -107,8 +113,10 @@ static void is_given_once(void) {
     CHECK_EQ(slab->free_bits[0], word.bits);
     CHECK_EQ(places_of(CLS).in_messages, 0);
     all_is_well();
+    hk_lock(&heap_shared()->lock);
     slab_take_stretch(slab, 0, slab->block_count < 64 ? slab->block_count : 64);
     heap_settle_locked(heap_shared(), slab);
+    hk_unlock(&heap_shared()->lock);
 }
 
 static void slab_changes_hands(void) {

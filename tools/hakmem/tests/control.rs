@@ -83,13 +83,13 @@ fn a_process_whose_magazines_serve_every_call_follows_at_once() {
         (&["profile", "--every", "64K", "--for", "1ms", id], "a sample each 64.0 KiB"),
     ];
     for (arguments, expected) in every {
-        let mut took = Duration::MAX;
-        for _ in 0..5 {
-            let (output, time) = timed(arguments); // a loaded machine may be late once
+        let at_once = Duration::from_millis(500);
+        // A loaded machine may be late, but not thirty times.
+        let took = (0..30).map(|_| timed(arguments)).find_map(|(output, time)| {
             assert!(stdout(&output).contains(expected), "{output:?}");
-            took = took.min(time);
-        }
-        assert!(took < Duration::from_millis(500), "{arguments:?}: {took:?}");
+            (time < at_once).then_some(time)
+        });
+        assert!(took.is_some(), "{arguments:?} takes more than {at_once:?}");
     }
 }
 
