@@ -18,7 +18,7 @@ import sys
 
 RUNS = 5
 BEGIN, END = "<!-- found:begin (tests/misuse/found.py) -->\n", "<!-- found:end -->\n"
-OURS = {"0": {"HAKMEM_SAFE": "0"}, "1": {"HAKMEM_SAFE": "1"}, "2": {"HAKMEM_SAFE": "2"}, "3": {"HAKMEM_SAFE": "3"},
+OURS = {"1": {"HAKMEM_SAFE": "1"}, "2": {"HAKMEM_SAFE": "2"}, "3": {"HAKMEM_SAFE": "3"},
         "1 and guard": {"HAKMEM_SAFE": "1", "HAKMEM_GUARD": "1"}}
 PEERS = {"glibc": None, "scudo": "libscudo.so", "hardened light": "libhardened_malloc-light.so", "hardened": "libhardened_malloc.so"}
 YES, SOMETIMES, NO, NONE = "found", "at times", "-", "n/a"
