@@ -3,9 +3,11 @@
 
 #include "core/panic.h"
 #include "heap/heap.h"
+#include "heap/nothing.h"
 #include "heap/search.h"
 #include "large/huge.h"
 #include "region/region.h"
+#include "watch/guard.h"
 
 static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out) {
     hk_assert(!map_is_run(entry) && entry != 0);
@@ -66,6 +68,8 @@ bool hk_owns(const void *ptr) {
     hk_description_t found;
     void *start;
     size_t size;
+    if (nothing_is_live(ptr) || guard_owns(ptr))
+        return true;
     if (!hk_describe(ptr, &found) || found.where == HK_WHERE_METADATA)
         return huge_find(ptr, &start, &size); /* hk_describe does not wait for the registry */
     return found.block != NULL && !found.is_free && found.where != HK_WHERE_SLAB_TAIL;

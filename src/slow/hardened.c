@@ -58,9 +58,9 @@ size_t hardened_good_size(size_t size) {
     return cls < HK_CLASS_COUNT ? hk_class_info[cls].block_size - SEAL_BYTES : 0;
 }
 
-bool hardened_size_fits(const void *block, size_t block_size, size_t size) {
+bool hardened_size_fits(const void *block, size_t block_size, size_t align, size_t size) {
     if (!is_sealed(block))
-        return size > HK_MID_MAX / 2 && size <= block_size;
+        return (align > HK_ALIGNMENT || size > HK_MID_MAX / 2) && size <= block_size;
     size_t asked = seal_asked(block, block_size);
     if (asked > block_size) /* free reports that */
         return true;

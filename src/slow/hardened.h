@@ -56,7 +56,7 @@ size_t hardened_good_size(size_t size);
 
 /* Whether it was asked for with this size: exactly at level 3; at level 2 with this or a smaller one, as far as the
  * program may use it. */
-bool hardened_size_fits(const void *block, size_t block_size, size_t size);
+bool hardened_size_fits(const void *block, size_t block_size, size_t align, size_t size);
 
 /* The block stays, and is one of `size` bytes from here on; false when it cannot. */
 bool hardened_expand(void *block, size_t block_size, size_t size, const void *caller);

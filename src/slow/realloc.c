@@ -165,7 +165,7 @@ static bool size_fits(const void *block, const found_t *found, size_t align, siz
     if (found->kind == KIND_GUARDED)
         return size == found->size;
     if (found_is_hardened(found))
-        return hardened_size_fits(block, found->size, size);
+        return hardened_size_fits(block, found->size, align, size);
     if (heap_has_kept_whole())
         return asked <= found->size;
     if (found->kind == KIND_LARGE)

@@ -166,9 +166,11 @@ size_t sys_available_bytes(void) {
 
 /* --- Processors --------------------------------------------------------------------------------------------------- */
 
-/* Whole processors that a quota of `quota` microseconds in each `period` comes to. */
+/* Whole processors that a quota of `quota` microseconds in each `period` comes to; at least one. */
 static uint64_t cpus_of(uint64_t quota, uint64_t period) {
-    return quota == UINT64_MAX || period == UINT64_MAX || period == 0 ? UINT64_MAX : (quota + period - 1) / period;
+    if (quota == UINT64_MAX || period == UINT64_MAX || period == 0)
+        return UINT64_MAX;
+    return hk_max(quota / period + (quota % period != 0), 1);
 }
 
 static uint64_t quota_v2(group_t *group) {

@@ -49,6 +49,9 @@ void *guard_alloc(size_t size, size_t align, const void *caller);
 /* Whether the address lies between the first cell and the last. */
 bool guard_holds(const void *address);
 
+/* Whether it is the start of a live block, or lies in one. */
+bool guard_owns(const void *address);
+
 /* Whether a live block begins there, and its size; reports in the name of `verb` otherwise. */
 bool guard_find(const char *verb, const void *block, size_t *size, const void *caller);
 
