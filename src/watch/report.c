@@ -7,7 +7,7 @@
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
 
-enum { ROW = 16, LINE_MAX = 256, PAGE = 4096 /* bytes of one page can be read when one of them can */ };
+enum { ROW = 16, LINE_BYTES = 256, PAGE = 4096 /* bytes of one page can be read when one of them can */ };
 
 /* Written by report_init, constant afterwards. */
 static report_sources_t sources;
@@ -54,7 +54,7 @@ static const char *place_of(const hk_description_t *found) {
 
 static void show_block(const hk_misuse_t *misuse, const hk_description_t *found) {
     static const char *const states[] = {"", ", allocated", ", free"};
-    char line[LINE_MAX];
+    char line[LINE_BYTES];
     hk_out_t out;
     if (misuse->block == NULL)
         return;
@@ -73,7 +73,7 @@ static void show_block(const hk_misuse_t *misuse, const hk_description_t *found)
 /* --- Bytes -------------------------------------------------------------------------------------------------------- */
 
 static void show_row(uintptr_t row, uintptr_t from, uintptr_t to, uintptr_t wrong) {
-    char line[LINE_MAX];
+    char line[LINE_BYTES];
     hk_out_t out;
     hk_assert(row % ROW == 0 && hk_align_down(from, PAGE) == hk_align_down(to - 1, PAGE));
     hk_out_to_memory(&out, line, sizeof line);

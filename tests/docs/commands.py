@@ -207,7 +207,7 @@ def prints_as_shown(shown, output):
 
 def problem_of(command, sandbox):
     if "LD_PRELOAD=" in command.text:
-        verbose = sandbox.run(re.sub(r" 2>\S+", "", command.text), HAKMEM_VERBOSE="1")
+        verbose = sandbox.run(re.sub(r" 2>\S+|\bHAKMEM_LOG=\S+ ", "", command.text), HAKMEM_VERBOSE="1")
         if "hakmem: hakmem " not in verbose.stdout:
             return "no program ran on hakmem; it prints\n" + verbose.stdout
     done = sandbox.run(command.text)
