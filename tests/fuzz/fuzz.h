@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * fuzz.h: what the fuzz targets share. A target is a function of some bytes that ends the process by abort() when what
- * it tried went wrong: libFuzzer and AFL++ make up the bytes (scripts/fuzz), and replay.c gives it those of a corpus in
+ * it tried went wrong: libFuzzer makes up the bytes (scripts/fuzz), and replay.c gives it those of a corpus in
  * `make test`.
  */
 #ifndef HAKMEM_TEST_FUZZ_H
