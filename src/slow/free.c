@@ -308,11 +308,10 @@ static HK_NOINLINE void free_at_3(void *block, uint32_t entry, heap_front_t *fro
 /* Without a heap, or with a hardened one; or no block of a slab; or its live bit is clear. */
 static HK_NOINLINE void free_rare(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
                                   const void *caller) {
-    if (lease_put(front, entry, granule))
-        return;
-    if (!hardened_is_on())
-        free_other(block, caller);
-    else if (hk_hardened_level >= 3)
+    if (!hardened_is_on()) {
+        if (!lease_put(front, entry, granule))
+            free_other(block, caller);
+    } else if (hk_hardened_level >= 3)
         free_at_3(block, entry, front, granule, caller);
     else
         free_at_2(block, entry, front, granule, caller);
