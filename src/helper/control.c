@@ -87,7 +87,9 @@ static void answer(long peer) {
             reply.status = -file;
         } else if (enter()) {
             reply.status = carry_out(&order, file, &reply.result);
-            door_leave();
+            home_work(1); /* what it may do in the helper's place takes locks too */
+            door_leave_looking();
+            home_work(-1);
         } else {
             reply.status = EAGAIN;
         }

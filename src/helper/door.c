@@ -2,7 +2,11 @@
 #include "helper/door.h"
 
 #include "core/lock.h"
+#include "heap/wake.h"
 #include "sys/sys.h"
+#include "upkeep/round.h"
+
+#include <stdatomic.h>
 
 static hk_lock_t door = HK_LOCK_INIT(HK_RANK_HELPER);
 static uint64_t signals_before; /* guarded by `door`: what the holder held back before, */
@@ -30,6 +34,14 @@ void door_leave(void) {
     hk_unlock(&door);
     if (held)
         sys_signals_release(before);
+}
+
+/* Sequentially consistent: pairs with the fence in start_one (helper.c). */
+void door_leave_looking(void) {
+    door_leave();
+    atomic_thread_fence(memory_order_seq_cst);
+    if (upkeep_waits())
+        heap_memory_freed_much();
 }
 
 bool door_holds_signals(void) { return signals_held; }

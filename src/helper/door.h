@@ -13,6 +13,10 @@
 bool door_enter(bool wait);
 void door_leave(void);
 
+/* As door_leave, and then starts the helper where there is something to give back: who freed it meanwhile found the
+ * door taken, and left the start to the holder. */
+void door_leave_looking(void);
+
 /* Whether the holder holds back signals. */
 bool door_holds_signals(void);
 

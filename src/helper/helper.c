@@ -141,7 +141,7 @@ void helper_watch(void) {
         return;
     pressure_start();
     control_start();
-    door_leave();
+    door_leave_looking();
 }
 
 /* Without a helper, memory is given back by whoever frees some, not more often than a helper would. */
@@ -247,15 +247,15 @@ void helper_after_fork(bool in_child, bool alone) {
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed); /* for one that was too busy to leave */
     bool wanted = comes_back;
     atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
-    door_leave();
     /* A process that is alone stays so: CPython looks at its number of threads after the fork, and a child may have to
      * be single-threaded for a while (unshare(2)). */
-    if (in_child || alone)
+    if (in_child || alone) {
+        door_leave();
         return;
-    if (wanted)
+    }
+    door_leave_looking();
+    if (wanted || limit_is_near())
         helper_wake();
-    else
-        heap_memory_freed(NULL);
 }
 
 /* --- The start ---------------------------------------------------------------------------------------------------- */

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
  * The helper leaves after some rounds without work, and looks once more before it does: memory that became free after
- * its last round was freed by threads that saw a helper there, and that started none. Rounds are the test's own here.
+ * its last round was freed by threads that saw a helper there, and that started none. Nor do threads that find the door
+ * taken: who holds it looks when it leaves. Rounds are the test's own here.
  */
+#include "core/request.h"
 #include "heap/wake.h"
+#include "helper/control.h"
 #include "helper/helper.h"
 #include "rooms.h"
 #include "sys/sys.h"
 #include "upkeep/round.h"
 
 #include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 enum { DELAY_MS = 40, ROUNDS_IDLE = 8, WAIT_MS = 20000 };
 
@@ -36,7 +41,7 @@ size_t heap_relieve(void) { return 0; }
 void upkeep_after_fork_in_child(void) {}
 
 static void until_it_has_left(void) {
-    for (unsigned ms = 0; helper_threads() > 0; ms++) {
+    for (unsigned ms = 0; helper_threads() > control_is_alive(); ms++) {
         CHECK_SAY(ms < WAIT_MS, "%u rounds, %u looks", atomic_load(&rounds), atomic_load(&looks));
         usleep(1000);
     }
@@ -75,6 +80,73 @@ static void leaves_when_asked(void) {
     atomic_store(&work_found, 0);
 }
 
+static void has_started_one(void) {
+    for (unsigned ms = 0; atomic_load(&rounds) < ROUNDS_IDLE; ms++) {
+        CHECK_SAY(ms < WAIT_MS, "%u rounds, %u looks", atomic_load(&rounds), atomic_load(&looks));
+        usleep(1000);
+    }
+    until_it_has_left();
+    CHECK_EQ(atomic_load(&rounds), ROUNDS_IDLE);
+    atomic_store(&rounds, 0);
+}
+
+/* What other threads free during a fork, of a process that goes on with them. */
+static void starts_one_after_a_fork(void) {
+    atomic_store(&rounds, 0);
+    (void)helper_before_fork();
+    atomic_store(&work_found, 1);
+    helper_wake();
+    CHECK_EQ(helper_threads(), 0);
+    helper_after_fork(false, false);
+    has_started_one();
+}
+
+static char path[sizeof((struct sockaddr_un *)NULL)->sun_path];
+
+/* Who starts the thread for orders holds the door meanwhile. */
+static void starts_one_after_the_threads_start(void) {
+    snprintf(path, sizeof path, "/tmp/helper_leave.%d", (int)getpid());
+    atomic_store(&hk_option_values[HK_OPT_CONTROL], (int64_t)(uintptr_t)path);
+    control_init();
+    atomic_store(&rounds, 0);
+    atomic_store(&work_found, 1);
+    helper_watch();
+    CHECK(control_is_alive());
+    has_started_one();
+}
+
+static _Atomic int at_order; /* 1: it is being carried out; 2: it may end */
+
+static int wait_for_main(const hk_order_t *order, hk_request_by_t by, uint64_t *result) {
+    (void)order, (void)by, (void)result;
+    atomic_store(&at_order, 1);
+    while (atomic_load(&at_order) == 1)
+        sys_cpu_relax();
+    return 0;
+}
+
+/* What a thread frees during an order goes back too. */
+static void starts_one_after_an_order(void) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const hk_order_t order = {.command = HK_COMMAND_TRIM};
+    control_reply_t reply = {.status = -1};
+    memcpy(at.sun_path, path, sizeof path);
+    hk_request_by(wait_for_main);
+    int asker = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    CHECK_EQ(connect(asker, (struct sockaddr *)&at, sizeof at), 0);
+    CHECK_EQ(send(asker, &order, sizeof order, 0), sizeof order);
+    while (atomic_load(&at_order) != 1)
+        usleep(1000);
+    atomic_store(&work_found, 1);
+    helper_wake();
+    CHECK_EQ(helper_threads(), 1);
+    atomic_store(&at_order, 2);
+    CHECK_EQ(recv(asker, &reply, sizeof reply, 0), sizeof reply);
+    CHECK_EQ(reply.status, 0);
+    close(asker);
+    has_started_one();
+}
+
 int main(void) {
     if (HK_TSAN)
         return check_skip("ThreadSanitizer knows no helper thread");
@@ -86,5 +158,12 @@ int main(void) {
     one_at_a_time();
     leaves_when_asked();
     a_life(1);
+    heap_wake_by(helper_wake);
+    starts_one_after_a_fork();
+    starts_one_after_the_threads_start();
+    starts_one_after_an_order();
+    hk_threads_pause();
+    CHECK_EQ(helper_threads(), 0);
+    unlink(path);
     return CHECK_PASS;
 }
