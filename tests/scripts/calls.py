@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""scripts/check-calls finds a call upward, a circle and a missing header, each seeded into a copy of src/, and nothing without them.
+"""scripts/check-calls finds a call upward, a circle and a missing header, seeded into a copy of src/, and nothing without them.
 
     calls.py SOURCE_DIRECTORY
 """
@@ -33,8 +33,8 @@ def circle(src):
 
 
 def no_header(src):
-    (src / "slab/seeded.c").write_text("int seeded;\n")
-    append(src / "slab/slab.c", "\nextern int seeded;\nint *slab_seeded(void);\nint *slab_seeded(void) { return &seeded; }\n")
+    (src / "slab/seeded.c").write_text("int seeded_apart;\n")
+    append(src / "slab/slab.c", "\nextern int seeded_apart;\nint *slab_seeded(void);\nint *slab_seeded(void) { return &seeded_apart; }\n")
 
 
 SEEDS = [
@@ -52,12 +52,13 @@ def main():
         problems.append("as it is: " + text)
     if check(source, source, "--attic")[0] != 2:
         problems.append("an option that does not exist is not refused")
-    for seed, expected in SEEDS:
-        with tempfile.TemporaryDirectory() as copy:
-            for name in ("src", "include"):
-                shutil.copytree(source / name, pathlib.Path(copy) / name)
+    with tempfile.TemporaryDirectory() as copy:
+        for name in ("src", "include"):
+            shutil.copytree(source / name, pathlib.Path(copy) / name)
+        for seed, _ in SEEDS:
             seed(pathlib.Path(copy) / "src")
-            code, text = check(source, copy)
+        code, text = check(source, copy)
+        for seed, expected in SEEDS:
             if code != 1 or expected not in text:
                 problems.append("%s: not found in: %s" % (seed.__name__, text))
     print("\n".join(problems))

@@ -17,7 +17,7 @@
 enum { CLS = 20, STEPS_MAX = 100000 };
 
 static void (*between)(void); /* what comes in between, */
-static unsigned long at, now; /* ... in front of which instruction, counted from the call on */
+static unsigned long at, now; /* ... in front of which instruction, counted from the call on until it came */
 static bool done;
 
 static bool is_free(const heap_t *h) {
@@ -27,17 +27,18 @@ static bool is_free(const heap_t *h) {
 /* At the first moment from `at` on at which nobody has a lock that `between` needs. */
 static heap_t *self, *other;
 
-static void step(int number) {
-    (void)number;
+static void step(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info;
     if (now++ < at || done || !is_free(self) || !is_free(other) || !is_free(heap_shared()))
         return;
     done = true;
+    steps_leave(context);
     between();
 }
 
-/* Once for each instruction of `what`. */
+/* Once for each moment between two instructions of `what` at which it can be. */
 static void for_each_step(void (*prepare)(void), void (*what)(void), void (*comes)(void), void (*look)(void)) {
-    for (at = 0, done = true; done; at = now > at + 1 ? at + 1 : now) {
+    for (at = 0, done = true; done; at = now) {
         CHECK(at < STEPS_MAX);
         prepare();
         between = comes;

@@ -103,8 +103,8 @@ static void found_home(const char *block, unsigned cls) {
 
 static void (*look)(void);
 
-static void step(int number) {
-    (void)number;
+static void step(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info, (void)context;
     steps++;
     look();
     found_most = found_most > seen_count ? found_most : seen_count;
