@@ -3,7 +3,7 @@
 // caches; a bump arena on malloc, which frees nothing by itself, for whoever has none of these.
 //   heaps destroy COUNT SIZE SEED      COUNT blocks of 1 to 2 SIZE bytes in one heap, which then ends at once
 //   heaps single COUNT SIZE SEED       the same blocks, freed one by one
-//   heaps churn THREADS SHARED OPS SEED  blocks of 16 - 512 bytes come and go, in one heap of all threads or one each
+//   heaps churn THREADS SHARED OPS SEED [LARGEST]  blocks of 16 - 512 bytes, or to LARGEST, in one heap or one each
 //   heaps request COUNT BLOCKS SEED    a heap is made, gets BLOCKS blocks and ends, COUNT times
 //   heaps batch SIZE BLOCKS ROUNDS     no heap: BLOCKS blocks in one call and freed in one, or in a loop each
 #include "common.h"
@@ -176,6 +176,7 @@ enum { LIVE = 4096, SMALLEST = 16, LARGEST = 512 };
 typedef struct {
     heap *h;
     size_t ops;
+    uint32_t largest;
     uint64_t seed;
     void **blocks;
 } churner;
@@ -187,7 +188,7 @@ static void churn(void *argument) {
         void **place = &c->blocks[bench_rng_below(&rng, LIVE)];
         if (*place)
             heap_give(c->h, *place);
-        *place = heap_take(c->h, bench_rng_range(&rng, SMALLEST, LARGEST));
+        *place = heap_take(c->h, bench_rng_range(&rng, SMALLEST, c->largest));
         bench_touch_first(*place);
     }
 }
@@ -199,11 +200,11 @@ static void churn_in_own(void *argument) {
     churn(c);
 }
 
-static void churn_all(size_t threads, int shared, size_t ops, uint64_t seed) {
+static void churn_all(size_t threads, int shared, size_t ops, uint64_t seed, uint32_t largest) {
     churner *all = (churner *)bench_map(threads * sizeof *all);
     heap *one = shared ? heap_new() : NULL;
     for (size_t i = 0; i < threads; i++)
-        all[i] = (churner){one, ops / threads, seed + i, (void **)bench_map(LIVE * sizeof(void *))};
+        all[i] = (churner){one, ops / threads, largest, seed + i, (void **)bench_map(LIVE * sizeof(void *))};
     uint64_t elapsed = bench_threads(threads, shared ? churn : churn_in_own, all, sizeof *all);
     bench_result((double)(ops / threads * threads), elapsed);
 }
@@ -247,7 +248,7 @@ int main(int argc, char **argv) {
                 *kind == 'd');
     else if (strcmp(kind, "churn") == 0)
         churn_all(bench_arg(argc, argv, 2, 1), bench_arg(argc, argv, 3, 1) != 0, bench_arg(argc, argv, 4, 2000000),
-                  bench_arg(argc, argv, 5, 42));
+                  bench_arg(argc, argv, 5, 42), (uint32_t)bench_arg(argc, argv, 6, LARGEST));
     else if (strcmp(kind, "request") == 0)
         request(bench_arg(argc, argv, 2, 5000), bench_arg(argc, argv, 3, 100), bench_arg(argc, argv, 4, 42));
     else if (strcmp(kind, "batch") == 0)

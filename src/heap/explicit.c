@@ -226,29 +226,28 @@ void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, b
     return block;
 }
 
-static unsigned refill_locked(heap_t *h, unsigned cls, lease_magazine_t *magazine) {
+static unsigned refill_locked(heap_t *h, unsigned cls, lease_t *lease) {
     hk_assert(hk_lock_is_held(&h->lock));
-    hk_assert(magazine->count == 0);
+    hk_assert(lease_count(lease->counts[cls]) == 0);
     slab_t *slab = heap_pick_locked(h, cls);
     if (slab == NULL)
         return 0;
-    magazine->want = (uint32_t)hk_min(2 * magazine->want + 1, LEASE_BLOCKS / 2);
-    unsigned got = (unsigned)hk_min(magazine->want, slab->free_count);
-    (void)slab_take(slab, magazine->blocks + got, got);
+    lease->wants[cls] = (uint8_t)hk_min(2u * lease->wants[cls] + 1, hk_max(lease->rooms[cls] / 2u, 1));
+    unsigned got = (unsigned)hk_min(lease->wants[cls], slab->free_count);
+    (void)slab_take(slab, lease->blocks[cls] + got, got);
     h->class_stats[cls].refilled += got;
     heap_settle_locked(h, slab);
     return got;
 }
 
 void *explicit_refill(heap_t *thread, heap_t *h, unsigned cls) {
-    hk_assert(explicit_is_id(h) && !hardened_is_on());
-    if (cls >= LEASE_CLASSES || !lease_bind(thread, h))
+    hk_assert(explicit_is_id(h) && !hardened_is_on() && cls < HK_CLASS_COUNT);
+    if (!lease_bind(thread, h))
         return NULL;
-    lease_magazine_t *magazine = &thread->front.lease->magazines[cls];
+    lease_t *lease = thread->front.lease;
     heap_lock(h);
-    unsigned got = thread->front.lease->heap == h ? refill_locked(h, cls, magazine) : 0;
-    if (got > 0)
-        hk_write(magazine->count, got);
+    unsigned got = lease->heap == h ? refill_locked(h, cls, lease) : 0;
+    hk_write(lease->counts[cls], lease->counts[cls] + got);
     heap_unlock(h);
     return got > 0 ? lease_take(h, hk_class_info[cls].block_size) : NULL;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * lease.h: magazines that a thread has of one explicit heap at a time, the one that it allocates from again and again.
+ * lease.h: free blocks that a thread has of one explicit heap at a time, which it allocates from again and again.
  *
  *   FREE --a thread asks the heap often: lease_bind--> BOUND --the thread turns to another heap, or ends--> FREE
  *                                                      BOUND --the heap ends: lease_revoke_all_locked--> REVOKED
  *   REVOKED --its thread's next slow path--> FREE
  *
- * The magazines and their counts are the thread's alone; others read counts (statistics). `heap`, `tag` and the list of
+ * What lies in it and its counts are the thread's alone; others read counts (statistics). `heap`, `tag` and the list of
  * a heap's leases are written under the lock of that heap, by the thread that binds and unbinds and by who ends the
  * heap. The thread reads `heap` and `tag` without it, so it may push one block more after it was revoked.
  *
- * LEASE-1  a block in a magazine is of the class, its live bit is clear, and it is in no slab's free bits.
+ * LEASE-1  a block in it is of the class under which it lies, its live bit is clear, and it is in no slab's free bits.
  * LEASE-2  what a BOUND lease holds is of slabs of its heap. After reset and destroy (DROPPED) it went with them, and
  *          is forgotten; after release it is of slabs of whoever has them now, and goes there.
  * LEASE-3  nobody takes blocks from a lease that is not BOUND.
@@ -25,19 +25,10 @@
 #include "heap/heap.h"
 
 enum {
-    LEASE_CLASSES = 32, /* blocks of up to 512 bytes */
-    LEASE_BLOCKS = 30,  /* in a magazine */
-    LEASE_SIZE_MAX = LEASE_CLASSES << HK_GRANULE_SHIFT,
+    LEASE_BLOCKS = 32,       /* of a class at most, */
+    LEASE_BYTES = 32 * 1024, /* ... and as few as fit in here, one at least */
+    LEASE_PUSH = 1 << 16 | 1,
 };
-
-typedef struct lease_magazine {
-    uint32_t count;  /* of blocks; the thread */
-    uint32_t want;   /* the next refill; the thread */
-    uint64_t pushes; /* blocks that came by frees, since the heap's counts have them; the thread */
-    granule_t blocks[LEASE_BLOCKS];
-} lease_magazine_t;
-
-_Static_assert(sizeof(lease_magazine_t) == 256, "found by a shift");
 
 typedef enum lease_fate { LEASE_GOES_ON, LEASE_DROPPED, LEASE_RELEASED } lease_fate_t;
 
@@ -48,23 +39,32 @@ typedef struct lease {
     struct lease *next, *previous;     /* leases of the heap; under its lock */
     const heap_t *asked;               /* the heap that was asked last under its lock, */
     uint32_t streak;                   /* ... and how often in a row; both the thread's */
-    uint32_t left_with[LEASE_CLASSES]; /* counts when it was released; under the lock, before `heap` */
-    lease_magazine_t magazines[LEASE_CLASSES];
+    uint32_t apart_from;               /* the class from which on live bits are changed by plain stores; constant */
+    uint8_t rooms[HK_CLASS_COUNT];     /* blocks that it may have; constant */
+    uint8_t wants[HK_CLASS_COUNT];     /* the next refill; the thread */
+    uint8_t left_with[HK_CLASS_COUNT]; /* counts when it was released; under the lock, before `heap` */
+    /* Of the blocks, and above LEASE_PUSH's low half of those that came by frees since the heap's counts have them: one
+     * word, so that others find both of one moment. The thread. */
+    uint64_t counts[HK_CLASS_COUNT];
+    granule_t blocks[HK_CLASS_COUNT][LEASE_BLOCKS]; /* without contents at first */
 } lease_t;
+
+HK_INLINE unsigned lease_count(uint64_t counts) { return counts & UINT16_MAX; }
+HK_INLINE uint64_t lease_pushes(uint64_t counts) { return counts >> 16; }
 
 /* A block of `size` bytes, not 0, if the thread has a lease of the heap with one. Its live bit is set. */
 HK_INLINE void *lease_take(const void *heap, size_t size) {
     lease_t *lease = hk_front->lease;
-    if (hk_unlikely(lease == NULL || hk_read(lease->heap) != heap || size - 1 >= LEASE_SIZE_MAX))
+    if (hk_unlikely(lease == NULL || hk_read(lease->heap) != heap || size - 1 >= HK_MID_MAX))
         return NULL;
-    size_t cls = (size - 1) >> HK_GRANULE_SHIFT;
-    lease_magazine_t *magazine = &lease->magazines[cls];
-    uint32_t count = magazine->count;
+    unsigned cls = class_of(size);
+    uint64_t counts = lease->counts[cls];
+    unsigned count = lease_count(counts);
     if (hk_unlikely(count == 0))
         return NULL;
-    granule_t granule = magazine->blocks[count - 1];
-    hk_write(magazine->count, count - 1);
-    if (cls < HK_MAP_CLASS_APART)
+    granule_t granule = lease->blocks[cls][count - 1];
+    hk_write(lease->counts[cls], counts - 1);
+    if (cls < lease->apart_from)
         map_set_live_shared(granule);
     else
         map_set_live_apart(granule);
@@ -77,26 +77,25 @@ HK_INLINE bool lease_put(const heap_front_t *front, uint32_t entry, granule_t gr
     if (lease == NULL)
         return false;
     unsigned cls = entry - hk_read(lease->tag);
-    if (cls >= LEASE_CLASSES)
+    if (cls >= HK_CLASS_COUNT)
         return false;
-    lease_magazine_t *magazine = &lease->magazines[cls];
-    uint32_t count = magazine->count;
-    if (hk_unlikely(count == LEASE_BLOCKS))
+    uint64_t counts = lease->counts[cls];
+    unsigned count = lease_count(counts);
+    if (hk_unlikely(count >= lease->rooms[cls]))
         return false;
-    if (hk_unlikely(!(cls < HK_MAP_CLASS_APART ? map_clear_live_shared(granule) : map_clear_live_apart(granule))))
+    if (hk_unlikely(!(cls < lease->apart_from ? map_clear_live_shared(granule) : map_clear_live_apart(granule))))
         return false;
-    magazine->blocks[count] = granule;
-    hk_add(magazine->pushes, 1);
+    lease->blocks[cls][count] = granule;
     /* Release: for the child of a fork, which must not find a count without its block. */
-    hk_write_release(magazine->count, count + 1);
+    hk_write_release(lease->counts[cls], counts + LEASE_PUSH);
     return true;
 }
 
 /* Makes the lease of the thread's heap one of `h`, if the thread has asked for that often. False: it is not. */
 bool lease_bind(heap_t *thread, heap_t *h);
 
-/* Room for a block of the class in the magazine: half of it goes back to its slabs. False when the thread has no lease
- * of the entry's heap by now. */
+/* Room for a block of the class: half of those that are there go back to their slabs. False when the thread has no
+ * lease of the entry's heap by now. */
 bool lease_make_room(heap_t *thread, uint32_t entry);
 
 /* Puts in a block whose live bit the caller has cleared, where there is room. */

@@ -305,16 +305,22 @@ static HK_NOINLINE void free_at_3(void *block, uint32_t entry, heap_front_t *fro
     free_hardened(block, entry, front, granule, caller, 3);
 }
 
-/* Without a heap, or with a hardened one; or no block of a slab; or its live bit is clear. */
-static HK_NOINLINE void free_rare(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
-                                  const void *caller) {
-    if (!hardened_is_on()) {
-        if (!lease_put(front, entry, granule))
-            free_other(block, caller);
-    } else if (hk_hardened_level >= 3)
+/* By a thread without a heap, or with a hardened one. */
+static HK_NOINLINE void free_untagged(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                      const void *caller) {
+    if (!hardened_is_on())
+        free_other(block, caller);
+    else if (hk_hardened_level >= 3)
         free_at_3(block, entry, front, granule, caller);
     else
         free_at_2(block, entry, front, granule, caller);
+}
+
+/* A block of no thread's slab: of a heap that the program made, perhaps. */
+static HK_NOINLINE void free_unowned(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                     const void *caller) {
+    if (!lease_put(front, entry, granule))
+        free_other(block, caller);
 }
 
 HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
@@ -334,10 +340,13 @@ static HK_NOINLINE void pass_foreign_and_tick(void *block, uint32_t cls, granule
  * owner. */
 void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule) {
     uint32_t tag = front->tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
-    if (hk_unlikely(tag == HK_MAP_NO_TAG || map_is_run(entry) ||
-                    entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_EXPLICIT - HK_OWNER_FIRST) ||
-                    !clear_foreign(granule, cls)))
-        free_rare(block, entry, front, granule, __builtin_return_address(0));
+    if (hk_unlikely(tag == HK_MAP_NO_TAG))
+        free_untagged(block, entry, front, granule, __builtin_return_address(0));
+    else if (hk_unlikely(map_is_run(entry) ||
+                         entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_EXPLICIT - HK_OWNER_FIRST)))
+        free_unowned(block, entry, front, granule, __builtin_return_address(0));
+    else if (hk_unlikely(!clear_foreign(granule, cls)))
+        free_other(block, __builtin_return_address(0));
     else if (hk_unlikely(hk_read(front->countdown) < 0))
         pass_foreign_and_tick(block, cls, granule, __builtin_return_address(0));
     else

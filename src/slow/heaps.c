@@ -86,7 +86,7 @@ static HK_COLD void *alloc_stranded(size_t align, size_t size, bool zero) {
 }
 
 static void *alloc_leased(heap_t *h, unsigned cls) {
-    if (cls >= LEASE_CLASSES)
+    if (cls >= HK_CLASS_COUNT)
         return NULL;
     void *block = lease_take(h, hk_class_info[cls].block_size);
     heap_t *thread = block == NULL ? heap_current() : NULL;
@@ -100,7 +100,9 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *
         return heap_fail();
     request_t request = request_for(align, size);
     request.beside = beside;
-    void *block = beside == NULL && align <= HK_ALIGNMENT && !hardened_is_on() ? alloc_leased(h, request.cls) : NULL;
+    bool leased = beside == NULL && align <= HK_ALIGNMENT && !hardened_is_on();
+    /* Large blocks of slabs may be known to be zeros, those of a lease are not. */
+    void *block = leased && !(zero && size > HK_TINY_MAX) ? alloc_leased(h, request.cls) : NULL;
     if (block == NULL)
         block = alloc_or_reclaim(h, &request);
     if (hk_unlikely(block == NULL))

@@ -17,12 +17,14 @@ static hak_heap_t *fresh(void) {
 }
 
 /* Each block has its own number in it. */
-static void fill(hak_heap_t *heap, size_t **blocks, size_t count) {
+static void fill_sized(hak_heap_t *heap, size_t **blocks, size_t count, size_t size) {
     for (size_t i = 0; i < count; i++) {
-        CHECK((blocks[i] = hak_heap_malloc(heap, SIZE)) != NULL);
+        CHECK((blocks[i] = hak_heap_malloc(heap, size)) != NULL);
         *blocks[i] = i;
     }
 }
+
+static void fill(hak_heap_t *heap, size_t **blocks, size_t count) { fill_sized(heap, blocks, count, SIZE); }
 
 static void drop(size_t **blocks, size_t from, size_t to) {
     for (size_t i = from; i < to; i++) {
@@ -32,7 +34,7 @@ static void drop(size_t **blocks, size_t from, size_t to) {
 }
 
 static bool count_visit(void *block, size_t size, void *count) {
-    CHECK(block != NULL && size >= SIZE);
+    CHECK(block != NULL && size >= 16);
     return ++*(size_t *)count > 0;
 }
 
@@ -64,6 +66,30 @@ static void counts_are_exact(void) {
     shows(heap, 0, 5 * BLOCKS + MANY);
     fill(heap, blocks, BLOCKS); /* none of them twice */
     drop(blocks, 0, BLOCKS);
+    hak_heap_destroy(heap);
+}
+
+/* Every class has a place in a lease, down to one block of the largest. */
+static void sizes_are_exact(void) {
+    static size_t *blocks[BLOCKS];
+    hak_heap_t *heap = fresh();
+    size_t allocs = 0;
+    for (size_t size = 16; size <= 256 * TEST_KIB; size += size / 4) {
+        size_t count = size < 4 * TEST_KIB ? MANY : MANY / 5;
+        for (size_t round = 0; round < 3; round++) {
+            fill_sized(heap, blocks, count, size);
+            shows(heap, count, allocs += count);
+            drop(blocks, 0, count);
+        }
+        for (size_t i = 0; i < MANY; i++)
+            hak_free(hak_heap_malloc(heap, size));
+        shows(heap, 0, allocs += MANY);
+    }
+    char *zeros = hak_heap_calloc(heap, 1, 3000); /* of blocks that had contents */
+    for (size_t i = 0; i < 3000; i++)
+        CHECK(zeros[i] == 0);
+    hak_free(zeros);
+    CHECK_EQ(hak_heap_reset(heap), 0);
     hak_heap_destroy(heap);
 }
 
@@ -205,6 +231,7 @@ static void children_have_them(void) {
 int main(void) {
     test_alarm(120);
     counts_are_exact();
+    sizes_are_exact();
     released_blocks_go_home();
     destroyed_blocks_are_forgotten();
     ended_threads_keep_nothing();
