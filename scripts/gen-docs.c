@@ -5,35 +5,23 @@
  *   gen-docs markdown    the rows of a table: option, values, default, when it can be set, meaning
  *   gen-docs man         the same as tagged paragraphs of a man page
  */
-#include <stdbool.h>
-#include <stdint.h>
+#include "core/options.h"
+
 #include <stdio.h>
 #include <string.h>
 
-typedef enum kind {
-    KIND_NUMBER,
-    KIND_SIZE,
-    KIND_LIMIT,
-    KIND_CHOICE,
-    KIND_OUTPUT,
-    KIND_PROFILE,
-    KIND_PATH,
-    KIND_FILE
-} option_kind_t;
-typedef enum when { START, ANY } option_when_t;
-
 typedef struct option {
     const char *name;
-    option_kind_t kind;
+    hk_option_kind_t kind;
     long initial, min, max;
     const char *choices;
-    option_when_t when;
+    hk_option_when_t when;
     const char *help;
 } option_t;
 
 static const option_t options[] = {
 #define HK_OPTION(id, name, kind, initial, min, max, choices, when, help)                                              \
-    {name, KIND_##kind, initial, min, max, choices, when, help},
+    {name, HK_OPTION_##kind, initial, min, max, choices, HK_OPTION_AT_##when, help},
 #include "core/options.def"
 #undef HK_OPTION
 };
@@ -59,21 +47,21 @@ static void print_choices(const char *choices, const char *before, const char *a
 }
 
 static void print_values(const option_t *option, const char *before, const char *after) {
-    if (option->kind == KIND_CHOICE || option->kind == KIND_OUTPUT) {
+    if (option->kind == HK_OPTION_CHOICE || option->kind == HK_OPTION_OUTPUT) {
         print_choices(option->choices, before, after);
-        const char *rest = option->kind == KIND_OUTPUT ? strchr(option->choices, ',') : NULL;
+        const char *rest = option->kind == HK_OPTION_OUTPUT ? strchr(option->choices, ',') : NULL;
         for (; rest != NULL; rest = strchr(rest + 1, ','))
             printf(", %s%.*s:FILE%s", before, (int)strcspn(rest + 1, ","), rest + 1, after);
-    } else if (option->kind == KIND_NUMBER) {
+    } else if (option->kind == HK_OPTION_NUMBER) {
         printf("%ld to %ld", option->min, option->max);
-    } else if (option->kind == KIND_PROFILE) {
+    } else if (option->kind == HK_OPTION_PROFILE) {
         print_choices(option->choices, before, after);
         printf(", %sINTERVAL%s, %sINTERVAL,out=FILE%s", before, after, before, after);
-    } else if (option->kind == KIND_PATH) {
+    } else if (option->kind == HK_OPTION_PATH) {
         printf("%soff%s, %sPATH%s", before, after, before, after);
-    } else if (option->kind == KIND_FILE) {
+    } else if (option->kind == HK_OPTION_FILE) {
         printf("%soff%s, %sFILE%s", before, after, before, after);
-    } else if (option->kind == KIND_LIMIT) {
+    } else if (option->kind == HK_OPTION_LIMIT) {
         printf("SOFT or SOFT:HARD");
     } else {
         printf("bytes, ");
@@ -85,11 +73,11 @@ static void print_values(const option_t *option, const char *before, const char 
 
 static void print_default(const option_t *option) {
     const char *choice = option->choices;
-    if (option->kind == KIND_NUMBER)
+    if (option->kind == HK_OPTION_NUMBER)
         printf("%ld", option->initial);
-    if (option->kind == KIND_SIZE || option->kind == KIND_LIMIT)
+    if (option->kind == HK_OPTION_SIZE || option->kind == HK_OPTION_LIMIT)
         print_size(option->initial);
-    if (option->kind == KIND_NUMBER || option->kind == KIND_SIZE || option->kind == KIND_LIMIT)
+    if (option->kind == HK_OPTION_NUMBER || option->kind == HK_OPTION_SIZE || option->kind == HK_OPTION_LIMIT)
         return;
     for (long i = 0; i < option->initial; i++)
         choice = strchr(choice, ',') + 1;
@@ -104,7 +92,7 @@ static void markdown(void) {
         print_values(&options[i], "`", "`");
         printf(" | `");
         print_default(&options[i]);
-        printf("` | %s | %s |\n", options[i].when == START ? "at start" : "at any time", options[i].help);
+        printf("` | %s | %s |\n", options[i].when == HK_OPTION_AT_START ? "at start" : "at any time", options[i].help);
     }
 }
 
@@ -117,7 +105,7 @@ static void man(void) {
         print_values(&options[i], "", "");
         printf(".\nDefault: ");
         print_default(&options[i]);
-        puts(options[i].when == START ? ".\nCan be set at start only." : ".");
+        puts(options[i].when == HK_OPTION_AT_START ? ".\nCan be set at start only." : ".");
     }
 }
 

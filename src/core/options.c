@@ -11,23 +11,12 @@
 #include <limits.h>
 #include <string.h>
 
-typedef enum option_kind {
-    KIND_NUMBER,
-    KIND_SIZE,
-    KIND_LIMIT,
-    KIND_CHOICE,
-    KIND_OUTPUT,
-    KIND_PROFILE,
-    KIND_PATH,
-    KIND_FILE
-} option_kind_t;
-typedef enum option_when { WHEN_START, WHEN_ANY } option_when_t;
 typedef enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_PROGRAM, ORIGIN_COMPILED } option_origin_t;
 
 typedef struct option_info {
     const char *name;
-    option_kind_t kind;
-    option_when_t when;
+    hk_option_kind_t kind;
+    hk_option_when_t when;
     int64_t min;
     int64_t max;
     const char *choices;
@@ -35,7 +24,7 @@ typedef struct option_info {
 
 static const option_info_t option_table[HK_OPT_COUNT] = {
 #define HK_OPTION(id, name, kind, initial, min, max, choices, when, help)                                              \
-    [HK_OPT_##id] = {name, KIND_##kind, WHEN_##when, min, max, choices},
+    [HK_OPT_##id] = {name, HK_OPTION_##kind, HK_OPTION_AT_##when, min, max, choices},
 #include "core/options.def"
 #undef HK_OPTION
 };
@@ -208,14 +197,14 @@ static bool parse_file(const option_info_t *info, const char *text, int64_t *val
 }
 
 static bool option_parse(const option_info_t *info, const char *text, int64_t *value) {
-    bool well_formed = info->kind == KIND_NUMBER    ? hk_parse_number(text, value)
-                       : info->kind == KIND_SIZE    ? hk_parse_size(text, value)
-                       : info->kind == KIND_LIMIT   ? parse_limit(text, value)
-                       : info->kind == KIND_OUTPUT  ? parse_output(info, text, value)
-                       : info->kind == KIND_PROFILE ? parse_profile(info, text, value)
-                       : info->kind == KIND_PATH    ? parse_path(info, text, value)
-                       : info->kind == KIND_FILE    ? parse_file(info, text, value)
-                                                    : parse_choice(info, text, value);
+    bool well_formed = info->kind == HK_OPTION_NUMBER    ? hk_parse_number(text, value)
+                       : info->kind == HK_OPTION_SIZE    ? hk_parse_size(text, value)
+                       : info->kind == HK_OPTION_LIMIT   ? parse_limit(text, value)
+                       : info->kind == HK_OPTION_OUTPUT  ? parse_output(info, text, value)
+                       : info->kind == HK_OPTION_PROFILE ? parse_profile(info, text, value)
+                       : info->kind == HK_OPTION_PATH    ? parse_path(info, text, value)
+                       : info->kind == HK_OPTION_FILE    ? parse_file(info, text, value)
+                                                         : parse_choice(info, text, value);
     return well_formed && *value >= info->min && *value <= info->max;
 }
 
@@ -226,22 +215,22 @@ static void print_profile(hk_out_t *out, int64_t value) {
 }
 
 static void print_value(hk_out_t *out, const option_info_t *info, int64_t value) {
-    if (info->kind == KIND_NUMBER) {
+    if (info->kind == HK_OPTION_NUMBER) {
         hk_print(out, "%ld", (long)value);
-    } else if (info->kind == KIND_SIZE) {
+    } else if (info->kind == HK_OPTION_SIZE) {
         hk_print_size(out, value);
-    } else if (info->kind == KIND_PROFILE && hk_profile_is_on(value)) {
+    } else if (info->kind == HK_OPTION_PROFILE && hk_profile_is_on(value)) {
         print_profile(out, value);
-    } else if ((info->kind == KIND_PATH || info->kind == KIND_FILE) && value != 0) {
+    } else if ((info->kind == HK_OPTION_PATH || info->kind == HK_OPTION_FILE) && value != 0) {
         hk_print(out, "%s", (const char *)(uintptr_t)value);
-    } else if (info->kind == KIND_LIMIT && value == HK_LIMIT_OFF) {
+    } else if (info->kind == HK_OPTION_LIMIT && value == HK_LIMIT_OFF) {
         hk_print(out, "%s", LIMIT_OFF);
-    } else if (info->kind == KIND_LIMIT) {
+    } else if (info->kind == HK_OPTION_LIMIT) {
         hk_print_size(out, (int64_t)hk_limit_soft(value));
         hk_print(out, ":");
         hk_print_size(out, (int64_t)hk_limit_hard(value));
     } else {
-        bool is_output = info->kind == KIND_OUTPUT;
+        bool is_output = info->kind == HK_OPTION_OUTPUT;
         const char *choice = info->choices, *file = is_output ? hk_output_file(value) : NULL;
         for (int64_t i = 0; i < (is_output ? hk_output_choice(value) : value); i++)
             choice = choice_next(choice);
@@ -252,27 +241,27 @@ static void print_value(hk_out_t *out, const option_info_t *info, int64_t value)
 }
 
 static void print_expected(hk_out_t *out, const option_info_t *info) {
-    if (info->kind == KIND_NUMBER) {
+    if (info->kind == HK_OPTION_NUMBER) {
         hk_print(out, "a number from %ld to %ld", (long)info->min, (long)info->max);
-    } else if (info->kind == KIND_SIZE) {
+    } else if (info->kind == HK_OPTION_SIZE) {
         hk_print(out, "a size such as 64M, from ");
         hk_print_size(out, info->min);
         hk_print(out, " to ");
         hk_print_size(out, info->max);
-    } else if (info->kind == KIND_LIMIT) {
+    } else if (info->kind == HK_OPTION_LIMIT) {
         hk_print(out,
                  "SOFT or SOFT:HARD, sizes below 128T such as 2G:3G, SOFT not above HARD, where 0 is none, or off");
     } else {
         hk_print(out, "one of ");
         for (const char *choice = info->choices; choice != NULL; choice = choice_next(choice))
             hk_print(out, "%s%.*s", choice == info->choices ? "" : ", ", (int)choice_length(choice), choice);
-        if (info->kind == KIND_OUTPUT)
+        if (info->kind == HK_OPTION_OUTPUT)
             hk_print(out, ", the last two also with :FILE");
-        if (info->kind == KIND_PATH)
+        if (info->kind == HK_OPTION_PATH)
             hk_print(out, ", or a path such as /run/user/1000/hakmem.%%p");
-        if (info->kind == KIND_FILE)
+        if (info->kind == HK_OPTION_FILE)
             hk_print(out, ", or a file such as /tmp/hakmem.%%p");
-        if (info->kind == KIND_PROFILE)
+        if (info->kind == HK_OPTION_PROFILE)
             hk_print(out, ", or bytes such as 512K, both also with %sFILE", PROFILE_OUT);
     }
 }
@@ -424,7 +413,7 @@ int hk_option_set(const char *name, const char *value) {
     int64_t parsed;
     if (!option_parse(&option_table[index], value, &parsed))
         return EINVAL;
-    if (option_table[index].when == WHEN_START && atomic_load_explicit(&options_closed, memory_order_relaxed))
+    if (option_table[index].when == HK_OPTION_AT_START && atomic_load_explicit(&options_closed, memory_order_relaxed))
         return EPERM;
     option_store(index, parsed, ORIGIN_PROGRAM);
     return 0;

@@ -21,6 +21,19 @@ typedef enum hk_option {
     HK_OPT_COUNT
 } hk_option_t;
 
+/* What the value of an option is, and when it can be set. */
+typedef enum hk_option_kind {
+    HK_OPTION_NUMBER,
+    HK_OPTION_SIZE,
+    HK_OPTION_LIMIT,
+    HK_OPTION_CHOICE,
+    HK_OPTION_OUTPUT,
+    HK_OPTION_PROFILE,
+    HK_OPTION_PATH,
+    HK_OPTION_FILE
+} hk_option_kind_t;
+typedef enum hk_option_when { HK_OPTION_AT_START, HK_OPTION_AT_ANY } hk_option_when_t;
+
 enum { HK_ON_ERROR_ABORT, HK_ON_ERROR_REPORT, HK_ON_ERROR_IGNORE };
 enum { HK_HUGE_AUTO, HK_HUGE_OFF, HK_HUGE_FORCE };
 enum { HK_PREFAULT_AUTO, HK_PREFAULT_OFF, HK_PREFAULT_POPULATE, HK_PREFAULT_TOUCH };

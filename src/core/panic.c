@@ -39,11 +39,9 @@ void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) {
     if (on_error == HK_ON_ERROR_IGNORE)
         return;
     char detail[PANIC_DETAIL_MAX];
-    hk_out_t out;
-    hk_out_to_memory(&out, detail, sizeof detail);
     va_list args;
     va_start(args, detail_format);
-    hk_vprint(&out, detail_format, args);
+    (void)hk_vformat(detail, sizeof detail, detail_format, args);
     va_end(args);
     report(misuse, detail);
     if (on_error == HK_ON_ERROR_ABORT)
@@ -54,11 +52,9 @@ uint64_t hk_misuse_count(void) { return atomic_load_explicit(&hk_misuses, memory
 
 void hk_fatal(const char *format, ...) {
     char text[PANIC_DETAIL_MAX];
-    hk_out_t out;
-    hk_out_to_memory(&out, text, sizeof text);
     va_list args;
     va_start(args, format);
-    hk_vprint(&out, format, args);
+    (void)hk_vformat(text, sizeof text, format, args);
     va_end(args);
     hk_message("fatal: %s", text);
     sys_abort();

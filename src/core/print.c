@@ -177,6 +177,13 @@ void hk_print(hk_out_t *out, const char *format, ...) {
     va_end(args);
 }
 
+size_t hk_vformat(char *memory, size_t memory_size, const char *format, va_list args) {
+    hk_out_t out;
+    hk_out_to_memory(&out, memory, memory_size);
+    hk_vprint(&out, format, args);
+    return out.total;
+}
+
 bool hk_path_expand(char *path, size_t size, const char *name) {
     hk_out_t out;
     hk_out_to_memory(&out, path, size);

@@ -30,6 +30,9 @@ void hk_out_flush(hk_out_t *out);
 void hk_print(hk_out_t *out, const char *format, ...) HK_PRINTF(2, 3);
 void hk_vprint(hk_out_t *out, const char *format, va_list args);
 
+/* Into memory alone. Returns how many characters it would be with room enough. */
+size_t hk_vformat(char *memory, size_t memory_size, const char *format, va_list args);
+
 /* A file's name, with the number of the process for %p. False when it gets too long. */
 bool hk_path_expand(char *path, size_t size, const char *name);
 

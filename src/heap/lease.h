@@ -6,17 +6,18 @@
  *                                                      BOUND --the heap ends: lease_revoke_all_locked--> REVOKED
  *   REVOKED --its thread's next slow path--> FREE
  *
- * What lies in it and its counts are the thread's alone; others read counts (statistics). `heap`, `tag` and the list of
- * a heap's leases are written under the lock of that heap, by the thread that binds and unbinds and by who ends the
- * heap. The thread reads `heap` and `tag` without it, so it may push one block more after it was revoked.
+ * The lease belongs to one thread, which alone writes its blocks and their counts; statistics read the counts. `heap`,
+ * `tag` and the heap's list of leases are written under the lock of that heap: by the thread when it binds or unbinds,
+ * and by the thread that ends the heap when it revokes. The owner reads `heap` and `tag` without the lock. So it may
+ * miss that its lease has just been revoked, and push one block more.
  *
  * LEASE-1  a block in it is of the class under which it lies, its live bit is clear, and it is in no slab's free bits.
- * LEASE-2  what a BOUND lease holds is of slabs of its heap. After reset and destroy (DROPPED) it went with them, and
- *          is forgotten; after release it is of slabs of whoever has them now, and goes there.
+ * LEASE-2  each block in a BOUND lease is of a slab of its heap. Reset and destroy free those slabs (DROPPED): the
+ *          thread then forgets the blocks. Release gives the slabs to other heaps: the thread then frees the blocks.
  * LEASE-3  nobody takes blocks from a lease that is not BOUND.
  *
- * No lease is of a heap with a limit, where what one thread keeps might be what another is refused; none is there at
- * the higher levels of safety. Model: docs/models/explicit.pml.
+ * A heap with a limit has no leases: what one thread keeps might be what another is refused. Nor has any heap at safety
+ * levels 2 and 3. Model: docs/models/explicit.pml.
  */
 #ifndef HK_HEAP_LEASE_H
 #define HK_HEAP_LEASE_H

@@ -16,7 +16,7 @@ typedef enum sys_signals { SYS_SIGNALS_ALL, SYS_SIGNALS_SENT } sys_signals_t;
 bool sys_signals_hold(sys_signals_t which, uint64_t *before);
 void sys_signals_release(uint64_t before);
 
-/* The same for a set of signals. */
+/* Holds back the signals of `set`, as sys_signals_hold does, whose result and `*before` it has. */
 bool sys_signals_hold_set(uint64_t set, uint64_t *before);
 
 #endif
