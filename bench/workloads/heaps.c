@@ -171,7 +171,7 @@ static void destroy(size_t count, size_t size, uint64_t seed, int at_once) {
     bench_close_result();
 }
 
-enum { LIVE = 4096, SMALLEST = 16, LARGEST = 512 };
+enum { LIVE_BYTES = 4096 * 512, SMALLEST = 16, LARGEST = 512 }; // at most so many live a thread
 
 typedef struct {
     heap *h;
@@ -184,8 +184,9 @@ typedef struct {
 static void churn(void *argument) {
     churner *c = (churner *)argument;
     bench_rng rng = bench_rng_make(c->seed);
+    uint32_t live = LIVE_BYTES / c->largest;
     for (size_t i = 0; i < c->ops; i++) {
-        void **place = &c->blocks[bench_rng_below(&rng, LIVE)];
+        void **place = &c->blocks[bench_rng_below(&rng, live)];
         if (*place)
             heap_give(c->h, *place);
         *place = heap_take(c->h, bench_rng_range(&rng, SMALLEST, c->largest));
@@ -204,7 +205,8 @@ static void churn_all(size_t threads, int shared, size_t ops, uint64_t seed, uin
     churner *all = (churner *)bench_map(threads * sizeof *all);
     heap *one = shared ? heap_new() : NULL;
     for (size_t i = 0; i < threads; i++)
-        all[i] = (churner){one, ops / threads, largest, seed + i, (void **)bench_map(LIVE * sizeof(void *))};
+        all[i] =
+            (churner){one, ops / threads, largest, seed + i, (void **)bench_map(LIVE_BYTES / largest * sizeof(void *))};
     uint64_t elapsed = bench_threads(threads, shared ? churn : churn_in_own, all, sizeof *all);
     bench_result((double)(ops / threads * threads), elapsed);
 }
