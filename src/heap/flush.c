@@ -77,7 +77,7 @@ HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c
 static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, flush_report_t *report) {
     hk_assert(hk_lock_is_held(&h->lock));
     const size_class_t c = hk_classes[cls];
-    const uint32_t own = h->front.tag | cls;
+    const uint32_t own = map_tag(h->front.id) | cls; /* the tag of a hardened heap is none */
     const size_t first_slot = ~((size_t)hk_class_info[cls].slab_slots - 1);
     hk_assert(count > 0);
     unsigned left = 0;

@@ -78,7 +78,7 @@ lane_t *lane_fill(heap_t *h, unsigned cls) {
 static void look(granule_t granule, unsigned cls, const void *caller) {
     void *block = map_granule_address(granule);
     size_t block_size = hk_class_info[cls].block_size;
-    if (hk_unlikely(!seal_is_zero(block, block_size)))
+    if (hk_unlikely(!seal_long_is_zero(block, block_size)))
         seal_report_written(block, block_size, caller);
 }
 

@@ -42,7 +42,7 @@ static void release_oldest(heap_t *h, struct quarantine *q, bool look, const voi
     queue_pop(q, weight(granule, cls));
     if (cls == QUEUE_CLASS_OF_RUNS)
         seal_report_if_run_written(block, large_size(block), caller);
-    else if ((look || cls >= LANE_CLASSES) && hk_unlikely(!seal_is_zero(block, hk_class_info[cls].block_size)))
+    else if ((look || cls >= LANE_CLASSES) && hk_unlikely(!seal_long_is_zero(block, hk_class_info[cls].block_size)))
         seal_report_written(block, hk_class_info[cls].block_size, caller);
     /* Behind a lock, which the fork takes too: what is given back in the child has left the queue there. */
     give_back(h, granule, cls, caller);

@@ -6,9 +6,16 @@
 #include "region/region.h"
 #include "sys/sys.h"
 
+enum {
+    PAGE_BYTES = 4096, /* or a part of a page */
+    LOOK_BYTES = 1024,
+};
+
 uint64_t hk_seal_secret[2];
+static bool is_wide; /* constant after the start */
 
 void seal_init(void) {
+    is_wide = hk_has_wide();
     sys_random(hk_seal_secret, sizeof hk_seal_secret);
     hk_seal_secret[1] |= 1;
 }
@@ -29,6 +36,45 @@ static size_t find_other(const void *bytes, size_t from, size_t to, unsigned cha
             return from + hk_ctz64(word ^ all) / 8;
     }
     return from < to ? find_other(bytes, from, to, byte) : to;
+}
+
+typedef uint64_t __attribute__((vector_size(32), may_alias, aligned(16))) wide_t;
+
+/* Looks at a little at a time: what a program has written to is seldom zeros at its beginning. */
+static HK_WIDE HK_NOINLINE bool is_zero_wide(const char *from, size_t bytes) {
+    const char *end = from + bytes / LOOK_BYTES * LOOK_BYTES;
+    while (from < end) {
+        wide_t some = {0}, more = {0};
+        for (const char *part = from + LOOK_BYTES; from < part; from += 4 * sizeof(wide_t)) {
+            const wide_t *at = (const wide_t *)from;
+            some |= at[0] | at[1];
+            more |= at[2] | at[3];
+        }
+        some |= more;
+        if ((some[0] | some[1] | some[2] | some[3]) != 0)
+            return false;
+    }
+    return bytes % LOOK_BYTES == 0 || seal_is_zero(from, bytes % LOOK_BYTES);
+}
+
+static bool is_zero_soon(const char *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += LOOK_BYTES)
+        if (!seal_is_zero(from + at, hk_min(LOOK_BYTES, bytes - at)))
+            return false;
+    return true;
+}
+
+bool seal_long_is_zero(const void *from, size_t bytes) {
+    return is_wide ? is_zero_wide(from, bytes) : is_zero_soon(from, bytes);
+}
+
+void seal_clear_pages(void *from, size_t bytes) {
+    char *at = from;
+    for (size_t part; bytes > 0; at += part, bytes -= part) {
+        part = hk_min(bytes, PAGE_BYTES - (uintptr_t)at % PAGE_BYTES);
+        if (!seal_long_is_zero(at, part))
+            hk_zero_long(at, part);
+    }
 }
 
 void seal_fill_slack(void *block, size_t block_size, size_t size) {

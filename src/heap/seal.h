@@ -27,8 +27,9 @@
 enum {
     SEAL_BYTES = 8,
     SEAL_SLACK = 0xca,
-    SEAL_SHORT = 16, /* slack of less bytes is looked at as words */
-    SEAL_LONG = 1536 /* from here on the string instruction is faster than a loop */
+    SEAL_SHORT = 16,  /* slack of less bytes is looked at as words */
+    SEAL_LONG = 1536, /* from here on the string instruction is faster than a loop */
+    SEAL_PAGES = 8192 /* from here on a block has pages that may be zeros: those are read and stay as they are */
 };
 
 /* Drawn once, at the start; the second is odd. */
@@ -93,11 +94,20 @@ HK_INLINE bool seal_is_zero(const void *block, size_t block_size) {
     return (some[0] | some[1]) == 0;
 }
 
+/* Makes zeros of what is none: pages that nobody touched stay so. Multiples of 16. */
+void seal_clear_pages(void *from, size_t bytes);
+
+/* As seal_is_zero, by the widest instructions at hand. */
+bool seal_long_is_zero(const void *from, size_t bytes);
+
 /* The block, which has a seal, is one of a free block from here on. */
 HK_INLINE void seal_clear(void *block, size_t block_size) {
     uint64_t *place = seal_place(block, block_size);
     seal_pair_t *at = block, *last = (seal_pair_t *)(place - 1);
-    if (block_size >= SEAL_LONG) {
+    if (block_size >= SEAL_PAGES) {
+        seal_clear_pages(block, block_size - sizeof *last);
+        at = last;
+    } else if (block_size >= SEAL_LONG) {
         hk_zero_long(block, block_size - sizeof *last);
         at = last;
     }

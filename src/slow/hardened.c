@@ -124,7 +124,7 @@ HK_INLINE bool slab_seal_is_whole(void *block, unsigned cls, const void *caller)
 HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_t size, const void *caller) {
     size_t block_size = hk_class_info[cls].block_size;
     bool never_used = past == BLOCK_ZEROED && block_size >= LOOK_PAST_MIN;
-    if (hk_unlikely(!never_used && !seal_is_zero(block, block_size)))
+    if (hk_unlikely(!never_used && !seal_long_is_zero(block, block_size)))
         seal_report_written(block, block_size, caller);
     hardened_seal_zeros(block, block_size, size, hk_hardened_level);
 }
@@ -245,7 +245,7 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size) {
     unsigned cls = class_for(align, size);
     lane_t *lane = cls < LANE_CLASSES && h != heap_shared() ? lane_with_blocks(h, cls) : NULL;
     if (hk_likely(lane != NULL))
-        return hardened_take(h, lane, cls, size, __builtin_return_address(0), hk_hardened_level);
+        return hardened_take(h, lane, cls, size, __builtin_return_address(0), hk_hardened_level, seal_long_is_zero);
     if (cls >= HK_CLASS_COUNT)
         return big_alloc(h, align, size);
     block_past_t past;

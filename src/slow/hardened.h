@@ -97,10 +97,12 @@ HK_INLINE void *hardened_hand_out(void *block, unsigned cls, size_t size, int le
 /* Reports that somebody has. */
 HK_COLD void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const void *caller);
 
-HK_INLINE void *hardened_take(heap_t *h, lane_t *lane, unsigned cls, size_t size, const void *caller, int level) {
+/* `is_zero` is one of the two of heap/seal.h. */
+HK_INLINE void *hardened_take(heap_t *h, lane_t *lane, unsigned cls, size_t size, const void *caller, int level,
+                              bool is_zero(const void *, size_t)) {
     void *block = lane_take(lane);
     hk_add_in_place(h->class_stats[cls].refilled, 1);
-    if (hk_unlikely(!seal_is_zero(block, hk_class_info[cls].block_size)))
+    if (hk_unlikely(!is_zero(block, hk_class_info[cls].block_size)))
         return hardened_hand_out_written(block, cls, size, caller);
     return hardened_hand_out(block, cls, size, level);
 }

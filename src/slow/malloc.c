@@ -125,7 +125,7 @@ HK_INLINE void *malloc_hardened(size_t size, const void *caller, int level) {
     lane_t *lane = hardened_lane_soon(front, size, &cls);
     if (hk_unlikely(lane == NULL))
         return malloc_rare(size, caller);
-    return hardened_take(heap_of_front(front), lane, cls, size, caller, level);
+    return hardened_take(heap_of_front(front), lane, cls, size, caller, level, seal_is_zero);
 }
 
 static HK_NOINLINE void *malloc_at_2(size_t size, const void *caller) { return malloc_hardened(size, caller, 2); }

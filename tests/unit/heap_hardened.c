@@ -150,6 +150,26 @@ static void large_only_read(void) {
     CHECK_EQ(hk_misuse_count(), 0);
 }
 
+/* One byte that is none, at every kind of place, is seen, and only it is cleared. Begins anywhere in a page. */
+static void zeros_are_told(void) {
+    start_safe("2");
+    char *room = (char *)heap_calloc_slow(64 * HK_KIB) + 16;
+    for (size_t bytes = 16; bytes <= 40 * HK_KIB; bytes += bytes < 4096 ? 16 : 1040) {
+        char *from = room + bytes % 4096 / 16 * 16;
+        const size_t places[] = {0, 15, bytes / 2, bytes / 3, bytes - 16, bytes - 1};
+        CHECK(seal_long_is_zero(from, bytes));
+        from[-1] = from[bytes] = 1;
+        CHECK(seal_long_is_zero(from, bytes));
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            from[places[i]] = (char)0x80;
+            CHECK(!seal_long_is_zero(from, bytes));
+            seal_clear_pages(from, bytes);
+            CHECK(seal_long_is_zero(from, bytes) && from[-1] == 1 && from[bytes] == 1);
+        }
+        from[-1] = from[bytes] = 0;
+    }
+}
+
 /* The place that a realloc left is watched too. */
 static void write_behind_realloc(void) {
     start_safe("2");
@@ -389,6 +409,7 @@ int main(void) {
     in_child(realloc_stays_2);
     in_child(realloc_stays_3);
     in_child(large_only_read);
+    in_child(zeros_are_told);
     in_child(large_queue_is_bounded);
     says(write_in_lane, "hakmem: write after free of 0x", "(112-byte block, offset 56)");
     in_child(random_order);
