@@ -6,7 +6,9 @@
  * is the answer:
  *
  *     w  waited MICROSECONDS allocations COUNT, both since the last time
- *     p  samples LIVE tables BYTES allocated BYTES resident BYTES
+ *     p  samples LIVE tables BYTES allocated BYTES held BYTES resident BYTES
+ *
+ * `held` is the most that the second thread may have besides.
  *
  *     sample_large MIB INTERVAL SIZES
  */
@@ -14,7 +16,11 @@
 
 #include <stdatomic.h>
 
-enum { HELD = 64 };
+enum {
+    HELD = 64,
+    DOUBLINGS = 12,
+    HELD_BYTES_MAX = HELD * (HELD + 1) / 2 << (DOUBLINGS - 1), /* what the second thread has at a time */
+};
 
 typedef struct account {
     uint64_t waited_us, allocations;
@@ -43,7 +49,7 @@ static void *work(void *unused) {
     for (uint64_t i = 0;; i++) {
         const size_t place = i % HELD;
         free(held[place]);
-        held[place] = malloc((place + 1) << (i / HELD % 12));
+        held[place] = malloc((place + 1) << (i / HELD % DOUBLINGS));
         *(char *)held[place] = 1;
         if (!atomic_load(&is_asked))
             continue;
@@ -90,9 +96,9 @@ static void tell_wait(void) {
 
 static void tell_profile(uint64_t allocated) {
     profile_image_t image = profile_take();
-    printf("samples %llu tables %llu allocated %llu resident %llu\n", (unsigned long long)profile_live_samples(&image),
-           (unsigned long long)table_bytes(&image), (unsigned long long)allocated,
-           (unsigned long long)resident_bytes());
+    printf("samples %llu tables %llu allocated %llu held %llu resident %llu\n",
+           (unsigned long long)profile_live_samples(&image), (unsigned long long)table_bytes(&image),
+           (unsigned long long)allocated, (unsigned long long)HELD_BYTES_MAX, (unsigned long long)resident_bytes());
     profile_drop(&image);
 }
 

@@ -78,8 +78,9 @@ def problems_of(tool, program):
         yield "a look keeps the program waiting for %.2f ms" % waited
     if has["tables"] > TABLES_MIN + TABLES_SHARE * has["resident"]:
         yield "the tables have %d bytes" % has["tables"]
-    if abs(live / has["allocated"] - 1) > LIVE_OFF:
-        yield "%d bytes in use, by the profile %d" % (has["allocated"], live)
+    least, most = has["allocated"] * (1 - LIVE_OFF), (has["allocated"] + has["held"]) * (1 + LIVE_OFF)
+    if not least <= live <= most:
+        yield "%d to %d bytes in use, by the profile %d" % (has["allocated"], has["allocated"] + has["held"], live)
     if has["samples"] < 25000:
         yield "%d samples are few" % has["samples"]
 
