@@ -44,8 +44,8 @@ typedef struct lease {
     uint8_t rooms[HK_CLASS_COUNT];     /* blocks that it may have; constant */
     uint8_t wants[HK_CLASS_COUNT];     /* the next refill; the thread */
     uint8_t left_with[HK_CLASS_COUNT]; /* counts when it was released; under the lock, before `heap` */
-    /* Of the blocks, and above LEASE_PUSH's low half of those that came by frees since the heap's counts have them: one
-     * word, so that others find both of one moment. The thread. */
+    /* Low 16 bits: the blocks that are here. Above them: the frees that the heap's own counts do not include yet. One
+     * word, so that a reader finds both as of one moment. The thread writes it. */
     uint64_t counts[HK_CLASS_COUNT];
     granule_t blocks[HK_CLASS_COUNT][LEASE_BLOCKS]; /* without contents at first */
 } lease_t;
@@ -95,8 +95,8 @@ HK_INLINE bool lease_put(const heap_front_t *front, uint32_t entry, granule_t gr
 /* Makes the lease of the thread's heap one of `h`, if the thread has asked for that often. False: it is not. */
 bool lease_bind(heap_t *thread, heap_t *h);
 
-/* Room for a block of the class: half of those that are there go back to their slabs. False when the thread has no
- * lease of the entry's heap by now. */
+/* Makes room for a block of the class: half of the class's blocks go back to their slabs. False when the thread no
+ * longer has a lease of the entry's heap. */
 bool lease_make_room(heap_t *thread, uint32_t entry);
 
 /* Puts in a block whose live bit the caller has cleared, where there is room. */
