@@ -8,10 +8,6 @@
 #include "base/base.h"
 #include "base/relaxed.h"
 
-#if HK_X86_64
-#include <cpuid.h>
-#endif
-
 /* Index of the lowest set bit. `x` must not be 0. */
 HK_INLINE unsigned hk_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 
@@ -38,22 +34,6 @@ HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1)
 
 /* A word with the `n` lowest bits set, 0 <= n <= 64. */
 HK_INLINE uint64_t hk_low_mask64(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
-
-/* Code for the widest registers that many processors have, and whether this one has them. */
-#if HK_X86_64
-#define HK_WIDE __attribute__((target("avx2")))
-HK_INLINE bool hk_has_wide(void) {
-    enum { STATE_IS_READ = 1 << 27, WIDE = 1 << 5, STATE = 6 /* what the kernel saves of the registers */ };
-    unsigned a, b, c, d, state, upper;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & STATE_IS_READ) == 0)
-        return false;
-    __asm__("xgetbv" : "=a"(state), "=d"(upper) : "c"(0));
-    return (state & STATE) == STATE && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & WIDE) != 0;
-}
-#else
-#define HK_WIDE
-HK_INLINE bool hk_has_wide(void) { return false; }
-#endif
 
 /* Sets bit `n` of the bitmap at `*bits`, and clears it and tells whether it was set: one writer at a time, readers that
  * need no order, as in relaxed.h. On x86-64 in the five instructions that compilers do not find: bit number and word

@@ -2,6 +2,7 @@
 #include "heap/seal.h"
 
 #include "base/bits.h"
+#include "base/wide.h"
 #include "core/panic.h"
 #include "region/region.h"
 #include "sys/sys.h"

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * wide.h: a function marked HK_WIDE is code for the widest registers that many processors have (x86-64: AVX2). It may
+ * run only where hk_has_wide says so: the processor has them, and the kernel saves them.
+ *
+ * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, "Detection of Intel AVX2".
+ */
+#ifndef HK_WIDE_H
+#define HK_WIDE_H
+
+#include "base/base.h"
+
+#if HK_X86_64
+#include <cpuid.h>
+
+#define HK_WIDE __attribute__((target("avx2")))
+HK_INLINE bool hk_has_wide(void) {
+    enum { STATE_IS_READ = 1 << 27, WIDE = 1 << 5, STATE = 6 /* what the kernel saves of the registers */ };
+    unsigned a, b, c, d, state, upper;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & STATE_IS_READ) == 0)
+        return false;
+    __asm__("xgetbv" : "=a"(state), "=d"(upper) : "c"(0));
+    return (state & STATE) == STATE && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & WIDE) != 0;
+}
+#else
+#define HK_WIDE
+HK_INLINE bool hk_has_wide(void) { return false; }
+#endif
+
+#endif
