@@ -24,7 +24,7 @@ static _Atomic uintptr_t own_start, own_end; /* end 0: not known yet */
 
 static void find_own(void) {
     unwind_module_t own;
-    const bool found = unwind_module_find((uintptr_t)&sample_stack_capture, &own) && !own.is_program;
+    const bool found = unwind_module_find((uintptr_t)&sample_stack_capture, &own) && !own.stays;
     atomic_store_explicit(&own_start, found ? own.start : 1, memory_order_relaxed);
     /* Release: who sees the end sees the start. Pairs with the acquire in own_frames. */
     atomic_store_explicit(&own_end, found ? own.end : 1, memory_order_release);

@@ -156,38 +156,55 @@ bool unwind_module_read(uintptr_t base, unwind_module_t *module) {
     return m.end > m.start;
 }
 
-/* --- The program -------------------------------------------------------------------------------------------------- */
+/* --- The two that stay -------------------------------------------------------------------------------------------- */
 
-/* Written by whoever comes first, perhaps by several who write the same values; read once `program_known` is set. */
-static struct { _Atomic uintptr_t start, end, tables, safe_start, safe_end; } program;
-static _Atomic bool program_known;
+/* The program, and the C library where that is a module of its own. Written by whoever comes first, perhaps by several
+ * who write the same values; read once `staying_known` is set. */
+enum { THE_PROGRAM, THE_LIBC, STAYING };
+static struct { _Atomic uintptr_t start, end, tables, safe_start, safe_end; } staying[STAYING];
+static _Atomic bool staying_known;
 
-#define GET(field)     atomic_load_explicit(&program.field, memory_order_relaxed)
-#define PUT(field, to) atomic_store_explicit(&program.field, (to), memory_order_relaxed)
+#define GET(which, field)     atomic_load_explicit(&staying[which].field, memory_order_relaxed)
+#define PUT(which, field, to) atomic_store_explicit(&staying[which].field, (to), memory_order_relaxed)
 
-static void program_learn(void) {
-    unwind_module_t m = {0};
-    const uintptr_t headers = getauxval(AT_PHDR);
-    if (headers > sizeof(ElfW(Ehdr)))
-        (void)unwind_module_read(headers - sizeof(ElfW(Ehdr)), &m);
-    PUT(start, m.start), PUT(end, m.end), PUT(tables, m.tables);
-    PUT(safe_start, m.safe_start), PUT(safe_end, m.safe_end);
-    /* Release: pairs with the acquire in is_in_program. */
-    atomic_store_explicit(&program_known, true, memory_order_release);
+static void staying_put(unsigned which, const unwind_module_t *m) {
+    PUT(which, start, m->start), PUT(which, end, m->end), PUT(which, tables, m->tables);
+    PUT(which, safe_start, m->safe_start), PUT(which, safe_end, m->safe_end);
 }
 
-static bool is_in_program(uintptr_t pc, unwind_module_t *m) {
-    if (hk_unlikely(!atomic_load_explicit(&program_known, memory_order_acquire)))
-        program_learn();
-    if (pc < GET(start) || pc >= GET(end))
-        return false;
-    *m = (unwind_module_t){.start = GET(start),
-                           .end = GET(end),
-                           .tables = GET(tables),
-                           .safe_start = GET(safe_start),
-                           .safe_end = GET(safe_end),
-                           .is_program = true};
-    return true;
+static bool find_loaded(uintptr_t pc, unwind_module_t *m) {
+    *m = (unwind_module_t){0};
+    const libc_found_t found = libc_find_code(pc, &m->start, &m->end, &m->tables);
+    return found == LIBC_FOUND || (found == LIBC_UNKNOWN && unwind_module_listed(pc, m));
+}
+
+static void staying_learn(void) {
+    unwind_module_t program = {0}, libc;
+    const uintptr_t headers = getauxval(AT_PHDR), in_libc = (uintptr_t)&getauxval;
+    if (headers > sizeof(ElfW(Ehdr)))
+        (void)unwind_module_read(headers - sizeof(ElfW(Ehdr)), &program);
+    staying_put(THE_PROGRAM, &program);
+    if (in_libc - program.start >= program.end - program.start && find_loaded(in_libc, &libc))
+        staying_put(THE_LIBC, &libc);
+    /* Release: pairs with the acquire in is_in_staying. */
+    atomic_store_explicit(&staying_known, true, memory_order_release);
+}
+
+static bool is_in_staying(uintptr_t pc, unwind_module_t *m) {
+    if (hk_unlikely(!atomic_load_explicit(&staying_known, memory_order_acquire)))
+        staying_learn();
+    for (unsigned i = 0; i < STAYING; i++) {
+        if (pc < GET(i, start) || pc >= GET(i, end))
+            continue;
+        *m = (unwind_module_t){.start = GET(i, start),
+                               .end = GET(i, end),
+                               .tables = GET(i, tables),
+                               .safe_start = GET(i, safe_start),
+                               .safe_end = GET(i, safe_end),
+                               .stays = true};
+        return true;
+    }
+    return false;
 }
 
 /* --- The table of those that the list of mappings names ----------------------------------------------------------- */
@@ -243,13 +260,7 @@ bool unwind_module_listed(uintptr_t pc, unwind_module_t *m) {
 
 /* --- All of them -------------------------------------------------------------------------------------------------- */
 
-bool unwind_module_find(uintptr_t pc, unwind_module_t *m) {
-    if (is_in_program(pc, m))
-        return true;
-    *m = (unwind_module_t){0};
-    const libc_found_t found = libc_find_code(pc, &m->start, &m->end, &m->tables);
-    return found == LIBC_FOUND || (found == LIBC_UNKNOWN && unwind_module_listed(pc, m));
-}
+bool unwind_module_find(uintptr_t pc, unwind_module_t *m) { return is_in_staying(pc, m) || find_loaded(pc, m); }
 
 bool unwind_module_open(unwind_module_t *m) {
     unwind_module_t now;

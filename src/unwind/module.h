@@ -14,8 +14,9 @@
  * MODULE-2  A byte is read only in [safe_start, safe_end), which the module's own headers name as one readable segment,
  *           or on a page that the kernel has just read (sys_is_readable). So tables that lie cannot make us fault.
  * MODULE-3  Nothing keeps a module from being unmapped by dlclose while it is read. Therefore tables are read only of
- *           modules that have a frame on the stack that is being unwound: to unload one that the calling thread will
- *           return to is a mistake of the program that it does not survive. unwind.c says how that is known.
+ *           the program and the C library, which stay, and of modules that have a frame on the stack that is being
+ *           unwound: to unload one that the calling thread will return to is a mistake of the program that it does
+ *           not survive. unwind.c says how that is known.
  */
 #ifndef HK_MODULE_H
 #define HK_MODULE_H
@@ -26,7 +27,7 @@ typedef struct unwind_module {
     uintptr_t start, end;
     uintptr_t tables;               /* .eh_frame_hdr; 0: none */
     uintptr_t safe_start, safe_end; /* equal: not known, and every page is asked for */
-    bool is_program;                /* which is never unloaded */
+    bool stays;                     /* the program or the C library, which are never unloaded */
     uint32_t place;                 /* in the table; 0: it is not from there */
 } unwind_module_t;
 

@@ -75,7 +75,7 @@ static bool may_open(walk_t *w, const unwind_module_t *m) {
             return true;
     if (w->is_certain && w->pinned_count < PINNED_MAX)
         w->pinned[w->pinned_count++] = m->start;
-    return w->is_certain || m->is_program;
+    return w->is_certain || m->stays;
 }
 
 /* Most frames are in the module of the frame before. */

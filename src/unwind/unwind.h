@@ -22,10 +22,10 @@
  * UNWIND-1  Of the stack only readable pages are read: from that of the first sp upwards without a gap, each asked for
  *           once, or those of the caller's own frame. Each frame is above the last, aligned, and at most
  *           UNWIND_FRAME_MAX away.
- * UNWIND-2  Of modules only tables are read, and only (MODULE-3) of the program itself and of modules with a frame on
- *           this stack: those that a return address is in, as long as nothing was guessed, and behind a guess those
- *           that had one before it. What is left: on a stack that was overwritten a wrong return address may lead into
- *           a library that another thread unloads in the same microsecond.
+ * UNWIND-2  Of modules only tables are read, and only (MODULE-3) of the program, of the C library and of modules with a
+ *           frame on this stack: those that a return address is in, as long as nothing was guessed, and behind a guess
+ *           those that had one before it. What is left: on a stack that was overwritten a wrong return address may lead
+ *           into a library that another thread unloads in the same microsecond.
  * UNWIND-3  An entry of the cache is two words that many threads read and write without order: the rule, and the key
  *           XOR the rule. A reader takes the rule only when the two give its key back. Halves of two entries give it by
  *           chance alone, one in 2^64; no order of stores or loads matters, on aarch64 neither. The key has the
