@@ -49,11 +49,14 @@ static void start_anew(void) {
     CHECK_EQ(region_init(), 0);
 }
 
-/* The distance of an area from the superslabs, or from another area, is never the one it was before. (A hole of the
- * kernel's has them in their order.) */
+/* The distance of an area from the superslabs, or from another area, is not the one it was before. Places are multiples
+ * of 2 MiB in some 64 TiB, which is 2^25. So it happens by chance, in one run of 2,000, that two of the 50 windows have
+ * one distance in common; that it happens twice with the same distance, in one of 10^8. (A hole of the kernel's has the
+ * areas in their order.) */
 static void unknown_places(void) {
-    enum { WINDOWS = 50 };
+    enum { WINDOWS = 50, BY_CHANCE = 1 };
     static uintptr_t seen[WINDOWS][REGION_AREA_COUNT + 1];
+    static unsigned same[REGION_AREA_COUNT + 1][REGION_AREA_COUNT + 1];
     if (HK_TSAN || hk_window.superslab_max < INDEX_SUPERSLABS_MAX)
         return;
     for (int i = 0; i < WINDOWS; i++) {
@@ -63,8 +66,10 @@ static void unknown_places(void) {
         seen[i][REGION_AREA_COUNT] = hk_window.base;
         for (int before = 0; before < i; before++)
             for (int a = 0; a <= REGION_AREA_COUNT; a++)
-                for (int b = 0; b < a; b++)
-                    CHECK(seen[i][a] - seen[i][b] != seen[before][a] - seen[before][b]);
+                for (int b = 0; b < a; b++) {
+                    same[a][b] += seen[i][a] - seen[i][b] == seen[before][a] - seen[before][b];
+                    CHECK(same[a][b] <= BY_CHANCE);
+                }
     }
 }
 
