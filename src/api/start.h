@@ -5,7 +5,7 @@
 #ifndef HK_START_H
 #define HK_START_H
 
-/* Runs by itself. Whoever names it gets the file out of the archive. */
+/* Runs by itself. A reference to it takes the file out of the archive. */
 void hk_library_loaded(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * message.h: what hakmem says to the people who run the program: on standard error, or at the end of the file that
+ * message.h: what hakmem says to the user of the program: on standard error, or at the end of the file that
  * HAKMEM_LOG names. Allocates nothing, takes no lock, and may be called in a signal handler.
  *
  * The file is opened for each message and closed behind it: no descriptor of the program's is taken, the child of a

@@ -38,7 +38,7 @@ void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) HK_PRI
     hk_misuse(&(hk_misuse_t){.what = (what_), .address = (address_)}, __VA_ARGS__)
 
 /* What is called between that line and what follows: it shows the rest of the report (watch/report.h). Set once, before
- * there are threads; core/ is below those who can. */
+ * there are threads; core/ is below the rooms that can. */
 void hk_misuse_show_by(void (*show)(const hk_misuse_t *misuse));
 
 /* Number of misuses reported so far. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * request.h: what somebody outside wants of this process (`hakmem trim PID`): words that the tool writes into our
+ * request.h: what a tool outside wants of this process (`hakmem trim PID`): words that the tool writes into our
  * memory, and that our threads look at where they are slow anyway.
  *
- * Who writes them has the right to change any memory of the process (ptrace(2)), so they open no door. Values are
+ * Their writer has the right to change any memory of the process (ptrace(2)), so they open no door. Values are
  * checked all the same, as those of hak_option_set. A process that never goes a slow path (an idle one) follows no
  * request, and pays nothing.
  *
@@ -39,7 +39,7 @@ typedef enum hk_command {
 
 enum { HK_REQUEST_ARGUMENTS = 4, HK_REQUEST_TEXT = 256 };
 
-/* Written outside, read by who takes the nonce. */
+/* Written outside, read by the thread that takes the nonce. */
 typedef struct hk_order {
     uint64_t command;
     uint64_t arguments[HK_REQUEST_ARGUMENTS];
@@ -53,9 +53,9 @@ typedef enum hk_request_by {
 } hk_request_by_t;
 
 typedef struct hk_request {
-    _Atomic uint64_t nonce; /* written outside, and by who takes it; read on slow paths */
+    _Atomic uint64_t nonce; /* written outside, and by the thread that takes it; read on slow paths */
     _Atomic uint64_t answer;
-    _Atomic int64_t status; /* 0, or an errno; these three are written by who carried it out */
+    _Atomic int64_t status; /* 0, or an errno; these three are written by the thread that carried it out */
     _Atomic uint64_t result;
     _Atomic uint64_t by; /* hk_request_by_t */
     hk_order_t order;

@@ -9,11 +9,12 @@
  *   UNUSED --explicit_make--> EXPLICIT --explicit_end_locked--> UNUSED
  *
  * EXPLICIT-1  a block of an explicit heap that is free lies in its slab's free bits or in a lease of the heap, and
- *             nowhere else: never in a remote table, a message, a quarantine, or the hands of who purges. What waited
+ *             nowhere else: never in a remote table, a message, a quarantine, or a purge under way. What waited
  *             there would be given to whatever came to the slots after the heap's end, which finds all leases. Model:
  *             docs/models/explicit.pml.
  * EXPLICIT-2  live bits of its slabs are changed by atomic operations alone, or where a block has a byte of them for
- *             itself. Who hands a block out sets its bit, and the free that counts clears it: a clear one is proof.
+ *             itself. The call that hands a block out sets its bit, and the free that counts clears
+ *             it: a clear one is proof.
  * EXPLICIT-3  its slabs hold blocks of no other heap: it adopts none, and none is taken from it but by
  *             explicit_hand_over_locked.
  * EXPLICIT-4  a large block that is live has the tag map_tag(id) | HK_CLASS_COUNT and its live bit, and is on the list

@@ -12,11 +12,11 @@
  *                 LIVE --its thread is gone, and nobody told (upkeep/unnoticed.h)--> RETIRING --> UNUSED
  *                 LIVE, RETIRING --fork, in the child--> ORPHAN --first refill that adopts--> RETIRING --> UNUSED
  *
- * Who may touch what:
- *   front.*                   the heap's thread, or who retires it; anybody may read it relaxed (statistics, reports)
- *   remote_table, outbox      the heap's thread; anybody may read it (reports)
- *   lists, class_stats, ...   who holds `lock`; counts move to the shared heap under hk_record_lock too
- *   inbox                     any thread pushes; who holds `lock` takes
+ * Which thread may touch what:
+ *   front.*                   the heap's thread, or the one that retires it; any reads it relaxed (statistics, reports)
+ *   remote_table, outbox      the heap's thread; any may read it (reports)
+ *   lists, class_stats, ...   the holder of `lock`; counts move to the shared heap under hk_record_lock too
+ *   inbox                     any thread pushes; the holder of `lock` takes
  *
  * HEAP-1  a block is in exactly one place: with the program, in a magazine (of a heap, or of a lease of an explicit
  *         one), in a remote table, in a message, in free_bits.
@@ -134,7 +134,7 @@ typedef struct message {
 typedef struct heap {
     HK_ALIGNED(HK_CACHE_LINE) hk_lock_t lock;
     _Atomic uint32_t life;   /* HEAP_*; written under the heap-list lock */
-    uint32_t next_unused;    /* list of unused or of parked ids, under the heap-list lock; of who retires several */
+    uint32_t next_unused;    /* list of unused or of parked ids, under the heap-list lock, or local to a retirement */
     _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: upkeep/unnoticed.h */
     slot_t full;
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
@@ -155,7 +155,7 @@ typedef struct heap {
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
-    uint64_t ended_since_ms;       /* of one without a thread, as the next; written by who puts it on a list */
+    uint64_t ended_since_ms;       /* of one without a thread, as the next; written when it is put on a list */
     size_t ended_with_bytes;       /* what it may hold; under the heap-list lock */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
     _Atomic size_t freed_bytes;    /* the sum of the classes' freed_blocks, in bytes; also read without the lock */
@@ -202,7 +202,7 @@ HK_INLINE heap_t *heap_by_id(uint32_t id) {
 }
 
 /* Blocks in a magazine. The heap's thread; another one holds the lock, under which arrays change. Acquire: pairs with
- * the release in magazine_push, so that who counts first and reads the pushes then never misses one. */
+ * the release in magazine_push, so that a thread that counts first and reads the pushes then never misses one. */
 HK_INLINE uint64_t heap_magazine_count(const heap_t *h, unsigned cls) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
     const granule_t *below = hk_read_acquire(h->front.magazines[cls].below);
@@ -291,7 +291,7 @@ extern hk_lock_t hk_heap_list_lock;
 /* One past the highest id in use. */
 uint32_t heap_limit(void);
 
-/* What it returns, for who looks at the process from outside. */
+/* What it returns, for readers outside the process. */
 extern _Atomic uint32_t hk_heap_id_limit;
 
 /* One past the highest id of an explicit heap that was ever in use. */

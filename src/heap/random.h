@@ -3,8 +3,8 @@
  * random.h: numbers that nobody can foretell: ChaCha with 8 rounds, four blocks at a time (D. J. Bernstein, 2008; J.-P.
  * Aumasson, "Too much crypto", 2019, on the rounds).
  *
- * Each generator belongs to one thread. The first of the bytes that it makes become its next key, so that who reads its
- * memory learns nothing of what it gave before. The child of a fork goes on with its parent's numbers until its
+ * Each generator belongs to one thread. The first of the bytes that it makes become its next key, so that a reader of
+ * its memory learns nothing of what it gave before. The child of a fork goes on with its parent's numbers until its
  * generator is made anew.
  */
 #ifndef HK_HEAP_RANDOM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * wake.h: memory became free. Who frees says so here; once there is something worth giving back, who looks after memory
- * is called.
+ * wake.h: memory became free. The free says so here; once there is something worth giving back, upkeep is
+ * called.
  *
  * The call goes up, to a room that this one does not know (helper/helper.h): by a callback, which the start of the
  * allocator sets.

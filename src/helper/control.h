@@ -3,9 +3,9 @@
  * control.h: HAKMEM_CONTROL=PATH, a socket by which orders come in (core/request.h) where nobody may write them into
  * our memory: under Yama, in another container; and at once in a process that is idle.
  *
- * A thread of ours sleeps on a socket of messages (SOCK_SEQPACKET). Who connects must be the process's effective user
- * or root (SO_PEERCRED). It sends an hk_order_t, gets a control_reply_t, with a file where the order asks for one
- * (HK_COMMAND_STATISTICS, HK_COMMAND_PROFILE_WRITE), and that is all.
+ * A thread of ours sleeps on a socket of messages (SOCK_SEQPACKET). The other end must be of the process's effective
+ * user or of root (SO_PEERCRED). It sends an hk_order_t, gets a control_reply_t, with a file where the order asks for
+ * one (HK_COMMAND_STATISTICS, HK_COMMAND_PROFILE_WRITE), and that is all.
  *
  *   descriptors   the thread has a table of its own, with this socket alone: the program's has none of it, a fork does
  *                 not copy it, and nothing that the program closes closes it

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * door.h: the lock of the start and the stop of our threads. A fork holds it too, and so does who carries out an order
- * from outside meanwhile.
+ * door.h: the lock of the start and the stop of our threads. A fork holds it too, and so does the thread that
+ * carries out an order from outside.
  */
 #ifndef HK_HELPER_DOOR_H
 #define HK_HELPER_DOOR_H
 
 #include "base/base.h"
 
-/* True when the calling thread holds it from now on: at once, or after it has waited. Whoever holds it holds back what
- * signals others send: a handler that forks must not come upon its own thread here. */
+/* True when the calling thread holds it from now on: at once, or after it has waited. Its holder holds back the
+ * signals that others send: a handler that forks must not come upon its own thread here. */
 bool door_enter(bool wait);
 void door_leave(void);
 
-/* As door_leave, and then starts the helper where there is something to give back: who freed it meanwhile found the
- * door taken, and left the start to the holder. */
+/* As door_leave, and then starts the helper where there is something to give back: the thread that freed it meanwhile
+ * found the door taken, and left the start to the holder. */
 void door_leave_looking(void);
 
 /* Whether the holder holds back signals. */

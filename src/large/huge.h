@@ -20,7 +20,7 @@ typedef struct huge_block {
     uint32_t owner; /* the explicit heap that it is of, or HK_OWNER_NONE */
 } huge_block_t;
 
-/* The registry, for who looks at the process from outside: inspect/. */
+/* The registry, for readers outside the process: inspect/. */
 extern huge_block_t *hk_huge_blocks;
 extern _Atomic size_t hk_huge_count; /* of them, */
 extern _Atomic size_t hk_huge_total; /* and their bytes */

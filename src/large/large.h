@@ -36,14 +36,14 @@ typedef struct large_links {
 
 typedef struct large_run {
     uint8_t
-        slab_fields[offsetof(slab_t, run_fields)]; /* who still takes the record for a slab's finds what was there */
+        slab_fields[offsetof(slab_t, run_fields)]; /* read where the record is still taken for a slab's: as it was */
     uint32_t slot_count;
-    _Atomic uint32_t state; /* written by who allocates and frees, read by who diagnoses */
+    _Atomic uint32_t state; /* written when the run is allocated and freed, read by reports too */
     bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
     bool fresh;             /* its pages are those that the program touched since they came from the kernel */
     uint8_t slab_owner[offsetof(slab_t, padding) - offsetof(slab_t, run_fields) - 10];
     large_links_t links; /* heap/runs.h */
-    uint8_t alone;       /* 1 + the class whose slab the block stands in for; 0: none; who allocates and frees */
+    uint8_t alone;       /* 1 + the class whose slab the block stands in for; 0: none; written as `state` */
     uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - sizeof(large_links_t) - 1];
 } large_run_t;
 

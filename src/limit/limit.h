@@ -24,7 +24,7 @@
 
 #include <stdatomic.h>
 
-extern _Atomic size_t hk_limit_check_at; /* written by who looks */
+extern _Atomic size_t hk_limit_check_at; /* written by the thread that looks */
 extern _Atomic bool hk_limit_near;
 
 /* What was last read of the control group; UINT64_MAX is none. */

@@ -14,9 +14,9 @@
  *   id << 8 | class 128     first slot of a run of the explicit heap `id`
  *   HK_MAP_RUN_BODY         another slot of a run
  *
- * Writers: the owner of the slots (slab open and close, adoption, large). Readers: any thread, relaxed: who frees a
- * block got its address through some synchronisation that came after the entry was written; a stale owner only sends a
- * free down the remote path, which is always valid.
+ * Writers: the owner of the slots (slab open and close, adoption, large). Readers: any thread, relaxed: a thread that
+ * frees a block got its address through some synchronisation that came after the entry was written; a stale owner only
+ * sends a free down the remote path, which is always valid.
  *
  * A live bit for each granule of 16 bytes of the window is set where a block lies with the program that came from a
  * slab or a magazine, at the block's first granule, and clear everywhere else. So one bit says that an address starts a

@@ -3,7 +3,7 @@
  * slab.h: equal blocks in a naturally aligned group of slots; their state lies in a bitmap outside of them.
  *
  * A slab belongs to one heap at a time. Its record is found from an address by arithmetic: the record of its first
- * slot. It is guarded by the owning heap's lock; who reads it without takes a snapshot.
+ * slot. It is guarded by the owning heap's lock; a reader without the lock gets a snapshot.
  *
  *     free_bits    bit = 1: the block is free and in the slab (not handed out, not in a magazine, not on its way to the
  *                  slab)
@@ -138,7 +138,7 @@ HK_INLINE void slab_count_given(slab_t *slab, unsigned blocks) {
         slab->age = SLAB_AGE_NEW;
 }
 
-/* Stretches of free blocks, for who gives their pages back. `slab_next_stretch` finds the first stretch at or above
+/* Stretches of free blocks, whose pages may go back. `slab_next_stretch` finds the first stretch at or above
  * block `from`: it returns its first block (block_count when there is none) and puts one past its last into `*end`.
  * `slab_take_stretch` takes it out of free_bits; its blocks come back by slab_give, word by word:
  * `slab_stretch_bits`. */

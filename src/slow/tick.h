@@ -38,7 +38,7 @@ HK_INLINE void heap_verify_by(size_t (*who)(void)) {
  * sampled. */
 HK_NOINLINE bool heap_count_out(heap_t *h, size_t size);
 
-/* Somebody outside wants something: on slow paths, with no lock held. */
+/* Does what was asked from outside: on slow paths, with no lock held. */
 HK_COLD void heap_follow_request(void);
 
 HK_INLINE void heap_tick_if_due(heap_t *h) {

@@ -3,8 +3,8 @@
  * emergency.h: memory of a stranded process (start/fork.h).
  *
  * A stretch of address space of its own, in chunks of 64 KiB. A chunk holds blocks of one size, a power of two, or a
- * part of a run. Its lock is only tried: who does not get it takes a fresh run, or lets go of what it frees. So no call
- * ever waits, whatever it has interrupted. Blocks outlive the need: they are freed like all others later.
+ * part of a run. Its lock is only tried: a call that does not get it takes a fresh run, or drops what it frees. So no
+ * call ever waits, whatever it has interrupted. Blocks outlive the need: they are freed like all others later.
  *
  * Any thread; what it returns is aligned by 16 at the least.
  */

@@ -13,7 +13,7 @@ bool init_ensure(void);
 /* False before the first allocation. Starts nothing. */
 bool heap_system_has_started(void);
 
-/* Somebody is at the start. */
+/* A thread has begun the start, and has not ended it. */
 bool heap_system_is_starting(void);
 
 #endif

@@ -31,7 +31,7 @@ typedef struct pool_trial {
     size_t slot_count;
 } pool_trial_t;
 
-/* The one that is to be looked at, for who will do so without the lock. */
+/* The one that is to be looked at next; the look itself needs no lock. */
 pool_trial_t pool_due_trial_locked(void);
 void pool_look_at(const pool_trial_t *trial);
 

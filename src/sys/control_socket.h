@@ -14,13 +14,13 @@ enum { SYS_CONTROL_PATH_MAX = 108 }; /* with the NUL: sockaddr_un */
  * A socket there that nobody listens at is replaced; anything else there stays: -EADDRINUSE. */
 long sys_control_listen(const char *path);
 
-/* Wakes who waits in sys_control_accept. */
+/* Wakes the thread that waits in sys_control_accept. */
 void sys_control_wake(const char *path);
 
-/* Returns a connection, -EAGAIN when nobody came within that time (UINT32_MAX: no end), or why none will come. */
+/* Returns a connection, -EAGAIN when none came within that time (UINT32_MAX: no end), or why none will come. */
 long sys_control_accept(long listener, uint32_t timeout_ms);
 
-/* The effective user who connected, as seen from here; SYS_NO_USER where that is not known. */
+/* The effective user id of the other end, as seen from here; SYS_NO_USER where that is not known. */
 uint32_t sys_control_peer(long connection);
 
 /* That of the process's main thread; SYS_NO_USER where /proc does not tell. */

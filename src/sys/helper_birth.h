@@ -11,12 +11,12 @@
  *                 in the process has: its ids are then the process's for good. Ids among which the program may still
  *                 choose (a set-user-id program without capabilities) cannot be given up so: there the thread does not
  *                 live. In a new user namespace, until it is given ids, there is nothing to choose from
- *   scheduling    SCHED_OTHER, the nice value and the processors of the main thread, whoever started it
+ *   scheduling    SCHED_OTHER, the nice value and the processors of the main thread, whichever thread started it
  *
  * A change of ids takes from the kernel's record of the memory, which all threads share, that it may be dumped and
- * traced (PR_SET_DUMPABLE); it is put back at once. Whoever starts such a thread holds its signals back and waits until
- * that is done, so that no change of ids by libc, which every thread takes part in, lies in between: those end as they
- * would without us.
+ * traced (PR_SET_DUMPABLE); it is put back at once. The thread that starts ours holds its own signals back and waits
+ * until that is done, so that no change of ids by libc, which every thread takes part in, lies in between: those end
+ * as they would without us.
  *
  * In a process that was started under a filter of system calls lists of services leave out these calls, and may kill
  * for them. Before the first thread that has something to give up, a child process with a copy of the memory makes them

@@ -26,7 +26,7 @@ void sys_helper_own_files(void);
  * where there is no such thing. */
 bool sys_helper_own_file(long fd);
 
-/* A thread of ours; helper_birth.h says what it gives up before it runs. Whoever starts it and waits for it does so
+/* A thread of ours; helper_birth.h says what it gives up before it runs. Its start, and the wait for its end, are
  * under one lock. */
 typedef struct sys_helper {
     _Atomic uint32_t

@@ -32,7 +32,7 @@ void sys_name(const void *address, size_t size, const char *name);
 /* False at the limit of mappings, when one would become two. */
 bool sys_unmap(void *address, size_t size);
 
-/* Nobody may touch what was mapped here; it goes back to the kernel. Returns 0 or an errno value. */
+/* A touch of what was mapped here faults from now on; the memory goes back to the kernel. Returns 0 or an errno. */
 int sys_shut(void *address, size_t size);
 
 /* Grows, shrinks or moves a mapping of its own (mremap); NULL on failure. */

@@ -35,7 +35,7 @@ extern _Atomic uint32_t *_Atomic hk_process_mark HK_HIDDEN;
 void sys_process_mark_wipe(void);
 
 /* Acquire, on the place and on the word: pairs with the release in sys_process_mark_wipe and sys_process_mark_change;
- * who finds the process known finds what was done for it. */
+ * a thread that finds the process known also finds what was done for it. */
 HK_INLINE uint32_t sys_process_mark(void) {
     return atomic_load_explicit(atomic_load_explicit(&hk_process_mark, memory_order_acquire), memory_order_acquire);
 }

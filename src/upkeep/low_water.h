@@ -46,7 +46,7 @@ HK_INLINE size_t low_water_note(low_water_t *w, size_t least, size_t level, uint
         return 0;
     w->parts[w->next++ % LOW_WATER_PARTS] = w->part;
     w->part = (low_water_part_t){SIZE_MAX, 0};
-    /* A little early, so that who comes once in a quarter by a coarse clock finds each part complete. */
+    /* A little early, so that a caller that comes once in a quarter, by a coarse clock, finds each part complete. */
     w->part_ends_ms = now_ms + delay_ms / LOW_WATER_PARTS * 7 / 8;
     return low_water_unneeded(w);
 }

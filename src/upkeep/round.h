@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * round.h: one look at everything that may go back to the kernel. By the helper thread, by who frees when there is
- * none, and all at once by who trims. Uses neither libc nor thread-local storage; takes heaps' locks only when nobody
- * holds them, and purges without a lock.
+ * round.h: one look at everything that may go back to the kernel. By the helper thread, by a free where there is
+ * none, and all at once by a trim. Uses neither libc nor thread-local storage; takes only those heaps' locks that are
+ * free, and purges without a lock.
  */
 #ifndef HK_UPKEEP_ROUND_H
 #define HK_UPKEEP_ROUND_H
@@ -21,7 +21,7 @@ bool upkeep_waits(void);
 /* Gives back all that can be given back but for what the calling thread's own magazines hold. Returns the bytes. */
 size_t heap_relieve(void);
 
-/* In the child of a fork: who was in a round does not exist there. */
+/* In the child of a fork, where no thread is in a round. */
 void upkeep_after_fork_in_child(void);
 
 #endif

@@ -12,10 +12,10 @@
  * A superslab of huge pages is left alone too while less than half of it is free: a hole of 4 KiB costs the whole huge
  * page. Otherwise its mapping is advised against huge pages first, so that khugepaged does not fill the holes again.
  *
- * SPARSE-1  a block that is taken out of free_bits here is nowhere else, and comes back to its slab whoever owns it
- *           then.
+ * SPARSE-1  a block that is taken out of free_bits here is nowhere else, and comes back to its slab, whatever heap
+ *           owns it then.
  *
- * Time is an argument. Called by the helper thread or by who trims; several callers at once do no harm.
+ * Time is an argument. Called by the helper thread or by a trim; several callers at once do no harm.
  */
 #ifndef HK_UPKEEP_SPARSE_H
 #define HK_UPKEEP_SPARSE_H

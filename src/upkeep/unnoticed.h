@@ -3,12 +3,12 @@
  * unnoticed.h: heaps of threads whose end libc does not tell, as no thread-specific key was left for us.
  *
  * Such a heap carries the number of its thread, heap_t.thread: that of the process and that of the thread, as the
- * kernel has them. Who looks after memory asks the kernel now and then whether the thread still exists. One that does
- * not is not in any step of malloc or free and comes back to none, so that anybody may empty its heap: LIVE --gone-->
+ * kernel has them. A round asks the kernel now and then whether the thread still exists. One that does not is in no
+ * step of malloc or free and comes back to none, so that any thread may empty its heap: LIVE --gone-->
  * RETIRING --> UNUSED.
  *
- * UNNOTICED-1  the number is written by the heap's thread, or, to 0, by who has claimed the heap of a thread that is
- *              gone. Anybody reads it.
+ * UNNOTICED-1  the number is written by the heap's thread, or, to 0, by the one that has claimed the heap of a thread
+ *              that is gone. Any thread reads it.
  * UNNOTICED-2  a number is only asked for in the process that it names: neither in a child, before its number is
  *              written anew, nor in one that shares the memory (vfork(2)).
  *

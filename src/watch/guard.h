@@ -6,7 +6,7 @@
  *   | closed page | cell 0 | closed page | cell 1 | closed page | ...      a cell: GUARD_CELL_PAGES pages
  *
  * Every other block ends flush at the page behind it, the others begin flush at the page before. A block that is freed
- * is closed, and stays so until its cell's turn comes round. Who touches what is closed gets SIGSEGV; the handler
+ * is closed, and stays so until its cell's turn comes round. A touch of what is closed is a SIGSEGV; the handler
  * reports the access and the stacks of the touch, of the allocation and of the free, and lets happen what would have
  * happened without it: the program's own handler, or the end. A handler that the program installs takes the place of
  * ours until the next guarded block is allocated, which puts ours in front of it again.
