@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,6 +57,15 @@ static int read_stat(size_t index, const char *of, value_t *value) {
 
 /* --- Options ------------------------------------------------------------------------------------------------------ */
 
+/* A decimal number, and where it ends. strtol of a new glibc's headers is a name that an old glibc has not. */
+static uint64_t number_of(const char *text, const char **end) {
+    uint64_t number = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        number = number * 10 + (uint64_t)(*text - '0');
+    *end = text;
+    return number;
+}
+
 static int option(const char *name, char text[OPTION_MAX]) { return hak_option_get(name, text, OPTION_MAX); }
 
 static int read_option_is_on(size_t index, const char *of, value_t *value) {
@@ -71,9 +79,10 @@ static int read_option_is_on(size_t index, const char *of, value_t *value) {
 static int read_delay(size_t index, const char *of, value_t *value) {
     (void)index;
     char text[OPTION_MAX];
+    const char *end;
     int error = option(of, text);
     if (error == 0)
-        value->ssize = strtol(text, NULL, 10);
+        value->ssize = *text == '-' ? -(ssize_t)number_of(text + 1, &end) : (ssize_t)number_of(text, &end);
     return error;
 }
 
@@ -127,7 +136,8 @@ static int read_text(size_t index, const char *of, value_t *value) {
 
 static int read_number(size_t index, const char *of, value_t *value) {
     (void)index;
-    value->u64 = strtoul(of, NULL, 10); /* as every kind that is no larger, on little-endian machines */
+    const char *end;
+    value->u64 = number_of(of, &end); /* as every kind that is no larger, on little-endian machines */
     return 0;
 }
 
@@ -156,22 +166,25 @@ static void look_at_classes(void) {
         class_sizes[i] = stats.classes[i].block_size;
 }
 
-static void know_classes(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, look_at_classes);
+static unsigned known_classes(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (class_count == 0)
+        look_at_classes();
+    unsigned count = class_count;
+    pthread_mutex_unlock(&lock);
+    return count;
 }
 
 static int read_class_count(size_t index, const char *of, value_t *value) {
     (void)index, (void)of;
-    know_classes();
-    value->u32 = class_count;
+    value->u32 = known_classes();
     return 0;
 }
 
 static int read_class_size(size_t index, const char *of, value_t *value) {
     (void)of;
-    know_classes();
-    if (index >= class_count)
+    if (index >= known_classes())
         return ENOENT;
     value->size = class_sizes[index];
     return 0;
@@ -234,8 +247,8 @@ static _Atomic int is_active = -1; /* -1: what HAKMEM_PROFILE says */
 
 /* "512K" or "1M,out=FILE"; without a number, the default. */
 static unsigned lg_of(const char *text) {
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
+    const char *end;
+    uint64_t number = number_of(text, &end);
     unsigned lg = 0;
     const char *unit = *end != 0 ? strchr("KMGT", *end) : NULL;
     if (number == 0)

@@ -23,6 +23,7 @@ NAME = "hakmem"
 VERSION = re.search(r'^version = "(.*)"', (HERE / "pyproject.toml").read_text(), re.MULTILINE)[1]
 METADATA = "Metadata-Version: 2.1\nName: %s\nVersion: %s\nSummary: A memory allocator for the programs that Python runs on, and runs\nLicense: MIT\nRequires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n%s"
 EPOCH = (1980, 1, 1, 0, 0, 0)
+GLIBC_LEAST = (2, 28)  # the oldest that is promised, whatever the names of the library would do with
 
 
 def listed(text, word):
@@ -60,7 +61,7 @@ def glibc_floor(library):
 def platform_tag(library):
     machine = sysconfig.get_platform().split("-")[-1]
     floor = glibc_floor(library)
-    return "manylinux_%d_%d_%s" % (floor + (machine,)) if floor else "musllinux_1_2_%s" % machine
+    return "manylinux_%d_%d_%s" % (max(floor, GLIBC_LEAST) + (machine,)) if floor else "musllinux_1_2_%s" % machine
 
 
 def digest(data):

@@ -10,18 +10,27 @@
 #include "base/base.h"
 #include "sys/jump.h"
 #include "sys/libc_doors.h"
+#include "sys/symbols.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 /* Relaxed: every thread finds one address. */
 static _Atomic(uintptr_t) next_dlopen;
 
+/* Nobody has a dlopen but we. Before glibc 2.34 it is in a library that not every program needs. */
+static void *open_nothing(const char *file, int mode) {
+    (void)file, (void)mode;
+    return NULL;
+}
+
+/* Plug-ins may have brought that library before they brought us. */
 static HK_NOINLINE uintptr_t find_next(void) {
-    uintptr_t next = (uintptr_t)dlsym(RTLD_NEXT, "dlopen");
+    uintptr_t next = (uintptr_t)symbol_behind_us("dlopen");
+    if (next == 0)
+        next = (uintptr_t)symbol_in("libdl.so.2", "dlopen");
     atomic_store_explicit(&next_dlopen, next, memory_order_relaxed);
-    return next;
+    return next != 0 ? next : (uintptr_t)&open_nothing;
 }
 
 HK_HIDDEN jump_t hk_dlopen_next(const char *file, int mode);

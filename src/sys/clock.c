@@ -2,21 +2,17 @@
  *
  * clock.c: the clock, read past libc: a library that stands before libc's clock_gettime to lie about the time
  * (libfaketime) uses thread-local storage, which the helper thread has not, and memory goes back by the kernel's time.
- * The function that the kernel puts into every process (vdso(7)) answers without a system call, and the dynamic linker
- * knows it by name.
+ * The function that the kernel puts into every process (vdso(7)) answers without a system call.
  */
 #include "sys/clock.h"
 
-#include "sys/libc_doors.h"
 #include "sys/raw_call.h"
+#include "sys/symbols.h"
 
 #include <stdatomic.h>
 #include <time.h>
 
 typedef int clock_read_t(clockid_t clock, struct timespec *now);
-
-/* Weak: a static program has no dynamic linker. */
-extern __typeof__(dlsym) dlsym __attribute__((weak));
 
 static int clock_by_call(clockid_t clock, struct timespec *now) {
     return (int)sys_call2(SYS_clock_gettime, clock, (long)now);
@@ -25,16 +21,11 @@ static int clock_by_call(clockid_t clock, struct timespec *now) {
 /* Relaxed: both functions give one answer. */
 static clock_read_t *_Atomic clock_read = clock_by_call;
 
-/* glibc's and musl's name for the image; the name of the function in it on x86-64 and on aarch64. In a static program
- * nobody stands before libc. */
+/* The name of the function on x86-64, and on aarch64. */
 __attribute__((constructor)) static void find_clock(void) {
-    static const char *const images[] = {"linux-vdso.so.1", "linux-gate.so.1"};
-    static const char *const names[] = {"__vdso_clock_gettime", "__kernel_clock_gettime"};
-    void *found = dlsym == NULL ? (void *)(uintptr_t)&clock_gettime : NULL;
-    for (unsigned i = 0; i < 4 && found == NULL; i++) {
-        void *image = libc_loaded_library(images[i / 2]);
-        found = image != NULL ? dlsym(image, names[i % 2]) : NULL;
-    }
+    void *found = symbol_of_kernel("__vdso_clock_gettime");
+    if (found == NULL)
+        found = symbol_of_kernel("__kernel_clock_gettime");
     if (found != NULL)
         atomic_store_explicit(&clock_read, (clock_read_t *)(uintptr_t)found, memory_order_relaxed);
 }

@@ -15,6 +15,7 @@ typedef struct jump {
     uintptr_t to;
     uintptr_t second;
 } jump_t;
+_Static_assert(sizeof(jump_t) == 2 * sizeof(uintptr_t), "what is larger is returned in memory");
 
 /* Defines the exported function `name`, which calls `jump_t find(first, second)` and then jumps: `to` finds its
  * caller's return address and first argument. Both names as text; `find` is not static, hidden, and `used`. The first

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/libc_doors.h"
 
-#include <dlfcn.h>
+#include "sys/linked.h"
+#include "sys/symbols.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
@@ -11,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #if defined(__GLIBC__)
 enum { LIBC_EXITS_AGAIN = 1 };
@@ -29,7 +30,7 @@ static _Thread_local unsigned rounds_left __attribute__((tls_model("initial-exec
 static void thread_key_destructor(void *value) {
     if (rounds_left > 0) {
         rounds_left--;
-        if (pthread_setspecific(thread_key, value) == 0)
+        if (linked_key_set(thread_key, value) == 0)
             return;
     }
     thread_exit_hook(value);
@@ -37,16 +38,29 @@ static void thread_key_destructor(void *value) {
 
 int libc_thread_hooks_init(void (*on_exit)(void *)) {
     thread_exit_hook = on_exit;
-    int error = pthread_key_create(&thread_key, thread_key_destructor);
+    int error = linked_key_create(&thread_key, thread_key_destructor);
     thread_key_made = error == 0;
     return error;
 }
+
+_Static_assert(PTHREAD_DESTRUCTOR_ITERATIONS > 2, "a round to wait in, and the last one");
 
 int libc_thread_register(void *value) {
     if (!thread_key_made)
         return EAGAIN;
     rounds_left = PTHREAD_DESTRUCTOR_ITERATIONS - 2;
-    return pthread_setspecific(thread_key, value);
+    return linked_key_set(thread_key, value);
+}
+
+/* --- One thread --------------------------------------------------------------------------------------------------- */
+
+static const char unknown = 0;
+const char *hk_libc_is_alone = &unknown;
+
+__attribute__((constructor(101))) static void find_alone(void) {
+    const char *found = linked_single_threaded();
+    if (found != NULL)
+        hk_libc_is_alone = found;
 }
 
 /* --- Fork --------------------------------------------------------------------------------------------------------- */
@@ -155,21 +169,6 @@ void libc_exit_otherwise(int status) {
 
 /* --- Loaded libraries --------------------------------------------------------------------------------------------- */
 
-/* Weak: a static program has no dynamic linker, and needs none for our sake. dlopen is looked up instead of named,
- * because the link editor warns of a static program that names it. RTLD_NOLOAD: what is not there is not loaded. */
-extern __typeof__(dlsym) dlsym __attribute__((weak));
-extern __typeof__(dlclose) dlclose __attribute__((weak));
-typedef void *(*dlopen_fn)(const char *, int);
-
-static void *open_loaded(const char *file, int mode) {
-    if (dlsym == NULL || dlclose == NULL)
-        return NULL;
-    dlopen_fn loader = (dlopen_fn)dlsym(RTLD_DEFAULT, "dlopen");
-    return loader != NULL ? loader(file, RTLD_LAZY | RTLD_NOLOAD | mode) : NULL;
-}
-
-void *libc_loaded_library(const char *file) { return open_loaded(file, 0); }
-
 /* glibc's struct dl_find_object and its function, which headers before 2.35 do not have. Source: "Finding loaded
  * objects" in the glibc manual. */
 typedef struct found_object {
@@ -187,11 +186,9 @@ typedef int (*find_object_fn)(void *pc, found_object_t *found);
 static _Atomic(find_object_fn) find_object;
 
 #if defined(__GLIBC__)
-/* At the start, because a signal handler may not ask dlsym. */
+/* At the start, because a signal handler may not look it up. */
 __attribute__((constructor(101))) static void look_up_find_object(void) {
-    if (dlsym != NULL)
-        atomic_store_explicit(&find_object, (find_object_fn)dlsym(RTLD_DEFAULT, "_dl_find_object"),
-                              memory_order_relaxed);
+    atomic_store_explicit(&find_object, (find_object_fn)symbol_anywhere("_dl_find_object"), memory_order_relaxed);
 }
 #endif
 
@@ -208,46 +205,24 @@ libc_found_t libc_find_code(uintptr_t pc, uintptr_t *start, uintptr_t *end, uint
     return LIBC_FOUND;
 }
 
-/* musl never unloads anything. */
-#if defined(__GLIBC__)
-extern __typeof__(dladdr) dladdr __attribute__((weak));
-
-void libc_refuse_unload(void) {
-    Dl_info own, program;
-    if (dladdr == NULL || dladdr((const void *)(uintptr_t)&libc_refuse_unload, &own) == 0)
-        return;
-    if (dladdr((const void *)(uintptr_t)getauxval(AT_PHDR), &program) != 0 && program.dli_fbase == own.dli_fbase)
-        return;
-    /* The mark stays when the handle is closed; it is not, for a loader that knows no marks. */
-    (void)open_loaded(own.dli_fname, RTLD_NODELETE);
-}
-#else
-void libc_refuse_unload(void) {}
-#endif
-
 #if defined(__GLIBC__)
 typedef struct mallinfo2 (*mallinfo2_fn)(void);
 
-static void *libc_symbol(void *libc, const char *name, const void *ours) {
-    void *found = dlsym(libc, name);
+static void *libc_symbol(const char *name, const void *ours) {
+    void *found = symbol_in("libc.so.6", name);
     return found == ours ? NULL : found;
 }
 
 void libc_allocator_find(libc_allocator_t *out) {
     *out = (libc_allocator_t){0};
-    void *libc = libc_loaded_library("libc.so.6");
-    if (libc == NULL)
-        return;
-    out->free = (void (*)(void *))libc_symbol(libc, "free", (void *)(uintptr_t)&free);
-    out->realloc = (void *(*)(void *, size_t))libc_symbol(libc, "realloc", (void *)(uintptr_t)&realloc);
-    out->usable_size =
-        (size_t(*)(void *))libc_symbol(libc, "malloc_usable_size", (void *)(uintptr_t)&malloc_usable_size);
-    mallinfo2_fn info = (mallinfo2_fn)libc_symbol(libc, "mallinfo2", NULL);
+    out->free = (void (*)(void *))libc_symbol("free", (void *)(uintptr_t)&free);
+    out->realloc = (void *(*)(void *, size_t))libc_symbol("realloc", (void *)(uintptr_t)&realloc);
+    out->usable_size = (size_t(*)(void *))libc_symbol("malloc_usable_size", (void *)(uintptr_t)&malloc_usable_size);
+    mallinfo2_fn info = (mallinfo2_fn)libc_symbol("mallinfo2", NULL);
     if (info != NULL && out->free != NULL) {
         struct mallinfo2 now = info();
         out->holds_memory = now.uordblks + now.hblkhd > 0;
     }
-    (void)dlclose(libc);
 }
 #else
 void libc_allocator_find(libc_allocator_t *out) { *out = (libc_allocator_t){0}; }

@@ -18,10 +18,6 @@ enum { LIBC_DEEPBIND = RTLD_DEEPBIND };
 enum { LIBC_DEEPBIND = 0 };
 #endif
 
-/* A library that the process has loaded, for dlsym, with a reference that dlclose drops; NULL when it has not, and in a
- * static program. */
-void *libc_loaded_library(const char *file);
-
 /* The program, library or page of the kernel's that has code at `pc`, and the header of its unwind tables
  * (.eh_frame_hdr, 0: none). Takes no lock and may be asked in a signal handler. LIBC_UNKNOWN where the C library does
  * not tell (glibc before 2.35, musl, most static programs). */
@@ -43,14 +39,10 @@ void libc_allocator_find(libc_allocator_t *out);
 int libc_thread_hooks_init(void (*on_exit)(void *));
 int libc_thread_register(void *value);
 
-/* True when libc knows of no thread but the caller; false when it does not tell. The helper is none that it knows
- * of. */
-#if defined(__GLIBC__)
-extern char __libc_single_threaded __attribute__((weak));
-HK_INLINE bool libc_is_single_threaded(void) { return &__libc_single_threaded != NULL && __libc_single_threaded != 0; }
-#else
-HK_INLINE bool libc_is_single_threaded(void) { return false; }
-#endif
+/* True when libc knows of no thread but the caller; false when it does not tell (musl, glibc before 2.32). The helper
+ * is none that it knows of. */
+extern HK_HIDDEN const char *hk_libc_is_alone;
+HK_INLINE bool libc_is_single_threaded(void) { return *hk_libc_is_alone != 0; }
 
 /* The environment that the program was started with; NULL when libc tells it to nobody. It is there before libc's own
  * list of it: the library is initialised before libc. */
@@ -65,9 +57,5 @@ int libc_exit_hook_init(void (*on_exit)(void));
 /* In a destructor of ours: the process ends with another status, after all output. Returns, with the output written,
  * where the C library knows no other status. */
 void libc_exit_otherwise(int status);
-
-/* The library that this code is linked into stays when it is closed. Nothing in a program, and where libc unloads
- * nothing. */
-void libc_refuse_unload(void);
 
 #endif

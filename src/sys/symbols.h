@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * symbols.h: where loaded libraries have their functions and data, read from their tables of symbols (elf(5)). dlsym
+ * would do as much, but where it is depends on the C library: before glibc 2.34 it is in a library of its own, which
+ * not every process has, and a library that was linked to a newer one does not run there. The tables are the same
+ * everywhere.
+ *
+ * For a start and for slow paths: it takes the lock that the dynamic linker changes its list of libraries under. The
+ * caller knows that the library stays. NULL for what is not there, and always in a static program, which has no such
+ * tables.
+ */
+#ifndef HK_SYS_SYMBOLS_H
+#define HK_SYS_SYMBOLS_H
+
+/* In the library of this name (DT_SONAME). */
+void *symbol_in(const char *library, const char *name);
+
+/* In the first that has it, in the order in which they were loaded: the program's is the first. */
+void *symbol_anywhere(const char *name);
+
+/* In the first behind the library or program that this code is linked into. */
+void *symbol_behind_us(const char *name);
+
+/* Of the functions that the kernel puts into every process (vdso(7)); in a static program too. */
+void *symbol_of_kernel(const char *name);
+
+#endif
