@@ -29,6 +29,10 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+pub fn is_no_hakmem(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Failure::NoHakmem(_)))
+}
+
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref() {
         Some(Failure::Usage(_)) => ExitCode::from(2),

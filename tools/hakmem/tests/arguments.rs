@@ -32,7 +32,10 @@ fn names_are_checked_first() {
     let repository = Repository::new("names");
     repository.write("build/peers/manifest.tsv", "a\t1\tliba.so\t\t\n");
     let said = repository.refusal(&["bench", "--allocators", "a,nosuch", "--out", "results"]);
-    assert!(said.contains("no allocator 'nosuch'; there are: hakmem, hakmem-safe2, hakmem-safe3, glibc, a, p1, p2"), "{said}");
+    assert!(
+        said.contains("no allocator 'nosuch'; there are: hakmem, hakmem-safe2, hakmem-safe3, glibc, a, p1, p2"),
+        "{said}"
+    );
     assert!(!repository.path("results").exists());
 }
 

@@ -3,7 +3,8 @@
 
 mod running;
 
-use running::{figure, hakmem, json, sleeping, stderr, stdout, until, LIBRARY};
+use running::{figure, hakmem, json, sleeping, stderr, stdout, until, Folder, Running, LIBRARY};
+use std::process::Command;
 
 #[test]
 fn a_preloaded_process_is_read_and_its_parts_add_up() {
@@ -62,4 +63,36 @@ fn what_allocates_nothing_is_not_sampled_and_is_told_as_that() {
     let output = hakmem(&["profile", "--for", "10ms", &child.id()]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert!(stderr(&output).contains("allocated too little in that time to begin"), "{output:?}");
+}
+
+/// `$!` of a shell is there before its program is, and the program before it has loaded the library.
+#[test]
+fn a_process_that_has_only_just_been_started_is_waited_for() {
+    let script = format!("sleep 0.3; LD_PRELOAD={LIBRARY} exec sleep 600");
+    let child = Running(Command::new("sh").args(["-c", &script]).spawn().unwrap());
+    let output = hakmem(&["stats", &child.id()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+const TAKES: &str = "
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) void *takes(void) { return malloc(40000); }
+int main(void) {
+    for (;;) { void *volatile kept = takes(); (void)kept; usleep(1000); }
+}";
+
+/// As scripts do that find the program which was meant.
+#[test]
+fn a_process_that_begins_another_program_is_followed() {
+    let folder = Folder::new("attach-exec");
+    let program = folder.program("takes", TAKES, &["-fno-optimize-sibling-calls"]);
+    let script = format!("sleep 0.7; exec {}", program.display());
+    let start = || Running(Command::new("sh").args(["-c", &script]).env("LD_PRELOAD", LIBRARY).spawn().unwrap());
+    for verb in ["profile", "leaks"] {
+        let child = start();
+        let output = hakmem(&[verb, "--every", "1", "--for", "3s", &child.id()]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).contains("takes"), "{output:?}");
+    }
 }

@@ -132,6 +132,37 @@ fn programs_are_judged_before_they_run() {
     assert!(what(&found, "shadowed").contains("mimalloc would serve malloc"), "{found}");
 }
 
+/// As Java is: a link in PATH, and a library beside the file that it leads to.
+#[test]
+fn what_lies_beside_a_program_is_found_through_a_link() {
+    let folder = Folder::new("doctor-link");
+    folder.program("libjli.so", "int beside(void) { return 1; }", &["-shared", "-fPIC"]);
+    let beside = folder.0.join("libjli.so");
+    let rpath = ["-Wl,--no-as-needed", beside.to_str().unwrap(), "-Wl,-rpath,$ORIGIN"];
+    std::fs::create_dir(folder.0.join("bin")).unwrap();
+    folder.program("real", SLEEPER, &rpath);
+    std::os::unix::fs::symlink("../real", folder.0.join("bin/linked")).unwrap();
+    let (output, found) = planned(&folder, "bin/linked");
+    assert_eq!((output.status.code(), &found["active"]), (Some(0), &Value::Bool(true)), "{found}");
+    assert!(what(&found, "brought").contains("Java's heap does not come from malloc"), "{found}");
+    std::fs::remove_file(&beside).unwrap();
+    let (output, found) = planned(&folder, "bin/linked");
+    assert_eq!(output.status.code(), Some(4), "{found}");
+    assert!(what(&found, "program").contains("libjli.so: cannot open shared object file"), "{found}");
+}
+
+#[test]
+fn a_library_of_another_c_library_is_told_how_to_build() {
+    let folder = Folder::new("doctor-musl");
+    if folder.compiled("musl-gcc", "sleeper", SLEEPER, &[]).is_none() {
+        return running::skipped("musl", "musl-gcc is not installed");
+    }
+    let (output, found) = planned(&folder, "sleeper");
+    assert_eq!(output.status.code(), Some(4), "{found}");
+    assert!(what(&found, "library").contains("is built for glibc, and the program runs on musl"), "{found}");
+    assert!(remedy(&found, "library").contains("CC=musl-gcc"), "{found}");
+}
+
 #[test]
 fn set_uid_programs_are_told_as_that() {
     if !running::is_root() {

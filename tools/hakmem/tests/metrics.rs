@@ -83,7 +83,7 @@ fn node_exporter_serves_the_textfile() {
     command.arg(format!("--collector.textfile.directory={path}"));
     command.arg(format!("--web.listen-address=127.0.0.1:{port}")).stderr(Stdio::null());
     let Ok(exporter) = command.spawn() else {
-        return skipped("node_exporter", "prometheus-node-exporter is not installed");
+        return skipped("node_exporter", "there is no prometheus-node-exporter");
     };
     let _exporter = Running(exporter);
     let mut said = String::new();
@@ -150,7 +150,7 @@ fn prometheus_scrapes_the_server() {
     command.arg(format!("--config.file={}", file.display())).current_dir(&folder.0);
     command.arg(format!("--web.listen-address=127.0.0.1:{port}")).stderr(Stdio::null());
     let Ok(prometheus) = command.spawn() else {
-        return skipped("Prometheus", "prometheus is not installed");
+        return skipped("Prometheus", "there is no prometheus");
     };
     let _prometheus = Running(prometheus);
     let query = format!("/api/v1/query?query=hakmem_live_bytes%7Bpid%3D%22{}%22%7D", child.id());

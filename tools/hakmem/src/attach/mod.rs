@@ -15,16 +15,17 @@ pub mod settings;
 pub mod snapshot;
 pub mod source;
 
-use crate::failure::Failure;
+use crate::failure::{is_no_hakmem, Failure};
 use crate::lists::Word;
 use anyhow::{bail, Context, Result};
 use maps::Mapping;
 use memory::Memory;
 use nix::errno::Errno;
 use procfs::process::Process;
-use procfs::ProcError;
+use procfs::{Current, ProcError};
 use record::Record;
 use std::io;
+use std::time::Duration;
 
 /// A process, with what leads to its figures.
 pub struct Attached {
@@ -46,9 +47,28 @@ struct Found {
     started: bool,
 }
 
+/// A program that has only just been started may not have loaded hakmem yet, nor moved it to its place.
+const START: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(5);
+
 impl Attached {
-    /// Fails with a reason: no such process, not permitted, no hakmem in it, a record that this tool cannot read.
+    /// As `now`; a process that has only just been started is given time to load hakmem.
     pub fn to(pid: i32) -> Result<Attached> {
+        loop {
+            let found = Attached::now(pid);
+            let may_come = match &found {
+                Ok(process) => !process.started,
+                Err(error) => has_moved(error) || is_no_hakmem(error),
+            };
+            if !may_come || age(pid).is_none_or(|age| age > START) {
+                return found;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Fails with a reason: no such process, not permitted, no hakmem in it, a record that this tool cannot read.
+    pub fn now(pid: i32) -> Result<Attached> {
         let process = Process::new(pid).map_err(|error| gone(pid, &error))?;
         let comm = comm_of(&process);
         let memory = Memory::of(pid);
@@ -77,6 +97,18 @@ impl Attached {
         let text = self.memory.text(self.record.word(place)?)?;
         Ok(text.lines().map(str::to_string).collect())
     }
+}
+
+/// Since its fork, by the kernel's clock.
+fn age(pid: i32) -> Option<Duration> {
+    let began = Process::new(pid).ok()?.stat().ok()?.starttime as f64 / procfs::ticks_per_second() as f64;
+    let now = procfs::Uptime::current().ok()?.uptime;
+    Some(Duration::from_secs_f64((now - began).max(0.0)))
+}
+
+/// The memory that was read is not there: the process has begun another program, or has not moved hakmem to its place.
+pub fn has_moved(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Errno::EFAULT)))
 }
 
 pub fn comm_of(process: &Process) -> String {
@@ -110,7 +142,7 @@ fn has_left(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// A process that has ended meanwhile is told as that, and so is one whose files /proc hides.
+/// A process that has ended meanwhile is told as that, one that has begun another program, and one that /proc hides.
 pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     let left = error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(Errno::ESRCH))
@@ -122,6 +154,9 @@ pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     }
     if left {
         return anyhow::anyhow!("process {pid} has ended");
+    }
+    if has_moved(&error) {
+        return anyhow::anyhow!("process {pid} has begun another program (execve) while it was looked at; look again");
     }
     error
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! Which processes a command is about.
 
-use super::{comm_of, ended};
-use crate::failure::{exit_code, Failure};
+use super::{comm_of, ended, Attached};
+use crate::failure::{exit_code, is_no_hakmem, Failure};
 use crate::output::remark;
 use anyhow::{bail, Result};
 use clap::Args;
@@ -39,7 +39,7 @@ impl Targets {
         for (pid, named) in &found {
             match show(*pid).map_err(|error| ended(*pid, error)) {
                 Ok(()) => first = false,
-                Err(error) if !named && matches!(error.downcast_ref(), Some(Failure::NoHakmem(_))) => {
+                Err(error) if !named && is_no_hakmem(&error) => {
                     without.get_or_insert(error);
                 }
                 Err(error) if found.len() == 1 => return Err(error),
@@ -81,6 +81,24 @@ pub fn all() -> impl Iterator<Item = Process> {
     let own = std::process::id() as i32;
     let seen = all_processes().into_iter().flatten().flatten();
     seen.filter(move |process| process.pid() != own)
+}
+
+/// What `see` sees in each process that has hakmem and may be looked into. Which may not is told, if it is to be.
+pub fn each_with_hakmem<Seen>(see: impl Fn(Attached) -> Result<Seen>, tell: bool) -> Vec<Seen> {
+    let (mut all_seen, mut refusals) = (Vec::new(), Vec::new());
+    for process in all() {
+        match Attached::now(process.pid()).and_then(&see) {
+            Ok(seen) => all_seen.push(seen),
+            Err(error) if matches!(error.downcast_ref(), Some(Failure::NotPermitted(_))) => refusals.push(error),
+            Err(_) => {} // has no hakmem, or has ended
+        }
+    }
+    match refusals.first().filter(|_| tell) {
+        Some(only) if refusals.len() == 1 => remark(format_args!("hakmem: {only}")),
+        Some(first) => remark(format_args!("hakmem: {first} (and {} more)", refusals.len() - 1)),
+        None => {}
+    }
+    all_seen
 }
 
 /// The path of its group, as the kernel writes it: in the hierarchy of version 2, else in the first.

@@ -6,6 +6,7 @@ use super::request::{Answer, Order};
 use super::Attached;
 use crate::failure::Failure;
 use crate::image::{self, Profile};
+use crate::lists::Word;
 use anyhow::{bail, Context, Result};
 use nix::errno::Errno;
 use serde_json::Value;
@@ -35,6 +36,11 @@ impl Source {
 
     pub fn name(&self) -> String {
         format!("process {} ({})", self.pid, self.comm)
+    }
+
+    /// Fails when the process has begun another program.
+    pub fn check_place(&self) -> Result<()> {
+        self.memory.as_ref().map_or(Ok(0), |memory| memory.number(Word::WindowBase)).map(drop)
     }
 
     /// By its socket it answers at once. None: it has not come to what was written into its memory; that is taken back,

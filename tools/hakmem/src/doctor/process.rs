@@ -232,10 +232,11 @@ pub fn others(found: &mut Diagnosis, codes: &[Code]) {
                 format!("{file} is written in Go, whose memory does not come from malloc: only its C code is served");
             found.note("brought", what, "GOMEMLIMIT and Go's own profiles tell of the rest");
         }
-        if file.starts_with("libjvm.") {
-            let what = "Java's heap does not come from malloc: hakmem serves what is native";
-            found.note("brought", what, "-Xmx limits the heap");
-        }
+    }
+    // The one that programs load, and the one that its launcher is linked to.
+    if codes.iter().any(|code| ["/libjvm.", "/libjli."].iter().any(|name| code.path.contains(name))) {
+        let what = "Java's heap does not come from malloc: hakmem serves what is native";
+        found.note("brought", what, "-Xmx limits the heap");
     }
 }
 

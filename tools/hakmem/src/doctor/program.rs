@@ -6,7 +6,7 @@ use super::finding::Diagnosis;
 use super::process::{others, serving, Code};
 use super::surroundings;
 use crate::library;
-use crate::program::Program;
+use crate::program::{Libc, Program};
 use anyhow::Result;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -51,13 +51,17 @@ fn preloaded(found: &mut Diagnosis, program: &Program, own: Code, library: Optio
     let library = match library::find(library, program.libc) {
         Ok(library) => library,
         Err(error) => {
-            found.problem("library", format!("{error:#}"), "make all, or hakmem run --library PATH");
+            found.problem("library", format!("{error:#}"), other_library(program.libc));
             return vec![own];
         }
     };
     let (files, complaint) = loaded(interpreter, program, &library);
-    if let Some(complaint) = complaint {
-        found.problem("library", complaint, "the library and the folders above it must be readable for the user");
+    match complaint {
+        Some(complaint) if complaint.contains(&*library.to_string_lossy()) => {
+            found.problem("library", complaint, "the library and the folders above it must be readable for the user");
+        }
+        Some(complaint) => found.problem("program", complaint, "without that the program does not start at all"),
+        None => {}
     }
     let mut codes = vec![own];
     codes.extend(
@@ -77,15 +81,29 @@ fn preloaded(found: &mut Diagnosis, program: &Program, own: Code, library: Optio
     codes
 }
 
+fn other_library(wanted: Libc) -> &'static str {
+    match wanted {
+        Libc::Musl => {
+            "CC=musl-gcc cmake -B build/musl -DHAKMEM_TESTS=OFF && cmake --build build/musl builds it; then hakmem run \
+             --library build/musl/libhakmem.so.0"
+        }
+        Libc::Glibc | Libc::Unknown => "make all, or hakmem run --library PATH",
+    }
+}
+
 /// The files that the dynamic linker would load, first those that serve first; and what it complains of.
 fn loaded(interpreter: &str, program: &Program, library: &Path) -> (Vec<String>, Option<String>) {
     let before = surroundings::preloaded(std::env::var_os("LD_PRELOAD").as_deref());
     let list = before.into_iter().chain([library.to_string_lossy().into_owned()]).collect::<Vec<_>>().join(":");
+    // What lies beside a program is sought beside its file, not beside a link to it.
+    let file = program.path.canonicalize().unwrap_or_else(|_| program.path.clone());
     let mut command = Command::new(interpreter);
-    command.arg("--list").arg(&program.path).env("LD_PRELOAD", list).stdin(Stdio::null());
+    command.arg("--list").arg(file).env("LD_PRELOAD", list).stdin(Stdio::null());
     let Ok(output) = command.output() else { return (vec![library.to_string_lossy().into_owned()], None) };
     let said = String::from_utf8_lossy(&output.stderr);
-    let complaint = said.lines().find(|line| line.contains("hakmem")).map(str::to_string);
+    let ours = library.to_string_lossy();
+    let complains = |line: &&str| !output.status.success() || line.contains(&*ours);
+    let complaint = said.lines().find(complains).map(str::to_string);
     (listed(&String::from_utf8_lossy(&output.stdout)), complaint)
 }
 

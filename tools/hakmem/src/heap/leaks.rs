@@ -2,9 +2,8 @@
 //! `hakmem leaks`: the stacks whose blocks only become more.
 
 use super::input::{of_file, of_process, Input, One};
-use super::watch::{pause, Sampling};
+use super::watch::watched;
 use super::Names;
-use crate::attach::source::Source;
 use crate::image::Profile;
 use crate::output::say;
 use crate::report::growth::{self, Growth};
@@ -66,12 +65,7 @@ impl LeaksArgs {
     }
 
     fn watch(&self, pid: i32, time: Duration) -> Result<(Profile, u64)> {
-        let process = Source::to(pid)?;
-        let sampling = Sampling::of(&process, self.every)?;
-        let before = sampling.begin()?;
-        pause(pid, time);
-        let after = sampling.profile()?;
-        sampling.end()?;
+        let (before, after) = watched(pid, self.every, time)?;
         let from = before.map_or(0, |before| before.elapsed_us.min(after.elapsed_us));
         Ok((after, from))
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! `hakmem profile`: samples a process from now on, for a time.
 
-use super::watch::{pause, Sampling};
+use super::watch::watched;
 use super::Output;
 use crate::attach::select::Targets;
-use crate::attach::source::Source;
 use crate::image::Profile;
 use anyhow::Result;
 use clap::Args;
@@ -37,12 +36,7 @@ impl ProfileArgs {
 
 /// What the process allocated and freed in that time, and what it has at its end.
 pub fn sampled(pid: i32, every: Option<u64>, time: Duration) -> Result<Profile> {
-    let process = Source::to(pid)?;
-    let sampling = Sampling::of(&process, every)?;
-    let before = sampling.begin()?;
-    pause(pid, time);
-    let after = sampling.profile()?;
-    sampling.end()?;
+    let (before, after) = watched(pid, every, time)?;
     Ok(match &before {
         Some(before) => after.since(before),
         None => after,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 //! A process that is sampled for a time, if nobody samples it already.
 
+use crate::attach;
 use crate::attach::request::{Answer, Order};
 use crate::attach::source::Source;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::image::Profile;
 use crate::output::remark;
 use anyhow::{bail, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// About 1 % of a core, at two microseconds a sample.
@@ -16,8 +16,38 @@ const SAMPLES_A_SECOND: u64 = 5000;
 const INTERVAL_MIN: u64 = 4 << 10;
 const INTERVAL_MAX: u64 = 512 << 10;
 const LOOK: Duration = Duration::from_millis(200);
+const STEP: Duration = Duration::from_millis(100);
 
-pub struct Sampling<'a> {
+/// What was sampled before, and what there is once `time` is over. A process that begins another program meanwhile, as
+/// scripts do at their start, is sampled anew for what is left of the time.
+pub fn watched(pid: i32, every: Option<u64>, time: Duration) -> Result<(Option<Profile>, Profile)> {
+    let (mut left, mut has_changed) = (time, false);
+    loop {
+        let error = match watch(pid, every, &mut left) {
+            Err(error) if !left.is_zero() => error,
+            outcome => return outcome,
+        };
+        has_changed |= attach::has_moved(&error);
+        let is_between = has_changed && (attach::has_moved(&error) || failure::is_no_hakmem(&error));
+        if !is_between {
+            return Err(error);
+        }
+        std::thread::sleep(STEP);
+        left = left.saturating_sub(STEP);
+    }
+}
+
+fn watch(pid: i32, every: Option<u64>, left: &mut Duration) -> Result<(Option<Profile>, Profile)> {
+    let process = Source::to(pid)?;
+    let sampling = Sampling::of(&process, every)?;
+    let before = sampling.begin()?;
+    pause(&process, left)?;
+    let after = sampling.profile()?;
+    sampling.end()?;
+    Ok((before, after))
+}
+
+struct Sampling<'a> {
     process: &'a Source,
     every: Option<u64>,
     /// It is sampled already, and goes on afterwards.
@@ -25,13 +55,13 @@ pub struct Sampling<'a> {
 }
 
 impl Sampling<'_> {
-    pub fn of(process: &Source, every: Option<u64>) -> Result<Sampling<'_>> {
+    fn of(process: &Source, every: Option<u64>) -> Result<Sampling<'_>> {
         let was_active = process.profile()?.is_some_and(|profile| profile.is_active);
         Ok(Sampling { process, every, was_active })
     }
 
     /// What was sampled before.
-    pub fn begin(&self) -> Result<Option<Profile>> {
+    fn begin(&self) -> Result<Option<Profile>> {
         let before = self.process.profile()?;
         if !self.was_active {
             let every = self.every.map_or_else(|| self.by_rate(), Ok)?;
@@ -41,7 +71,7 @@ impl Sampling<'_> {
     }
 
     /// As it is now.
-    pub fn profile(&self) -> Result<Profile> {
+    fn profile(&self) -> Result<Profile> {
         let pid = self.process.pid;
         let nothing = || {
             Failure::NoHakmem(format!(
@@ -52,7 +82,7 @@ impl Sampling<'_> {
         self.process.profile()?.ok_or_else(|| nothing().into())
     }
 
-    pub fn end(&self) -> Result<()> {
+    fn end(&self) -> Result<()> {
         if self.was_active {
             return Ok(());
         }
@@ -86,17 +116,22 @@ fn interval_for(bytes_a_second: u64) -> u64 {
     (bytes_a_second / SAMPLES_A_SECOND).clamp(INTERVAL_MIN, INTERVAL_MAX).next_power_of_two()
 }
 
-/// With a bar on a terminal. A process that ends meanwhile ends it.
-pub fn pause(pid: i32, time: Duration) {
+/// With a bar on a terminal. Whether the process is the program still that it was is looked at meanwhile.
+fn pause(process: &Source, left: &mut Duration) -> Result<()> {
+    let time = *left;
     let bar = ProgressBar::new(time.as_millis() as u64);
     let style = ProgressStyle::with_template("{bar:40} {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let begin = Instant::now();
-    while begin.elapsed() < time && Path::new(&format!("/proc/{pid}")).exists() {
-        bar.set_position(begin.elapsed().as_millis() as u64);
-        std::thread::sleep((time - begin.elapsed()).min(Duration::from_millis(100)));
+    let mut remains = Ok(());
+    while remains.is_ok() && !left.is_zero() {
+        bar.set_position((time - *left).as_millis() as u64);
+        let begin = Instant::now();
+        std::thread::sleep(STEP.min(*left));
+        *left = left.saturating_sub(begin.elapsed());
+        remains = process.check_place();
     }
     bar.finish_and_clear();
+    remains
 }
 
 /// "30s", "500ms", "5m", "1h".

@@ -2,11 +2,10 @@
 //! `hakmem ps`: which processes run hakmem, and what each has.
 
 use super::human;
-use crate::attach::select::all;
+use crate::attach::select::each_with_hakmem;
 use crate::attach::snapshot::Snapshot;
 use crate::attach::Attached;
-use crate::failure::Failure;
-use crate::output::{remark, say};
+use crate::output::say;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
@@ -28,9 +27,13 @@ struct Row {
 }
 
 impl Row {
-    fn of(pid: i32) -> Result<Row> {
-        let process = Attached::to(pid)?;
-        Ok(Row { pid, version: process.record.version()?, snapshot: process.snapshot()?, comm: process.comm })
+    fn of(process: Attached) -> Result<Row> {
+        Ok(Row {
+            pid: process.pid,
+            version: process.record.version()?,
+            snapshot: process.snapshot()?,
+            comm: process.comm,
+        })
     }
 
     fn value(&self, name: &str) -> u64 {
@@ -40,21 +43,9 @@ impl Row {
 
 impl PsArgs {
     pub fn run(&self) -> Result<ExitCode> {
-        let (mut rows, mut refused) = (Vec::new(), 0);
-        for process in all() {
-            match Row::of(process.pid()) {
-                Ok(row) => rows.push(row),
-                Err(error) if matches!(error.downcast_ref(), Some(Failure::NotPermitted(_))) => refused += 1,
-                Err(_) => {} // has no hakmem, or has ended
-            }
-        }
+        let mut rows = each_with_hakmem(Row::of, true);
         rows.sort_by_key(|row| row.pid);
         say(if self.json { as_json(&rows)? } else { as_text(&rows) })?;
-        if refused > 0 {
-            remark(format_args!(
-                "hakmem: {refused} processes may not be looked into by this user; try `sudo hakmem ps`"
-            ));
-        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -5,11 +5,10 @@ mod format;
 
 pub use format::Format;
 
-use crate::attach::select::{all, cgroup_of, Targets};
+use crate::attach::select::{cgroup_of, each_with_hakmem, Targets};
 use crate::attach::snapshot::Snapshot;
 use crate::attach::Attached;
-use crate::failure::Failure;
-use crate::output::{remark, say};
+use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
 use format::Source;
@@ -44,7 +43,7 @@ impl MetricsArgs {
     fn chosen(&self) -> Result<(Vec<Source>, ExitCode)> {
         let mut sources = Vec::new();
         let code = self.targets.for_each(|pid| {
-            sources.push(source(pid)?);
+            sources.push(source(Attached::to(pid)?)?);
             Ok(())
         })?;
         Ok((sources, code))
@@ -57,25 +56,13 @@ pub fn of_host(format: Format) -> String {
 }
 
 fn of_all(tell: bool) -> Vec<Source> {
-    let (mut sources, mut refused) = (Vec::new(), 0);
-    for process in all() {
-        match source(process.pid()) {
-            Ok(source) => sources.push(source),
-            Err(error) if matches!(error.downcast_ref(), Some(Failure::NotPermitted(_))) => refused += 1,
-            Err(_) => {} // has no hakmem, or has ended
-        }
-    }
+    let mut sources = each_with_hakmem(source, tell);
     sources.sort_by_key(|source| source.pid);
-    if tell && refused > 0 {
-        remark(format_args!(
-            "hakmem: {refused} processes may not be looked into by this user; try `sudo hakmem metrics`"
-        ));
-    }
     sources
 }
 
-fn source(pid: i32) -> Result<Source> {
-    let process = Attached::to(pid)?;
+fn source(process: Attached) -> Result<Source> {
+    let pid = process.pid;
     let snapshot: Snapshot = process.snapshot()?;
     let cgroup = Process::new(pid).map(|process| cgroup_of(&process)).unwrap_or_default();
     Ok(Source { pid, comm: process.comm.clone(), cgroup, version: process.record.version()?, snapshot })

@@ -339,7 +339,7 @@ mod tests {
             std::process::Command::new(go).arg("version").output().is_ok_and(|output| output.status.success())
         });
         let Some(go) = go else {
-            crate::output::remark("skipped: go is not installed");
+            crate::output::remark("skipped: go tool pprof: go is not installed");
             return;
         };
         let mut fixture = Fixture::new(19);

@@ -77,7 +77,7 @@ fn watch(program: &Supervised, folder: &Folder) -> Result<(Option<Profile>, Exit
 
 /// None: it has not come so far, or is at its end.
 fn seen(pid: i32) -> Option<Profile> {
-    image::copy_of(&Attached::to(pid).ok()?).ok()
+    image::copy_of(&Attached::now(pid).ok()?).ok()
 }
 
 /// What the program wrote itself, if it came to that.

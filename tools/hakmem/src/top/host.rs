@@ -46,7 +46,7 @@ impl Host {
         for pid in here {
             let is_old = |seen: &Known| matches!(seen, Known::Without(when) if when.elapsed() > AGAIN);
             if self.known.get(&pid).is_none_or(is_old) {
-                let seen = match Attached::to(pid) {
+                let seen = match Attached::now(pid) {
                     Ok(process) => Known::With(Box::new(process), History::default()),
                     Err(_) => Known::Without(Instant::now()),
                 };

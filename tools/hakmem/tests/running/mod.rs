@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test program needs a part of it
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -29,9 +30,9 @@ pub fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// A test of which this machine lacks something says so.
+/// A test of which this machine lacks something says so in a line that no harness keeps to itself; run-tests counts it.
 pub fn skipped(what: &str, why: &str) {
-    eprintln!("skipped: {what}: {why}");
+    let _ = writeln!(std::io::stderr(), "skipped: {what}: {why}");
 }
 
 pub fn is_root() -> bool {

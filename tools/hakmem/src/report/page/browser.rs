@@ -36,7 +36,7 @@ impl Drop for Browser {
 pub fn start(name: &str) -> Option<Browser> {
     let program = NAMES.iter().find_map(|name| crate::program::which(Path::new(name)).ok());
     let Some(program) = program else {
-        crate::output::remark("skipped: chromium is not there");
+        crate::output::remark("skipped: the page in a browser: there is no chromium");
         return None;
     };
     let data = std::env::temp_dir().join(format!("hakmem-browser-{name}-{}", std::process::id()));
