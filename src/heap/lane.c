@@ -9,9 +9,10 @@
 #include <string.h>
 
 enum {
-    LANE_BYTES = 32 << 10, /* ready, and as many delayed, */
-    LANE_PLACES_MAX = 64,  /* but no more blocks */
-    LANE_PLACES_MIN = 4,
+    LANE_BYTES = 16 << 10,      /* ready, and as many delayed: they are to be in a cache yet when they come back, */
+    LANE_PLACES_MAX = 64,       /* but no more blocks, */
+    LANE_PLACES_MIN = 4,        /* and no less, */
+    LANE_BYTES_MAX = 128 << 10, /* unless those are more bytes */
 };
 
 static size_t places_bytes(unsigned room) { return 2 * room * sizeof(granule_t); }
@@ -34,8 +35,9 @@ static lane_t *lane_of(heap_t *h, unsigned cls) {
     if (all == NULL || all->lanes[cls].places != NULL)
         return all == NULL ? NULL : &all->lanes[cls];
     lane_t *lane = &all->lanes[cls];
-    size_t fit = LANE_BYTES / hk_class_info[cls].block_size;
-    uint32_t room = (uint32_t)hk_max(LANE_PLACES_MIN, hk_min(fit, LANE_PLACES_MAX));
+    hk_assert(cls < HK_CLASS_COUNT);
+    size_t size = hk_class_info[cls].block_size, least = hk_min(LANE_PLACES_MIN, hk_max(LANE_BYTES_MAX / size, 1));
+    uint32_t room = (uint32_t)hk_max(least, hk_min(LANE_BYTES / size, LANE_PLACES_MAX));
     granule_t *places = meta_alloc(places_bytes(room));
     if (places == NULL)
         return NULL;
@@ -57,7 +59,7 @@ static void shuffle(hk_random_t *random, granule_t *blocks, unsigned count) {
 }
 
 lane_t *lane_fill(heap_t *h, unsigned cls) {
-    lane_t *lane = lane_of(h, cls);
+    lane_t *lane = cls < LANE_FILLED_CLASSES ? lane_of(h, cls) : NULL;
     if (lane == NULL || lane->ready > 0)
         return lane;
     unsigned want = lane->room / 2u;
@@ -78,7 +80,7 @@ lane_t *lane_fill(heap_t *h, unsigned cls) {
 static void look(granule_t granule, unsigned cls, const void *caller) {
     void *block = map_granule_address(granule);
     size_t block_size = hk_class_info[cls].block_size;
-    if (hk_unlikely(!seal_long_is_zero(block, block_size)))
+    if (hk_unlikely(!seal_spots_are_zero(block, block_size)))
         seal_report_written(block, block_size, caller);
 }
 
@@ -107,7 +109,7 @@ void lane_give(heap_t *h, unsigned cls, granule_t block, const void *caller) {
 
 uint64_t lane_count(const heap_t *h, unsigned cls) {
     const lanes_t *all = hk_read_acquire(h->front.lanes);
-    if (all == NULL || cls >= LANE_CLASSES)
+    if (all == NULL || cls >= HK_CLASS_COUNT)
         return 0;
     const lane_t *lane = &all->lanes[cls];
     const granule_t *places = hk_read_acquire(lane->places);
@@ -140,13 +142,13 @@ void lanes_drain(heap_t *h) {
     lanes_t *all = h->front.lanes;
     if (all == NULL)
         return;
-    for (unsigned cls = 0; cls < LANE_CLASSES; cls++)
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         if (all->lanes[cls].places != NULL)
             drain(h, cls, &all->lanes[cls]);
     heap_lock(h);
     hk_write_release(h->front.lanes, NULL);
     heap_unlock(h);
-    for (unsigned cls = 0; cls < LANE_CLASSES; cls++)
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         if (all->lanes[cls].places != NULL)
             meta_free(all->lanes[cls].places, places_bytes(all->lanes[cls].room));
     meta_free(all, sizeof *all);

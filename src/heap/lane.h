@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * lane.h: what hardened heaps have in place of magazines: for each class up to LANE_BLOCK_MAX a lane of free blocks
+ * lane.h: what hardened heaps have in place of magazines: for each class of slabs a lane of free blocks
  * (docs/adr/0037).
  *
  *   slab --refill, shuffled--> ready --the last--> program --free--> delay --at random--> ready
@@ -22,8 +22,7 @@
 #include "heap/heap.h"
 
 enum {
-    LANE_BLOCK_MAX = 8192,
-    LANE_CLASSES = HK_TINY_CLASSES + 24, /* up to LANE_BLOCK_MAX */
+    LANE_FILLED_CLASSES = HK_TINY_CLASSES + 24, /* up to 8 KiB: what lanes of larger ones have was freed into them */
 };
 
 typedef struct lane {
@@ -34,10 +33,10 @@ typedef struct lane {
 
 typedef struct lanes {
     hk_random_t random;
-    lane_t lanes[LANE_CLASSES];
+    lane_t lanes[HK_CLASS_COUNT];
 } lanes_t;
 
-/* Has blocks, or is filled; NULL when memory is out. `cls` is below LANE_CLASSES. */
+/* Has blocks, or is filled; NULL when there are none. */
 HK_NOINLINE lane_t *lane_fill(heap_t *h, unsigned cls);
 
 HK_INLINE lane_t *lane_with_blocks(heap_t *h, unsigned cls) {
@@ -68,6 +67,7 @@ HK_INLINE void lane_turn(lanes_t *all, unsigned cls, granule_t block) {
     hk_write_release(*place, block);
     if (hk_unlikely(before == 0))
         return;
+    __builtin_prefetch(map_granule_address(before)); /* it is likely to be the next one of its class */
     hk_write(places[ready], before);
     hk_write_release(lane->ready, ready + 1);
 }

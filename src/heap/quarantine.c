@@ -6,31 +6,34 @@
 #include "heap/flush.h"
 #include "heap/lane.h"
 #include "heap/seal.h"
+#include "heap/wipe.h"
 #include "map/meta.h"
-#include "sys/sys.h"
 
-enum { QUEUE_RUN_SHARE = 64 /* what a run counts of its size: it waits without pages */ };
+/* What runs count of their size. */
+enum { QUEUE_RUN_SHARE = 64, QUEUE_RESIDENT_SHARE = WIPE_BYTES_MAX / QUEUE_BYTES_MAX };
 
 void hardened_init(int level) {
-    seal_init();
+    seal_init(level);
     hk_hardened_level = level;
 }
 
 /* --- The queue ---------------------------------------------------------------------------------------------------- */
 
+static bool is_of_run(unsigned cls) { return cls >= QUEUE_CLASS_OF_RESIDENT; }
+
 static size_t weight(granule_t block, unsigned cls) {
-    hk_assert(cls == QUEUE_CLASS_OF_RUNS || cls < HK_CLASS_COUNT);
-    return cls == QUEUE_CLASS_OF_RUNS ? large_size(map_granule_address(block)) / QUEUE_RUN_SHARE
-                                      : hk_class_info[cls].block_size;
+    hk_assert(is_of_run(cls) || cls < HK_CLASS_COUNT);
+    if (!is_of_run(cls))
+        return hk_class_info[cls].block_size;
+    return large_size(map_granule_address(block)) /
+           (cls == QUEUE_CLASS_OF_RUNS ? QUEUE_RUN_SHARE : QUEUE_RESIDENT_SHARE);
 }
 
 static void give_back(heap_t *h, granule_t block, unsigned cls, const void *caller) {
-    if (cls == QUEUE_CLASS_OF_RUNS)
-        large_let_go(map_granule_address(block));
-    else if (cls < LANE_CLASSES)
-        lane_give(h, cls, block, caller);
+    if (is_of_run(cls))
+        large_let_go(h != NULL ? &h->large : &heap_shared()->large, map_granule_address(block));
     else
-        heap_give_batch(h, cls, &block, 1, 0);
+        lane_give(h, cls, block, caller);
 }
 
 /* Blocks that go to a lane are looked at when they are handed out, or here. */
@@ -40,9 +43,9 @@ static void release_oldest(heap_t *h, struct quarantine *q, bool look, const voi
     unsigned cls = queue_class(queue_oldest(q));
     void *block = map_granule_address(granule);
     queue_pop(q, weight(granule, cls));
-    if (cls == QUEUE_CLASS_OF_RUNS)
-        seal_report_if_run_written(block, large_size(block), caller);
-    else if ((look || cls >= LANE_CLASSES) && hk_unlikely(!seal_long_is_zero(block, hk_class_info[cls].block_size)))
+    if (is_of_run(cls))
+        wipe_report_if_written(block, large_size(block), caller);
+    else if (look && hk_unlikely(!seal_spots_are_zero(block, hk_class_info[cls].block_size)))
         seal_report_written(block, hk_class_info[cls].block_size, caller);
     /* Behind a lock, which the fork takes too: what is given back in the child has left the queue there. */
     give_back(h, granule, cls, caller);
@@ -76,8 +79,8 @@ static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
 void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) { enqueue(h, block, cls, caller); }
 
 void quarantine_put_run(heap_t *h, void *block, const void *caller) {
-    sys_purge(block, large_size(block));
-    enqueue(h, block, QUEUE_CLASS_OF_RUNS, caller);
+    bool stays = wipe_run(block, large_size(block));
+    enqueue(h, block, stays ? QUEUE_CLASS_OF_RESIDENT : QUEUE_CLASS_OF_RUNS, caller);
 }
 
 void quarantine_drain(heap_t *h) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * quarantine.h: at HAKMEM_SAFE=2 and 3 a freed block waits before it serves again, and must be untouched when it
- * leaves.
+ * quarantine.h: at HAKMEM_SAFE=2 and 3 a large block that was freed waits before it serves again, at level 3 every
+ * block, and must be untouched when it leaves.
  *
- * Blocks of slabs are zeros (heap/seal.h), large blocks wait without pages: both must still read as zeros then. Each
- * heap has a queue of its own, which its thread alone touches, or anybody once the thread is gone.
+ * Blocks of slabs are zeros (heap/seal.h), large blocks too, most of them without pages (heap/wipe.h). Each heap has a
+ * queue of its own, which its thread alone touches, or anybody once the thread is gone.
  */
 #ifndef HK_HEAP_QUARANTINE_H
 #define HK_HEAP_QUARANTINE_H
@@ -16,7 +16,8 @@ enum {
     QUEUE_BLOCKS = 512, /* a power of two */
     QUEUE_BYTES_MAX = 1 << 20,
     QUEUE_CLASS_BITS = 8,
-    QUEUE_CLASS_OF_RUNS = (1 << QUEUE_CLASS_BITS) - 1,
+    QUEUE_CLASS_OF_RUNS = (1 << QUEUE_CLASS_BITS) - 1, /* without pages */
+    QUEUE_CLASS_OF_RESIDENT = QUEUE_CLASS_OF_RUNS - 1, /* runs that have theirs */
 };
 
 /* A ring of freed blocks, oldest at `first`; the heap's thread alone touches it. Kept in metadata memory. A fork may
@@ -55,7 +56,7 @@ HK_INLINE bool quarantine_has_turn(const heap_t *h, const lanes_t *all, unsigned
     if (q == NULL || queue_has_room(q, hk_class_info[cls].block_size))
         return q != NULL;
     unsigned oldest = queue_class(queue_oldest(q));
-    if (oldest >= LANE_CLASSES || !lane_has_turn(all, oldest))
+    if (oldest >= HK_CLASS_COUNT || !lane_has_turn(all, oldest))
         return false;
     return q->bytes - hk_class_info[oldest].block_size + hk_class_info[cls].block_size <= QUEUE_BYTES_MAX;
 }

@@ -4,25 +4,27 @@
 #include "base/bits.h"
 #include "base/wide.h"
 #include "core/panic.h"
-#include "region/region.h"
 #include "sys/sys.h"
 
 enum {
     PAGE_BYTES = 4096, /* or a part of a page */
     LOOK_BYTES = 1024,
+    LINE_BYTES = 64,
+    SPOTS = 16, /* for each of them a byte of two random words */
+    HEAD_BYTES = 256,
 };
 
 uint64_t hk_seal_secret[2];
-static bool is_wide; /* constant after the start */
+static bool is_wide, looks_at_all; /* constant after the start */
 
-void seal_init(void) {
+void seal_init(int level) {
     is_wide = hk_has_wide();
+    looks_at_all = level >= 3;
     sys_random(hk_seal_secret, sizeof hk_seal_secret);
     hk_seal_secret[1] |= 1;
 }
 
-/* Offset in [from, to) of the first byte that is not `byte`; `to` when there is none. */
-static size_t find_other(const void *bytes, size_t from, size_t to, unsigned char byte) {
+size_t seal_find_other(const void *bytes, size_t from, size_t to, unsigned char byte) {
     const unsigned char *at = bytes;
     const uint64_t all = byte * UINT64_C(0x0101010101010101);
     while (from < to && ((uintptr_t)(at + from) % sizeof all != 0 || to - from < sizeof all)) {
@@ -36,7 +38,7 @@ static size_t find_other(const void *bytes, size_t from, size_t to, unsigned cha
         if (word != all)
             return from + hk_ctz64(word ^ all) / 8;
     }
-    return from < to ? find_other(bytes, from, to, byte) : to;
+    return from < to ? seal_find_other(bytes, from, to, byte) : to;
 }
 
 typedef uint64_t __attribute__((vector_size(32), may_alias, aligned(16))) wide_t;
@@ -69,6 +71,27 @@ bool seal_long_is_zero(const void *from, size_t bytes) {
     return is_wide ? is_zero_wide(from, bytes) : is_zero_soon(from, bytes);
 }
 
+/* A line in each 16th of the block, at the place that a byte of `random` says. */
+static bool lines_are_zero(const char *block, size_t block_size, uint64_t random[2]) {
+    const size_t part = block_size / SPOTS, lines = part / LINE_BYTES;
+    hk_assert(lines > 0 && part % LINE_BYTES == 0);
+    seal_pair_t some = {0};
+    for (size_t i = 0; i < SPOTS; i++, random[i % 2] >>= 8) {
+        const size_t line = (random[i % 2] & 0xff) * lines >> 8;
+        const seal_pair_t *at = (const seal_pair_t *)(block + i * part + line * LINE_BYTES);
+        some |= at[0] | at[1] | at[2] | at[3];
+    }
+    return (some[0] | some[1]) == 0;
+}
+
+bool seal_spots_are_zero(const void *block, size_t block_size) {
+    if (block_size <= SEAL_SPOTS || looks_at_all)
+        return seal_long_is_zero(block, block_size);
+    uint64_t first = seal_secret_of(block), random[2] = {first, seal_secret_of((const uint64_t *)(uintptr_t)first)};
+    return seal_is_zero(block, HEAD_BYTES) && seal_is_zero((const char *)block + block_size - LINE_BYTES, LINE_BYTES) &&
+           lines_are_zero(block, block_size, random);
+}
+
 void seal_clear_pages(void *from, size_t bytes) {
     char *at = from;
     for (size_t part; bytes > 0; at += part, bytes -= part) {
@@ -83,11 +106,11 @@ void seal_fill_slack(void *block, size_t block_size, size_t size) {
 }
 
 size_t seal_find_in_slack(const void *block, size_t block_size, size_t size) {
-    size_t end = block_size - SEAL_BYTES, found = find_other(block, size, end, SEAL_SLACK);
+    size_t end = block_size - SEAL_BYTES, found = seal_find_other(block, size, end, SEAL_SLACK);
     return found < end ? found : block_size;
 }
 
-static void report_written(void *block, size_t block_size, size_t at, const void *caller) {
+void seal_report_written_at(void *block, size_t block_size, size_t at, const void *caller) {
     const hk_misuse_t misuse = {
         .what = "write after free of",
         .address = block,
@@ -101,34 +124,10 @@ static void report_written(void *block, size_t block_size, size_t at, const void
 }
 
 void seal_report_written(void *block, size_t block_size, const void *caller) {
-    size_t at = find_other(block, 0, block_size, 0);
+    size_t at = seal_find_other(block, 0, block_size, 0);
     if (at < block_size)
-        report_written(block, block_size, at, caller);
+        seal_report_written_at(block, block_size, at, caller);
     memset(block, 0, block_size);
-}
-
-static bool report_if_part_written(char *run, size_t from, size_t to, size_t run_size, const void *caller) {
-    unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
-    size_t page = sys_page_size(), next;
-    bool known = sys_resident(run + from, to - from, pages) == 0;
-    for (size_t at = from; at < to; at = next) {
-        next = hk_min(to, hk_align_down(at, page) + page);
-        if (known && (pages[(at - from) / page] & 1) == 0)
-            continue;
-        size_t found = find_other(run, at, next, 0);
-        if (found == next)
-            continue;
-        report_written(run, run_size, found, caller);
-        sys_purge(run, run_size);
-        return true;
-    }
-    return false;
-}
-
-void seal_report_if_run_written(char *run, size_t size, const void *caller) {
-    bool reported = false;
-    for (size_t from = 0; from < size && !reported; from += HK_SUPERSLAB_SIZE)
-        reported = report_if_part_written(run, from, hk_min(size, from + HK_SUPERSLAB_SIZE), size, caller);
 }
 
 void seal_report_below(void *block, size_t block_size, const void *caller) {

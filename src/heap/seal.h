@@ -27,15 +27,16 @@
 enum {
     SEAL_BYTES = 8,
     SEAL_SLACK = 0xca,
-    SEAL_SHORT = 16,  /* slack of less bytes is looked at as words */
-    SEAL_LONG = 1536, /* from here on the string instruction is faster than a loop */
-    SEAL_PAGES = 8192 /* from here on a block has pages that may be zeros: those are read and stay as they are */
+    SEAL_SHORT = 16,   /* slack of less bytes is looked at as words */
+    SEAL_LONG = 1536,  /* from here on the string instruction is faster than a loop */
+    SEAL_PAGES = 8192, /* from here on a block has pages that may be zeros: those are read and stay as they are */
+    SEAL_SPOTS = 8192, /* above that, level 2 looks at some lines of a block that is handed out */
 };
 
 /* Drawn once, at the start; the second is odd. */
 extern uint64_t hk_seal_secret[2];
 
-void seal_init(void);
+void seal_init(int level);
 
 #define SEAL_FACTOR  UINT64_C(0x9e3779b97f4a7c15)
 #define SEAL_INVERSE UINT64_C(0xf1de83e19937733d)
@@ -100,6 +101,10 @@ void seal_clear_pages(void *from, size_t bytes);
 /* As seal_is_zero, by the widest instructions at hand. */
 bool seal_long_is_zero(const void *from, size_t bytes);
 
+/* As far as is looked at a free block before it serves again: all of it, or at level 2, above SEAL_SPOTS, both ends and
+ * a line in each 16th of it, which nobody can guess. */
+bool seal_spots_are_zero(const void *block, size_t block_size);
+
 /* The block, which has a seal, is one of a free block from here on. */
 HK_INLINE void seal_clear(void *block, size_t block_size) {
     uint64_t *place = seal_place(block, block_size);
@@ -147,8 +152,11 @@ size_t seal_find_in_slack(const void *block, size_t block_size, size_t size);
 /* A free block of a slab was written to: reports that, and makes it zeros again. */
 HK_COLD void seal_report_written(void *block, size_t block_size, const void *caller);
 
-/* A free run without pages: reports it when it does not read as zeros, which pages that nobody touched do unseen. */
-HK_COLD void seal_report_if_run_written(char *run, size_t size, const void *caller);
+/* Reports a free block whose byte at `at` is not 0. */
+HK_COLD void seal_report_written_at(void *block, size_t block_size, size_t at, const void *caller);
+
+/* Offset in [from, to) of the first byte that is not `byte`; `to` when there is none. */
+size_t seal_find_other(const void *bytes, size_t from, size_t to, unsigned char byte);
 
 /* The seal before the block is broken: reports that, and mends it. */
 HK_COLD void seal_report_below(void *block, size_t block_size, const void *caller);

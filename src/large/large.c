@@ -217,14 +217,14 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
 
 static size_t cache_bytes_max(void) { return hk_max(CACHE_BYTES_MIN, superslab_taken_bytes() / CACHE_SHARE); }
 
-/* Puts a run into the cache; what must leave for it is returned to the pool. */
-static void cache_run(large_cache_t *cache, slot_t first, size_t count) {
+/* Puts a run, of which `live` bytes count as live, into the cache; what must leave for it is returned to the pool. */
+static void cache_run(large_cache_t *cache, slot_t first, size_t count, size_t live) {
     hk_assert(count > 0 && run_at(first)->slot_count == count);
     slot_t evicted[LARGE_CACHE_ENTRIES];
     uint32_t evicted_count = 0;
     size_t bytes = count << HK_SLOT_SHIFT, most = cache_bytes_max();
     hk_lock(&cache->lock);
-    cache->live_bytes -= (int64_t)bytes;
+    cache->live_bytes -= (int64_t)live;
     while (cache->count > 0 && (cache->count == LARGE_CACHE_ENTRIES || cache->bytes + bytes > most))
         evicted[evicted_count++] = remove_locked(cache, 0);
     cache->entries[cache->count++] = (struct large_entry){first, (uint32_t)count, (uint32_t)sys_now_ms()};
@@ -267,10 +267,21 @@ bool large_hold(large_cache_t *cache, void *block) {
     return true;
 }
 
-void large_let_go(void *block) {
+void large_let_go(large_cache_t *cache, void *block) {
     hk_assert(!large_is_live(block));
-    run_release((slot_t)map_slot(block), true);
+    slot_t first = (slot_t)map_slot(block);
+    if (large_size(block) <= cache_bytes_max())
+        cache_run(cache, first, run_at(first)->slot_count, 0);
+    else
+        run_release(first, true);
 }
+
+void large_set_slack(void *block, size_t slack) {
+    hk_assert(large_is_live(block) && slack <= large_size(block));
+    run_of(block)->slack = (uint32_t)slack;
+}
+
+size_t large_slack(const void *block) { return run_of(block)->slack; }
 
 bool large_free(large_cache_t *cache, void *block) {
     large_run_t *run = run_of(block);
@@ -281,10 +292,11 @@ bool large_free(large_cache_t *cache, void *block) {
     if (run->fresh)
         filling_observe(block, count << HK_SLOT_SHIFT);
     run->fresh = false;
-    if (count << HK_SLOT_SHIFT <= cache_bytes_max()) {
-        cache_run(cache, first, count);
+    size_t bytes = count << HK_SLOT_SHIFT;
+    if (bytes <= cache_bytes_max()) {
+        cache_run(cache, first, count, bytes);
     } else {
-        count_live(cache, -(int64_t)(count << HK_SLOT_SHIFT));
+        count_live(cache, -(int64_t)bytes);
         run_release(first, true);
     }
     return true;

@@ -44,7 +44,8 @@ typedef struct large_run {
     uint8_t slab_owner[offsetof(slab_t, padding) - offsetof(slab_t, run_fields) - 10];
     large_links_t links; /* heap/runs.h */
     uint8_t alone;       /* 1 + the class whose slab the block stands in for; 0: none; written as `state` */
-    uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - sizeof(large_links_t) - 1];
+    uint32_t slack;      /* large_set_slack */
+    uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - sizeof(large_links_t) - 8];
 } large_run_t;
 
 typedef struct large_cache {
@@ -69,10 +70,13 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
 /* Frees the block at `block`, the start of a run. False when it is free already. */
 bool large_free(large_cache_t *cache, void *block);
 
-/* large_free in two steps, past the cache, for hardened heaps. A held run is free, but its slots serve nobody until it
- * is let go. */
+/* large_free in two steps, for hardened heaps. A held run is free, but serves nobody until it is let go. */
 bool large_hold(large_cache_t *cache, void *block);
-void large_let_go(void *block);
+void large_let_go(large_cache_t *cache, void *block);
+
+/* Bytes of a run's end that were not asked for, where somebody keeps count: heap/wipe.h. */
+void large_set_slack(void *block, size_t slack);
+size_t large_slack(const void *block);
 
 /* Marks the run as one that heap `owner` keeps in the magazine of large class `cls`, or as an ordinary one (owner
  * 0). */

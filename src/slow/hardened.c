@@ -7,6 +7,7 @@
 #include "heap/nothing.h"
 #include "heap/quarantine.h"
 #include "heap/seal.h"
+#include "heap/wipe.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "slow/blocks.h"
@@ -23,18 +24,23 @@
 /* Blocks from here on need no look when they were never handed out: it costs their pages. */
 enum { LOOK_PAST_MIN = 4096, STAY_SHARE = 8 /* of a large block that shrinks in place, at most */ };
 
-/* Each block of a slab has a seal, and at level 3 large and huge ones have. */
+static bool is_run(const void *block) { return map_is_run(map_lookup(block)); }
+
+/* Each block of a slab has a seal, and at level 3 huge ones have. */
 static bool is_sealed(const void *block) {
     uint32_t entry = map_lookup(block);
-    return hk_hardened_level >= 3 || (entry != 0 && !map_is_run(entry));
+    return entry == 0 ? hk_hardened_level >= 3 : !map_is_run(entry);
+}
+
+/* What was asked for, of a block whose size is known exactly; a number above its size when its seal is broken. */
+static size_t asked_exactly(const void *block, size_t block_size) {
+    return is_run(block) ? block_size - large_slack(block) : seal_asked(block, block_size);
 }
 
 size_t hardened_size(const void *block, size_t block_size) {
-    if (!is_sealed(block))
-        return block_size;
     if (hk_hardened_level < 3)
-        return block_size - SEAL_BYTES;
-    size_t asked = seal_asked(block, block_size);
+        return is_sealed(block) ? block_size - SEAL_BYTES : block_size;
+    size_t asked = asked_exactly(block, block_size);
     return asked > block_size ? 0 : asked;
 }
 
@@ -48,7 +54,7 @@ static unsigned class_for(size_t align, size_t size) {
                                                                     : class_of_aligned(sealed, align);
 }
 
-/* What a large or huge block takes. */
+/* What a large or huge block takes: at level 3 something is behind it. */
 static size_t big_room(size_t size) { return hk_hardened_level >= 3 ? sealed_size(size) : size; }
 
 size_t hardened_good_size(size_t size) {
@@ -59,9 +65,9 @@ size_t hardened_good_size(size_t size) {
 }
 
 bool hardened_size_fits(const void *block, size_t block_size, size_t align, size_t size) {
-    if (!is_sealed(block))
+    if (hk_hardened_level < 3 && !is_sealed(block))
         return (align > HK_ALIGNMENT || size > HK_MID_MAX / 2) && size <= block_size;
-    size_t asked = seal_asked(block, block_size);
+    size_t asked = asked_exactly(block, block_size);
     if (asked > block_size) /* free reports that */
         return true;
     return hk_hardened_level >= 3 ? asked == size : asked <= size && size <= block_size - SEAL_BYTES;
@@ -73,9 +79,9 @@ static void seal(void *block, size_t block_size, size_t size) {
         seal_fill_slack(block, block_size, size);
 }
 
-/* What the seal of a block says is not so. The seal is mended, so that the block above does not report it again. */
-static HK_COLD void report_broken(const void *block, size_t block_size, size_t asked, size_t at, const void *caller) {
-    size_t room = block_size - SEAL_BYTES;
+/* The byte at `at`, or where `asked` is above `room`, the seal behind that, was overwritten. */
+static HK_COLD void report_overflow(const void *block, size_t block_size, size_t room, size_t asked, size_t at,
+                                    const void *caller) {
     bool is_known = asked <= room;
     const hk_misuse_t misuse = {
         .what = "overflow of",
@@ -91,7 +97,21 @@ static HK_COLD void report_broken(const void *block, size_t block_size, size_t a
         hk_misuse(&misuse, "%zu-byte block, %zu bytes asked for, offset %zu overwritten", block_size, asked, at);
     else
         hk_misuse(&misuse, "%zu-byte block, its last bytes are overwritten", block_size);
-    seal_set(block, block_size, room);
+}
+
+/* The seal is mended, so that the block above does not report it again. */
+static HK_COLD void report_broken(const void *block, size_t block_size, size_t asked, size_t at, const void *caller) {
+    report_overflow(block, block_size, block_size - SEAL_BYTES, asked, at, caller);
+    seal_set(block, block_size, block_size - SEAL_BYTES);
+}
+
+static bool run_is_whole(const void *block, size_t size, const void *caller) {
+    size_t slack = hk_hardened_level >= 3 ? large_slack(block) : 0;
+    size_t at = slack > 0 ? wipe_find_in_slack(block, size, slack) : size;
+    if (hk_likely(at == size))
+        return true;
+    report_overflow(block, size, size, size - slack, at, caller);
+    return false;
 }
 
 static HK_NOINLINE bool slack_is_whole(const void *block, size_t block_size, size_t asked, const void *caller) {
@@ -121,10 +141,11 @@ HK_INLINE bool slab_seal_is_whole(void *block, unsigned cls, const void *caller)
 }
 
 /* A free block of a slab is handed out. */
-HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_t size, const void *caller) {
+HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_t size, const void *caller,
+                             bool is_zero(const void *, size_t)) {
     size_t block_size = hk_class_info[cls].block_size;
     bool never_used = past == BLOCK_ZEROED && block_size >= LOOK_PAST_MIN;
-    if (hk_unlikely(!never_used && !seal_long_is_zero(block, block_size)))
+    if (hk_unlikely(!never_used && !is_zero(block, block_size)))
         seal_report_written(block, block_size, caller);
     hardened_seal_zeros(block, block_size, size, hk_hardened_level);
 }
@@ -138,16 +159,21 @@ size_t hardened_room(size_t size) {
 }
 
 void hardened_begin_block(void *block, unsigned cls, bool never_used, size_t size, const void *caller) {
-    look_and_seal(block, cls, never_used ? BLOCK_ZEROED : BLOCK_USED, size, caller);
+    look_and_seal(block, cls, never_used ? BLOCK_ZEROED : BLOCK_USED, size, caller, seal_long_is_zero);
 }
 
 void hardened_begin(void *block, size_t block_size, size_t size) {
-    if (is_sealed(block))
+    if (is_sealed(block)) {
         seal(block, block_size, size);
+    } else if (hk_hardened_level >= 3) {
+        large_set_slack(block, block_size - size);
+        wipe_fill_slack(block, block_size, block_size - size);
+    }
 }
 
 bool hardened_is_whole(const void *block, size_t block_size, const void *caller) {
-    return !is_sealed(block) || seal_is_whole(block, block_size, caller);
+    return is_run(block) ? run_is_whole(block, block_size, caller)
+                         : !is_sealed(block) || seal_is_whole(block, block_size, caller);
 }
 
 HK_INLINE bool end(void *block, unsigned cls, const void *caller) {
@@ -197,6 +223,12 @@ bool hardened_huge_is_whole(const void *block, const void *caller) {
     return size == 0 || hardened_is_whole(block, size, caller);
 }
 
+/* Behind the slack's first page all is zeros. */
+static void cut(void *run, size_t asked, size_t size) {
+    if (size < asked)
+        memset((char *)run + size, 0, asked - size);
+}
+
 /* A large block grows where it is, or its pages move and its old place reads as zeros; what it has is enough for less
  * growth than that, and a little less than it had. A block that gives slots back moves: those would not be zeros. */
 static void *resize_large(heap_t *h, void *block, size_t size, const void *caller) {
@@ -207,8 +239,10 @@ static void *resize_large(heap_t *h, void *block, size_t size, const void *calle
         !hardened_is_whole(block, have, caller))
         return NULL;
     size_t asked = hardened_size(block, have);
-    if (hk_hardened_level >= 3) /* what was behind it is the program's now */
-        memset((char *)block + asked, 0, have - asked);
+    if (hk_hardened_level >= 3) { /* what was behind it is the program's now, or the other way round */
+        wipe_clear_slack(block, have, have - asked);
+        cut(block, asked, size);
+    }
     if (grows)
         heap_untag(h, block, map_lookup(block));
     void *same = grows ? large_resize(h != NULL ? &h->large : &heap_shared()->large, block, room) : block;
@@ -236,16 +270,16 @@ void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const vo
     return hardened_hand_out(block, cls, size, hk_hardened_level);
 }
 
-void *hardened_alloc(heap_t *h, size_t align, size_t size) {
+static void *alloc(heap_t *h, size_t align, size_t size, bool is_zero(const void *, size_t), const void *caller) {
     if (h == NULL)
         h = heap_shared();
     void *nothing = hk_unlikely(size == 0) && align <= HK_ALIGNMENT ? nothing_alloc() : NULL;
     if (nothing != NULL)
         return nothing;
     unsigned cls = class_for(align, size);
-    lane_t *lane = cls < LANE_CLASSES && h != heap_shared() ? lane_with_blocks(h, cls) : NULL;
+    lane_t *lane = cls < HK_CLASS_COUNT && h != heap_shared() ? lane_with_blocks(h, cls) : NULL;
     if (hk_likely(lane != NULL))
-        return hardened_take(h, lane, cls, size, __builtin_return_address(0), hk_hardened_level, seal_long_is_zero);
+        return hardened_take(h, lane, cls, size, caller, hk_hardened_level, is_zero);
     if (cls >= HK_CLASS_COUNT)
         return big_alloc(h, align, size);
     block_past_t past;
@@ -254,8 +288,16 @@ void *hardened_alloc(heap_t *h, size_t align, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    look_and_seal(block, cls, past, size, __builtin_return_address(0));
+    look_and_seal(block, cls, past, size, caller, is_zero);
     return block;
+}
+
+void *hardened_alloc(heap_t *h, size_t align, size_t size) {
+    return alloc(h, align, size, seal_spots_are_zero, __builtin_return_address(0));
+}
+
+void *hardened_calloc(heap_t *h, size_t size) {
+    return alloc(h, HK_ALIGNMENT, size, seal_long_is_zero, __builtin_return_address(0));
 }
 
 HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
@@ -264,7 +306,7 @@ HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
         return;
     }
     hardened_count_freed(h, map_entry(map_slot(block)) >> 8, cls);
-    if (cls >= LANE_CLASSES || hk_hardened_level >= 3)
+    if (hk_hardened_level >= 3)
         quarantine_put(h, block, cls, caller);
     else
         lane_give(h, cls, map_granule(block), caller);
@@ -283,7 +325,7 @@ bool hardened_free_live(void *block, const void *caller) {
     granule_t granule = map_granule(block);
     size_t slot = map_granule_slot(granule); /* none, when the address is no multiple of 16 */
     uint32_t entry = hk_likely(slot < map_count()) ? map_entry(slot) : 0, cls = entry & HK_MAP_CLASS_MAX;
-    if (hk_unlikely(front == &hk_no_heap || cls >= LANE_CLASSES || entry == 0 || map_is_explicit(entry) ||
+    if (hk_unlikely(front == &hk_no_heap || cls >= HK_CLASS_COUNT || entry == 0 || map_is_explicit(entry) ||
                     !hardened_clear_live(granule)))
         return false;
     if (hk_likely(end(block, cls, caller)))
@@ -315,6 +357,8 @@ static void *stay(void *block, size_t size, int saved_errno, const void *caller)
     size_t block_size = big != 0 ? big : hk_class_info[map_lookup(block) & HK_MAP_CLASS_MAX].block_size;
     if (!hardened_is_whole(block, block_size, caller))
         return NULL;
+    if (hk_hardened_level >= 3 && is_run(block))
+        cut(block, asked_exactly(block, block_size), size);
     hardened_begin(block, block_size, size);
     return heap_keep_whole(block, saved_errno);
 }
@@ -326,7 +370,7 @@ bool hardened_expand(void *block, size_t block_size, size_t size, const void *ca
     size_t room = in_slab ? sealed_size(size) : big_room(size);
     bool fits = in_slab                 ? class_of_aligned(room, HK_ALIGNMENT) == (entry & HK_MAP_CLASS_MAX)
                 : hk_hardened_level < 3 ? sealed_size(size) > HK_MID_MAX && room <= block_size
-                                        : seal_asked(block, block_size) == size; /* else all its slack were filled */
+                                        : asked_exactly(block, block_size) == size;
     if (!fits || !hardened_is_whole(block, block_size, caller))
         return false;
     hardened_begin(block, block_size, size);

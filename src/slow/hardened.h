@@ -3,13 +3,13 @@
  * hardened.h: HAKMEM_SAFE=2 and 3.
  *
  * Magazines stay empty, so that every call takes the slow path and comes here.
- *   2  free makes a block of a slab zeros, and it waits in its lane (heap/lane.h), or above LANE_BLOCK_MAX in a queue
- *      (heap/quarantine.h): when it is handed out again it must still be zeros: a write after free is found. Its last
- *      word is its seal (heap/seal.h): a write behind it, or before it, is found when it or its neighbour is freed or
- *      resized. A large block (above 256 KiB less the seal) waits in that queue without pages, and must read as zeros
- *      when it leaves it. A huge one is unmapped at once: who writes to it faults.
- *   3  besides, large and huge blocks have seals, and each byte from what was asked for to the seal carries a pattern:
- *      an overflow by one byte is found at free. Each block waits in the queue before it comes to its lane.
+ *   2  free makes a block of a slab zeros, and it waits in its lane (heap/lane.h): when it is handed out again it must
+ *      still be zeros, as far as is looked: a write after free is found. Its last word is its seal (heap/seal.h): a
+ *      write behind it, or before it, is found when it or its neighbour is freed or resized. A large block (above 256
+ *      KiB less the seal) waits in a queue (heap/quarantine.h), and must read as zeros when it leaves it (heap/wipe.h).
+ *      A huge one is unmapped at once: who writes to it faults.
+ *   3  besides, each byte from what was asked for to the seal carries a pattern, and what lies behind a large block is
+ *      known too: an overflow by one byte is found at free. Each block waits in the queue before it comes to its lane.
  */
 #ifndef HK_SLOW_HARDENED_H
 #define HK_SLOW_HARDENED_H
@@ -20,9 +20,10 @@
 #include "heap/seal.h"
 #include "sys/libc_doors.h"
 
-/* What is handed out reads as zeros, but for the slack and the seal. `h` may be NULL. NULL with errno ENOMEM on
- * failure. */
+/* What is handed out reads as zeros, but for the slack and the seal: as far as was looked, and where it is asked for.
+ * `h` may be NULL. NULL with errno ENOMEM on failure. */
 void *hardened_alloc(heap_t *h, size_t align, size_t size);
+void *hardened_calloc(heap_t *h, size_t size);
 
 /* Frees the block if it is live, and of a slab. */
 bool hardened_free_live(void *block, const void *caller);
@@ -152,7 +153,7 @@ HK_INLINE bool hardened_begin_free(uint32_t entry, const heap_front_t *front, gr
     const lanes_t *all = front->lanes;
     unsigned cls = entry & HK_MAP_CLASS_MAX;
     const bool in_slab = entry - map_tag(HK_OWNER_SHARED) < map_tag(HK_OWNER_EXPLICIT - HK_OWNER_SHARED);
-    return hk_likely(in_slab && cls < LANE_CLASSES && all != NULL && hardened_can_put(all, h, cls, level) &&
+    return hk_likely(in_slab && cls < HK_CLASS_COUNT && all != NULL && hardened_can_put(all, h, cls, level) &&
                      hardened_clear_live(granule));
 }
 

@@ -206,7 +206,7 @@ void *heap_calloc_slow(size_t size) {
     if (hk_unlikely(apart != NULL))
         return apart;
     if (hk_unlikely(hardened_is_on()))
-        return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size), size, caller);
+        return heap_sampled_if(due, h, hardened_calloc(h, size), size, caller);
     void *block = calloc_charged(h, size);
     return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
 }

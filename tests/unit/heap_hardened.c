@@ -6,6 +6,7 @@
 #include "core/panic.h"
 #include "slow/hardened.h"
 #include "heap_places.h"
+#include "superslab/residency.h"
 #include "superslab/superslab.h"
 
 enum { ASKED = 100, BLOCK2 = 112, BLOCK3 = 112 };
@@ -200,6 +201,10 @@ static void realloc_stays(const char *level) {
         large = grown;
     }
     release(large);
+    char *shrunk = heap_malloc_slow(3 * HK_MIB);
+    memset(shrunk, 7, 3 * HK_MIB);
+    CHECK(heap_realloc(shrunk, 3 * HK_MIB - 200000, NULL) == shrunk);
+    release(shrunk);
     CHECK_EQ(hk_misuse_count(), 0);
     const unsigned char *zeros = heap_calloc_slow(40 * HK_MIB);
     for (size_t at = 0; at < 40 * HK_MIB; at++)
@@ -229,6 +234,15 @@ static void large_overflow_at(size_t size) {
 }
 
 static void large_overflow(void) { large_overflow_at(300000); }
+/* In a page behind the one that the block ends in. */
+static void large_overflow_far(void) {
+    start_safe("3");
+    char *block = heap_malloc_slow(300000);
+    block[300000 + 8192] = 1;
+    release(block);
+    CHECK_EQ(hk_misuse_count(), 1);
+}
+
 static void border_overflow(void) { large_overflow_at(HK_MID_MAX); }
 static void huge_overflow(void) { large_overflow_at(2 * HK_GIB); }
 
@@ -276,6 +290,34 @@ static void large_queue_is_bounded(void) {
     all_is_well();
 }
 
+/* Where a program fills its long blocks, they keep their pages; where it touches a page here and there, the kernel gets
+ * them. */
+static void filled_runs_keep_pages(const char *level) {
+    enum { RUNS = 40 };
+    start_safe(level);
+    unsigned kept = 0;
+    for (unsigned i = 0; i < RUNS; i++) {
+        char *filled = heap_malloc_slow(HK_MIB);
+        memset(filled, 1, HK_MIB);
+        release(filled);
+        kept += residency_of(filled, HK_MIB) == RESIDENCY_FULL;
+        CHECK(seal_long_is_zero(filled, HK_MIB));
+    }
+    CHECK_EQ(kept, RUNS);
+    for (unsigned i = 0; i < RUNS; i++) {
+        char *sparse = heap_malloc_slow(3 * HK_MIB);
+        sparse[HK_MIB] = 1;
+        release(sparse);
+        CHECK(residency_of(sparse, HK_MIB) == RESIDENCY_NONE && sparse[HK_MIB] == 0);
+    }
+    CHECK_EQ(hk_misuse_count(), 0);
+    quarantine_drain(h);
+    all_is_well();
+}
+
+static void filled_runs_keep_pages_2(void) { filled_runs_keep_pages("2"); }
+static void filled_runs_keep_pages_3(void) { filled_runs_keep_pages("3"); }
+
 static void twice(void) {
     start_safe("2");
     void *block = heap_malloc_slow(ASKED);
@@ -305,29 +347,55 @@ static void queue_holds(void) {
     CHECK_EQ(hk_misuse_count(), 0);
 }
 
-static void fetch_freed(void) {
-    heap_lock(h);
-    heap_drain_locked(h);
-    heap_unlock(h);
+/* Long blocks have few places to wait in, but never come back at once; what is back in its slab serves again. */
+static void long_blocks_wait(void) {
+    enum { TURNS = 1000 };
+    start_safe("2");
+    for (size_t size = 5000; size < HK_MID_MAX; size += size / 3) {
+        for (unsigned i = 0; i < TURNS; i++) {
+            void *block = heap_malloc_slow(size);
+            release(block);
+            void *next = heap_malloc_slow(size);
+            CHECK(next != block);
+            release(next);
+        }
+    }
+    quarantine_drain(h);
+    CHECK_EQ(hk_misuse_count(), 0);
+    all_is_well();
 }
 
-/* ... and by bytes, where blocks have no lane. */
-static void queue_holds_bytes(void) {
-    enum { LARGE = 100000, LARGE_FIT = 9 };
+/* Of a block above SEAL_SPOTS level 2 looks at both ends and at lines that nobody can guess: what was written all over
+ * is always found, one byte in the middle at times, and by calloc always. */
+static unsigned found_in_long(size_t from, size_t to, void *again(size_t)) {
+    enum { SIZE = 60000, BLOCKS = 200 };
+    static char *blocks[BLOCKS];
+    uint64_t before = hk_misuse_count();
+    for (unsigned i = 0; i < BLOCKS; i++)
+        blocks[i] = heap_malloc_slow(SIZE);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        release(blocks[i]);
+        memset(blocks[i] + from, 1, to - from);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++)
+        CHECK((blocks[i] = again(SIZE)) != NULL);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        release(blocks[i]);
+    quarantine_drain(h);
+    return (unsigned)(hk_misuse_count() - before);
+}
+
+static void spots(void) {
+    enum { BLOCKS = 200, WAITING = 8 /* that calloc did not get */ };
+    CHECK(setenv("HAKMEM_LOG", "/dev/null", 1) == 0); /* hundreds of reports */
     start_safe("2");
-    void *large[LARGE_FIT + 1];
-    for (unsigned i = 0; i <= LARGE_FIT; i++)
-        large[i] = heap_malloc_slow(LARGE);
-    size_t size = heap_usable_size(large[0], NULL), fit = HK_MIB / size;
-    CHECK(fit <= LARGE_FIT);
-    for (unsigned i = 0; i < fit; i++)
-        release(large[i]);
-    fetch_freed();
-    CHECK(heap_malloc_slow(LARGE) != large[0]);
-    release(large[fit]);
-    fetch_freed();
-    CHECK(heap_malloc_slow(LARGE) == large[0]);
-    CHECK_EQ(hk_misuse_count(), 0);
+    CHECK_EQ(found_in_long(0, 1, heap_malloc_slow), BLOCKS);
+    CHECK_EQ(found_in_long(1000, 60000, heap_malloc_slow), BLOCKS);
+    unsigned some = found_in_long(30000, 30001, heap_malloc_slow);
+    CHECK_SAY(some < BLOCKS / 4, "%u of %u single bytes were found", some, BLOCKS);
+    CHECK(found_in_long(30000, 30001, heap_calloc_slow) >= BLOCKS - WAITING);
+    some = found_in_long(30000, 34000, heap_malloc_slow);
+    CHECK_SAY(some > BLOCKS / 4, "%u of %u stretches of 4000 bytes were found", some, BLOCKS);
 }
 
 static void innocent(void) {
@@ -399,6 +467,8 @@ int main(void) {
     says(write_behind_realloc, "hakmem: write after free of 0x", "(4194304-byte block, offset 100)");
     says(large_overflow, "hakmem: overflow of 0x",
          "(327680-byte block, 300000 bytes asked for, offset 300000 overwritten)");
+    says(large_overflow_far, "hakmem: overflow of 0x",
+         "(327680-byte block, 300000 bytes asked for, offset 308192 overwritten)");
     says(border_overflow, "hakmem: overflow of 0x",
          "(327680-byte block, 262144 bytes asked for, offset 262144 overwritten)");
     says(huge_overflow, "hakmem: overflow of 0x", "2147483648 bytes asked for, offset 2147483648 overwritten)");
@@ -411,10 +481,13 @@ int main(void) {
     in_child(large_only_read);
     in_child(zeros_are_told);
     in_child(large_queue_is_bounded);
+    in_child(filled_runs_keep_pages_2);
+    in_child(filled_runs_keep_pages_3);
     says(write_in_lane, "hakmem: write after free of 0x", "(112-byte block, offset 56)");
     in_child(random_order);
     in_child(queue_holds);
-    in_child(queue_holds_bytes);
+    in_child(long_blocks_wait);
+    in_child(spots);
     in_child(innocent_2);
     in_child(innocent_3);
     return CHECK_PASS;
