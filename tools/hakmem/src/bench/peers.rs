@@ -6,6 +6,7 @@ use super::elf;
 use super::model::{Allocator, GIVEN, GUARDED_PEERS, LEVELS, OURS};
 use super::places::Places;
 use anyhow::{bail, ensure, Context, Result};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,14 +43,18 @@ pub fn parse_manifest(text: &str, folder: &Path) -> Result<Vec<Allocator>> {
     Ok(peers)
 }
 
-pub fn glibc() -> Allocator {
+fn glibc_path() -> Option<PathBuf> {
     let path = [
         "/lib/x86_64-linux-gnu/libc.so.6",
         "/lib/aarch64-linux-gnu/libc.so.6",
         "/lib64/libc.so.6",
         "/usr/lib/libc.so.6",
     ];
-    let found = path.iter().map(PathBuf::from).find(|p| p.is_file());
+    path.iter().map(PathBuf::from).find(|p| p.is_file())
+}
+
+pub fn glibc() -> Allocator {
+    let found = glibc_path();
     Allocator {
         name: "glibc".into(),
         version: glibc_version(),
@@ -59,10 +64,18 @@ pub fn glibc() -> Allocator {
     }
 }
 
+/// As the library itself says, for this tool may be linked with another C library.
 pub fn glibc_version() -> String {
-    // SAFETY: returns a static string.
-    let text = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
-    text.to_string_lossy().into_owned()
+    glibc_path().and_then(|path| fs::read(path).ok()).and_then(|library| version_in(&library)).unwrap_or_default()
+}
+
+/// `GNU C Library (BUILD) stable release version 2.36.`
+fn version_in(library: &[u8]) -> Option<String> {
+    let title = b"GNU C Library ";
+    let at = library.windows(title.len()).position(|bytes| bytes == title)?;
+    let line = library[at..].split(|byte| *byte == b'\n' || *byte == 0).next()?;
+    let version = String::from_utf8_lossy(line).split(" release version ").nth(1)?.trim_end_matches('.').to_string();
+    Some(version)
 }
 
 fn ours(places: &Places) -> Allocator {
@@ -134,7 +147,7 @@ fn known(places: &Places) -> Result<Vec<Allocator>> {
     let mut all = vec![ours(places)];
     all.extend(levels(places));
     all.push(glibc());
-    if let Ok(text) = std::fs::read_to_string(places.manifest()) {
+    if let Ok(text) = fs::read_to_string(places.manifest()) {
         all.extend(parse_manifest(&text, &places.peers())?);
     }
     for name in places.peer_names()? {
@@ -183,6 +196,14 @@ mod tests {
         );
         assert!(!means("guarded", "jemalloc") && means("all", "jemalloc-debian") && means("glibc", "glibc"));
         assert!(is_special("hakmem-safe3") && is_special("mimalloc-debian") && !is_special("hardened"));
+    }
+
+    #[test]
+    fn a_c_library_says_its_version() {
+        let library = b"\0GNU\0GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright\0";
+        assert_eq!(version_in(library).as_deref(), Some("2.36"));
+        assert_eq!(version_in(b"musl libc\0"), None);
+        assert_eq!(version_in(b"GNU C Library \0 release version 1."), None);
     }
 
     #[test]
