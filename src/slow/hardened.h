@@ -119,6 +119,18 @@ HK_INLINE lane_t *hardened_lane_soon(heap_front_t *front, size_t size, unsigned 
     return hk_likely(lane->ready > 0) ? lane : NULL;
 }
 
+/* The same for what is above that and has a slab. */
+HK_INLINE lane_t *hardened_lane_mid(heap_front_t *front, size_t size, unsigned *cls) {
+    lanes_t *all = front->lanes;
+    const size_t least = HK_TINY_MAX + 1 - SEAL_BYTES;
+    if (hk_unlikely(size - least > HK_MID_MAX - SEAL_BYTES - least || all == NULL || hk_read(front->countdown) < 0 ||
+                    hk_request_waits()))
+        return NULL;
+    *cls = class_of_mid(size + SEAL_BYTES - 1);
+    lane_t *lane = &all->lanes[*cls];
+    return hk_likely(lane->ready > 0) ? lane : NULL;
+}
+
 /* For statistics: freed, and out of what the heap has handed out; a block of another heap serves here from now on. */
 HK_INLINE void hardened_count_freed(heap_t *h, uint32_t owner, unsigned cls) {
     hk_add_in_place(h->front.magazines[cls].pushes, 1);

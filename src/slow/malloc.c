@@ -119,12 +119,22 @@ static HK_NOINLINE void *malloc_rare(size_t size, const void *caller) {
     return malloc_or_fail(size, size - 1 < HK_MAGAZINE_SIZE_MAX, caller);
 }
 
+/* Longer blocks, which take a call to look at. */
+static HK_NOINLINE void *malloc_mid_hardened(size_t size, const void *caller) {
+    heap_front_t *front = hk_front;
+    unsigned cls;
+    lane_t *lane = hardened_lane_mid(front, size, &cls);
+    if (hk_unlikely(lane == NULL))
+        return malloc_rare(size, caller);
+    return hardened_take(heap_of_front(front), lane, cls, size, caller, hk_hardened_level, seal_spots_are_zero);
+}
+
 HK_INLINE void *malloc_hardened(size_t size, const void *caller, int level) {
     heap_front_t *front = hk_front;
     unsigned cls;
     lane_t *lane = hardened_lane_soon(front, size, &cls);
     if (hk_unlikely(lane == NULL))
-        return malloc_rare(size, caller);
+        return malloc_mid_hardened(size, caller);
     return hardened_take(heap_of_front(front), lane, cls, size, caller, level, seal_is_zero);
 }
 
