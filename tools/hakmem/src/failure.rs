@@ -17,12 +17,16 @@ pub enum Failure {
     NotPermitted(String),
     NoHakmem(String),
     Usage(String),
+    /// Another program began in the process while it was looked at.
+    Moved(String),
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Failure::NotPermitted(text) | Failure::NoHakmem(text) | Failure::Usage(text) => out.write_str(text),
+            Failure::NotPermitted(text) | Failure::NoHakmem(text) | Failure::Usage(text) | Failure::Moved(text) => {
+                out.write_str(text)
+            }
         }
     }
 }
@@ -38,6 +42,6 @@ pub fn exit_code(error: &anyhow::Error) -> ExitCode {
         Some(Failure::Usage(_)) => ExitCode::from(2),
         Some(Failure::NotPermitted(_)) => ExitCode::from(3),
         Some(Failure::NoHakmem(_)) => ExitCode::from(4),
-        None => ExitCode::FAILURE,
+        Some(Failure::Moved(_)) | None => ExitCode::FAILURE,
     }
 }

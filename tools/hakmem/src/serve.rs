@@ -98,7 +98,7 @@ fn profile(query: &str, is_over_time: bool) -> Response<Cursor<Vec<u8>>> {
                 Some(Failure::Usage(_)) => 400,
                 Some(Failure::NotPermitted(_)) => 403,
                 Some(Failure::NoHakmem(_)) => 404,
-                None => 500,
+                Some(Failure::Moved(_)) | None => 500,
             };
             Response::from_string(format!("{error:#}\n")).with_status_code(status)
         }

@@ -96,3 +96,18 @@ fn a_run_without_figures_has_failed() {
         assert!(said.contains("nothing could be measured"), "{said}");
     }
 }
+
+/// What has no --json says so in docs/observe.md: it starts programs, is for a terminal, or has a form of its own.
+#[test]
+fn each_command_that_shows_something_writes_json() {
+    let help = |arguments: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_hakmem")).args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let all = help(&["--help"]);
+    let commands = all.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names = commands.lines().map(|line| line.split_whitespace().next().unwrap());
+    let without: Vec<&str> =
+        names.filter(|name| *name != "help" && !help(&[name, "--help"]).contains("--json")).collect();
+    assert_eq!(without, ["run", "top", "metrics", "serve", "man", "completions", "bench"]);
+}

@@ -96,3 +96,28 @@ fn a_process_that_begins_another_program_is_followed() {
         assert!(stdout(&output).contains("takes"), "{output:?}");
     }
 }
+
+/// Neither a descriptor nor a thread, before a look and after one.
+#[test]
+fn nothing_is_left_in_a_process() {
+    let listed = |id: &str, what: &str| {
+        let entries = std::fs::read_dir(format!("/proc/{id}/{what}")).unwrap().flatten();
+        let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    };
+    let start = |library: &str| {
+        let mut command = Command::new("sleep");
+        command.arg("600").env("LD_PRELOAD", library).stdin(std::process::Stdio::null());
+        Running(command.spawn().unwrap())
+    };
+    let (without, with) = (start(""), start(LIBRARY));
+    let is_as_without = || listed(&with.id(), "fd") == listed(&without.id(), "fd");
+    assert_eq!(hakmem(&["stats", &with.id()]).status.code(), Some(0));
+    // A program that has only just begun reads files of its own.
+    until("it has files that it did not open", is_as_without);
+    hakmem(&["profile", "--for", "10ms", &with.id()]);
+    hakmem(&["trim", &with.id()]);
+    assert!(is_as_without());
+    assert_eq!(listed(&with.id(), "task"), [with.id()]);
+}

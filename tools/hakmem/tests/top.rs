@@ -106,7 +106,7 @@ int main(void) {
 }";
 
 #[test]
-fn a_leak_is_told_at_80_by_24() {
+fn top_tells_a_leak_at_80_by_24() {
     let folder = Folder::new("top-leak");
     let mut command = Command::new(folder.program("leaks", LEAKS, &[]));
     command.env("LD_PRELOAD", LIBRARY);
@@ -138,7 +138,7 @@ fn a_leak_is_told_at_80_by_24() {
 }
 
 #[test]
-fn sites_and_threads_are_shown_of_a_process_that_is_sampled() {
+fn top_shows_sites_and_threads_of_a_process_that_is_sampled() {
     let folder = Folder::new("top-sites");
     let program = folder.program("leaks", LEAKS, &[]);
     for (profile, [sites, threads]) in
@@ -163,7 +163,7 @@ fn sites_and_threads_are_shown_of_a_process_that_is_sampled() {
 }
 
 #[test]
-fn the_terminal_is_given_back_on_every_exit() {
+fn top_gives_the_terminal_back_on_every_exit() {
     let child = running::sleeping(&[]);
     let mut top = Top::start(&[&child.id()]);
     top.until_shown("% of resident is live");
@@ -183,7 +183,7 @@ fn the_terminal_is_given_back_on_every_exit() {
 }
 
 #[test]
-fn it_follows_the_size_of_the_terminal() {
+fn top_follows_the_size_of_the_terminal() {
     let child = running::sleeping(&[]);
     let mut top = Top::start(&[&child.id()]);
     top.until_shown("% of resident is live");
@@ -197,7 +197,7 @@ fn it_follows_the_size_of_the_terminal() {
 }
 
 #[test]
-fn processes_are_chosen_from_a_list() {
+fn top_has_a_list_to_choose_processes_from() {
     let child = running::sleeping(&[]);
     let mut top = Top::start(&["--every", "0.3"]);
     top.until_shown(&child.id());
@@ -222,7 +222,7 @@ fn processes_are_chosen_from_a_list() {
 }
 
 #[test]
-fn without_a_terminal_it_says_so() {
+fn top_says_that_it_needs_a_terminal() {
     let output = hakmem(&["top"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("top needs a terminal"));
@@ -255,7 +255,7 @@ fn used(id: u32) -> Duration {
 
 /// A tool that was built without optimisation may cost more.
 #[test]
-fn it_costs_less_than_a_hundredth_of_a_processor_for_100_threads() {
+fn top_costs_less_than_a_hundredth_of_a_processor_for_100_threads() {
     let folder = Folder::new("top-threads");
     let mut command = Command::new(folder.program("threads", THREADS, &["-pthread"]));
     command.env("LD_PRELOAD", LIBRARY);

@@ -108,7 +108,8 @@ fn age(pid: i32) -> Option<Duration> {
 
 /// The memory that was read is not there: the process has begun another program, or has not moved hakmem to its place.
 pub fn has_moved(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Errno::EFAULT)))
+    matches!(error.downcast_ref(), Some(Failure::Moved(_)))
+        || error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Errno::EFAULT)))
 }
 
 pub fn comm_of(process: &Process) -> String {
@@ -156,7 +157,8 @@ pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
         return anyhow::anyhow!("process {pid} has ended");
     }
     if has_moved(&error) {
-        return anyhow::anyhow!("process {pid} has begun another program (execve) while it was looked at; look again");
+        let text = format!("process {pid} has begun another program (execve) while it was looked at; look again");
+        return Failure::Moved(text).into();
     }
     error
 }
@@ -178,4 +180,19 @@ fn find(pid: i32, memory: Memory) -> Result<Option<Found>> {
         }
     }
     Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Also once it is told in words, so that a second look is worth it.
+    #[test]
+    fn what_has_moved_is_known_as_that() {
+        let first = anyhow::Error::from(Errno::EFAULT).context("process 1 (sh)");
+        assert!(has_moved(&first));
+        let told = ended(std::process::id() as i32, first);
+        assert!(has_moved(&told) && told.to_string().ends_with("look again"), "{told}");
+        assert!(!has_moved(&anyhow::Error::from(Errno::EPERM)));
+    }
 }
