@@ -12,7 +12,7 @@
 #include "watch/guard.h"
 
 enum {
-    SPREAD_MAX = 128,  /* bytes charged for each byte that counts, at the most that is reckoned with */
+    SPREAD_MAX = 512,  /* bytes charged for each byte that counts, at the most that is reckoned with */
     NEAR_SHARE = 16,   /* a tick comes earlier by this part */
     VERIFY_TICKS = 16, /* in the check build, of all threads: 64 MiB of allocations */
 };
