@@ -278,7 +278,8 @@ size_t hak_stats_format(char *buffer, size_t buffer_size, hak_format_t format);
  * who reads them otherwise. Any thread may call these, at any time. */
 
 /* From now on a block is sampled about each `interval` bytes that are allocated (rounded up to a power of two, at most
- * 2^40; 512 KiB is a good one). 1 samples every block: for tests and small programs, and slower. Blocks that are live
+ * 2^40; 512 KiB is a good one: from there on a thread that allocates very fast is sampled less often, and its samples
+ * count for more). 1 samples every block: for tests and small programs, and slower. Blocks that are live
  * already are not known. Called again, it changes the interval. Returns 0 or ENOMEM. */
 int hak_profile_start(size_t interval);
 

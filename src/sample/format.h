@@ -85,7 +85,7 @@ typedef struct profile_header {
     uint64_t peak_bytes, peak_objects; /* live at the peak */
     uint64_t peak_us;                  /* when that was */
     uint32_t peak_epoch;
-    uint32_t reserved;
+    uint32_t longest_log2; /* of the intervals that threads had of their own (pace.h); 0: none had one */
 } profile_header_t;
 
 /* A node of the tree of stacks: a frame and who called it. A stack is named by its innermost frame. */

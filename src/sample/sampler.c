@@ -25,6 +25,7 @@ enum {
     BYTES_A_STACK = 24,  /* ... a quarter, */
     BYTES_A_SITE = 264,  /* ... a quarter */
     NAME_EACH = 64,      /* samples of a thread, after which its name is asked for again */
+    LOOK_EACH = 4,       /* slow paths of a thread that is sampled less often, for one look at the clock */
     TRACED_LOG2 = 19,    /* the interval where nobody but a tracer has asked: 512 KiB */
 };
 
@@ -58,10 +59,16 @@ static uint64_t now_us(void) { return sys_now_us() - started_us; }
 
 /* --- Draws -------------------------------------------------------------------------------------------------------- */
 
+static uint32_t interval_now(void) { return atomic_load_explicit(&interval_log2, memory_order_relaxed); }
+
 static void draw_next(sample_draw_t *draw) {
-    draw->interval_log2 = (uint8_t)atomic_load_explicit(&interval_log2, memory_order_relaxed);
+    draw->interval_log2 = (uint8_t)hk_min(interval_now() + draw->pace.longer_log2, CHANCE_LOG2_MAX);
     draw->left = sample_is_active() ? chance_distance(&draw->random, draw->interval_log2) : INT64_MAX;
+    draw->distance = draw->left;
 }
+
+/* Allocated since the draw. */
+static uint64_t passed_of(const sample_draw_t *draw) { return (uint64_t)(draw->distance - draw->left); }
 
 /* For another profile than the last time. */
 static void draw_first(sample_draw_t *draw, uint32_t generation) {
@@ -83,8 +90,19 @@ bool sample_is_due(sample_draw_t *draw, uint64_t elapsed, uint64_t size) {
     if (draw->left >= 0 || size == 0)
         return false;
     draw->due_log2 = draw->interval_log2;
+    draw->due_after = passed_of(draw);
     draw_next(draw);
     return true;
+}
+
+bool sample_must_keep_pace(sample_draw_t *draw) {
+    return ++draw->looks % LOOK_EACH == 0 && pace_can_rest(&draw->pace, (uint32_t)sys_now_us());
+}
+
+/* A sample that waits for the next block is not lost. */
+void sample_keep_pace(sample_draw_t *draw, uint32_t now) {
+    if (draw->left >= 0 && pace_rest(&draw->pace, interval_now(), passed_of(draw), now))
+        draw_next(draw);
 }
 
 int64_t sample_bytes_left(const sample_draw_t *draw) { return draw->left < 0 ? 0 : draw->left; }
@@ -141,12 +159,13 @@ static void thin_block_locked(uint32_t at, unsigned log2) {
     site_subtract_live(block->site, block_weight(block));
     hk_write(block->interval_log2, (uint8_t)log2);
     site_add_live(block->site, block_weight(block));
+    sites_note_peak();
 }
 
 static void thin_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    hk_assert(atomic_load_explicit(&interval_log2, memory_order_relaxed) < CHANCE_LOG2_MAX);
-    const uint32_t log2 = atomic_load_explicit(&interval_log2, memory_order_relaxed) + 1;
+    hk_assert(interval_now() < CHANCE_LOG2_MAX);
+    const uint32_t log2 = interval_now() + 1;
     atomic_store_explicit(&interval_log2, log2, memory_order_relaxed);
     hk_write(hk_profile.header.interval_log2, log2);
     hk_add(hk_profile.header.thinnings, 1);
@@ -163,11 +182,23 @@ static bool has_room_locked(void) { return blocks_count() < hk_min(table_bytes()
 /* As if it had been drawn for the interval of now. False when it then is no sample. */
 static bool catch_up_locked(profile_sample_t *sample) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    const uint32_t log2 = atomic_load_explicit(&interval_log2, memory_order_relaxed);
+    const uint32_t log2 = interval_now();
     if (sample->interval_log2 < log2 && !stays(sample, sample->size, log2))
         return false;
     sample->interval_log2 = (uint8_t)hk_max(sample->interval_log2, log2);
     return true;
+}
+
+/* One of a thread with a longer interval stands for many that come and go, as a rule: it is in the peak when it is
+ * still there at the next sample. One that stands for itself alone is at once. */
+static void count_alloc_locked(const profile_sample_t *sample) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    const bool is_for_many = sample->interval_log2 > interval_now() && sample->size >> sample->interval_log2 == 0;
+    if (is_for_many)
+        sites_note_peak();
+    site_count_alloc(sample->site, block_weight(sample));
+    if (!is_for_many)
+        sites_note_peak();
 }
 
 /* Whether the block has a record now. */
@@ -177,7 +208,7 @@ static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack)
     const uint32_t old = block_find((const void *)(uintptr_t)sample->address);
     if (old != 0) /* SAMPLE-1 */
         forget_locked(old, NULL);
-    while (!has_room_locked() && atomic_load_explicit(&interval_log2, memory_order_relaxed) < CHANCE_LOG2_MAX)
+    while (!has_room_locked() && interval_now() < CHANCE_LOG2_MAX)
         thin_locked();
     if (!catch_up_locked(sample))
         return false;
@@ -191,8 +222,18 @@ static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack)
     }
     if ((sample->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
         (void)map_clear_live_shared(map_granule((const void *)(uintptr_t)sample->address));
-    site_count_alloc(sample->site, block_weight(sample));
+    count_alloc_locked(sample);
     return true;
+}
+
+/* A sample is taken now. */
+static void keep_pace_locked(sample_draw_t *draw, uint64_t at_us) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    const uint32_t log2 = interval_now();
+    pace_sampled(&draw->pace, log2, draw->due_after, (uint32_t)(started_us + at_us));
+    const uint32_t longest = log2 + draw->pace.longer_log2;
+    if (draw->pace.longer_log2 > 0 && longest > hk_profile.header.longest_log2)
+        hk_write(hk_profile.header.longest_log2, longest);
 }
 
 void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *caller) {
@@ -216,8 +257,10 @@ void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *c
     uint64_t traced = 0; /* its weight in bytes */
     hk_lock(&hk_sample_lock);
     if (sample_is_active()) {
-        sample.interval_log2 = draw != NULL ? draw->due_log2 : unowned.due_log2;
+        sample_draw_t *drawn = draw != NULL ? draw : &unowned;
+        sample.interval_log2 = drawn->due_log2;
         sample.time_us = now_us();
+        keep_pace_locked(drawn, sample.time_us);
         hk_write(hk_profile.header.elapsed_us, sample.time_us);
         if (record_locked(&sample, &stack) && SYS_PROBE_IS_WANTED(hk_trace_alloc))
             traced = block_weight(&sample).bytes >> PROFILE_BYTES_SHIFT;
@@ -267,18 +310,20 @@ bool sample_close_suspect(const void *address, const sample_draw_t *draw) {
     return sample_was_ever_on() && (sample_close(address, draw) || map_clear_live_shared(map_granule(address)));
 }
 
-bool sample_resize(const void *address, size_t size, size_t usable) {
+bool sample_resize(const void *address, size_t size, size_t usable, bool anew) {
     if (!sample_was_ever_on() || !blocks_may_have(address))
         return false;
     hk_lock(&hk_sample_lock);
     const uint32_t at = block_find(address);
+    bool has_record = false;
     if (at != 0) {
         profile_sample_t *block = block_at(at);
         site_count_free(block->site, block_weight(block), NULL);
-        if (stays(block, size, block->interval_log2)) {
+        has_record = !anew && stays(block, size, block->interval_log2);
+        if (has_record) {
             hk_write(block->size, size);
             hk_write(block->slack, (uint32_t)hk_min(usable > size ? usable - size : 0, UINT32_MAX));
-            site_count_alloc(block->site, block_weight(block));
+            count_alloc_locked(block);
         } else {
             if ((block->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
                 map_set_live_shared(map_granule(address));
@@ -286,7 +331,7 @@ bool sample_resize(const void *address, size_t size, size_t usable) {
         }
     }
     hk_unlock(&hk_sample_lock);
-    return at != 0;
+    return has_record;
 }
 
 void sample_settle_locked(void) {

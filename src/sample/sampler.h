@@ -25,16 +25,22 @@
 #ifndef HK_SAMPLE_SAMPLER_H
 #define HK_SAMPLE_SAMPLER_H
 
+#include "base/relaxed.h"
+#include "sample/pace.h"
 #include "sample/tables.h"
 
 /* A thread's place on the way to its next sample. All zeros at first. */
 typedef struct sample_draw {
     int64_t left;        /* bytes to the next sample, when `generation` is that of the sampler */
+    int64_t distance;    /* what `left` was when it was drawn */
+    uint64_t due_after;  /* ... of the sample that is due: bytes since then */
     uint64_t random;     /* 0: none yet */
     uint32_t generation; /* of the profile that it is drawn for */
     uint32_t thread;     /* the kernel's number; 0: not asked yet */
     uint32_t taken;      /* samples */
     uint32_t name;       /* the thread's place in the table of threads; 0: none */
+    pace_t pace;
+    uint8_t looks; /* slow paths, while it has an interval of its own */
     uint8_t interval_log2;
     uint8_t due_log2; /* that of the sample that is due */
 } sample_draw_t;
@@ -51,6 +57,19 @@ HK_INLINE bool sample_was_ever_on(void) { return hk_unlikely(sample_generation()
 /* The thread has allocated `elapsed` bytes since the last call, `size` of them now (0: it does not allocate). True when
  * that is to be sampled. */
 bool sample_is_due(sample_draw_t *draw, uint64_t elapsed, uint64_t size);
+
+/* Whether the thread has an interval of its own (pace.h). */
+HK_INLINE bool sample_is_paced(const sample_draw_t *draw) { return hk_unlikely(draw->pace.longer_log2 != 0); }
+
+/* Of one that has: it gets a shorter one when no sample came for long. The clock is that of pace.h. */
+void sample_keep_pace(sample_draw_t *draw, uint32_t now_us);
+
+/* Whether that is to be called; looks at the clock each few times. */
+bool sample_must_keep_pace(sample_draw_t *draw);
+
+/* Whether any thread had one since the profile began: then it is not known how likely a block was sampled. Relaxed: who
+ * has a block knows of what was written before it was handed out. */
+HK_INLINE bool sample_has_paces(void) { return hk_read(hk_profile.header.longest_log2) != 0; }
 
 /* Bytes that the thread may allocate before it must ask again: INT64_MAX when nothing is sampled. */
 int64_t sample_bytes_left(const sample_draw_t *draw);
@@ -84,9 +103,9 @@ bool sample_close(const void *address, const sample_draw_t *draw);
  * record went at that moment. */
 bool sample_close_suspect(const void *address, const sample_draw_t *draw);
 
-/* The block at `address` stays there and has another size now: for the sums, a free and an allocation. True when it had
- * a record. A smaller block may lose it (SAMPLE-3). */
-bool sample_resize(const void *address, size_t size, size_t usable);
+/* The block at `address` stays there and has another size now: for the sums, a free and an allocation. A smaller block
+ * may lose its record (SAMPLE-3), and with `anew` each does. True when it has one still. */
+bool sample_resize(const void *address, size_t size, size_t usable, bool anew);
 
 /* --- The profile -------------------------------------------------------------------------------------------------- */
 

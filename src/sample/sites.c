@@ -117,7 +117,7 @@ static profile_site_t *site_to_change(uint32_t index) {
     return site;
 }
 
-static void note_peak(void) {
+void sites_note_peak(void) {
     profile_header_t *header = &hk_profile.header;
     if (header->live_bytes <= header->peak_bytes + header->peak_bytes / PEAK_SHARE)
         return;
@@ -135,7 +135,6 @@ void site_add_live(uint32_t index, chance_weight_t weight) {
     hk_add(site->live_objects, weight.objects);
     hk_add(header->live_bytes, weight.bytes);
     hk_add(header->live_objects, weight.objects);
-    note_peak();
 }
 
 void site_subtract_live(uint32_t index, chance_weight_t weight) {

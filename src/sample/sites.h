@@ -28,6 +28,9 @@ typedef struct site_end {
 void site_count_alloc(uint32_t site, chance_weight_t weight);
 void site_count_free(uint32_t site, chance_weight_t weight, const site_end_t *end);
 
+/* What is live now is the peak, if it is. */
+void sites_note_peak(void);
+
 /* What is live changes without an allocation or a free of the program's. */
 void site_add_live(uint32_t site, chance_weight_t weight);
 void site_subtract_live(uint32_t site, chance_weight_t weight);

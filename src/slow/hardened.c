@@ -386,7 +386,7 @@ static void *resize(heap_t *h, void *block, size_t old_size, size_t size, const 
                  : !in_slab ? resize_large(h, block, size, caller)
                             : (hardened_expand(block, block_size, size, caller) ? block : NULL);
     if (same != NULL && in_slab)
-        (void)sample_resize(block, size, block_size);
+        (void)sample_resize(block, size, block_size, false);
     else if (same != NULL)
         heap_sample_resized(h, block, same, old_size, size, caller);
     return same;

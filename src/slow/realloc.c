@@ -76,7 +76,7 @@ static void *resize_in_place(void *block, size_t size, const found_t *found, con
     if (found->kind == KIND_SLAB && !heap_block_stays(found->cls, size))
         return NULL;
     if (found->kind == KIND_SLAB) {
-        (void)sample_resize(block, size, found->size);
+        (void)sample_resize(block, size, found->size, false);
         return block;
     }
     void *same = resize_big(h, block, size, found);

@@ -70,7 +70,7 @@ static void note_size(void *block, size_t size, const found_t *found, const void
     if (found->kind == KIND_LARGE || found->kind == KIND_HUGE)
         heap_sample_resized(heap_current(), block, block, found->size, size, caller);
     else if (found->kind == KIND_SLAB)
-        (void)sample_resize(block, size, found->size);
+        (void)sample_resize(block, size, found->size, false);
 }
 
 size_t heap_expand(void *block, size_t size, const void *caller) {

@@ -109,6 +109,8 @@ bool heap_count_out(heap_t *h, size_t size) {
         follow_tracer();
     const uint64_t charged = (uint64_t)h->countdown_set - (uint64_t)hk_read(h->front.countdown);
     const bool due = sample_is_due(&h->draw, charged, size);
+    if (!due && sample_is_paced(&h->draw))
+        sample_keep_pace(&h->draw, (uint32_t)sys_now_us());
     h->tick_charged += charged;
     const int64_t to_guard = count_guard(h, charged);
     int64_t to_tick = bytes_to_tick(h);

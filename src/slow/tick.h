@@ -41,8 +41,14 @@ HK_NOINLINE bool heap_count_out(heap_t *h, size_t size);
 /* Does what was asked from outside: on slow paths, with no lock held. */
 HK_COLD void heap_follow_request(void);
 
+/* On slow paths also when the thread's pace can change: the countdown may be far away then. */
+HK_INLINE bool heap_must_count_out(heap_t *h) {
+    return hk_unlikely(hk_read(h->front.countdown) < 0) ||
+           (sample_is_paced(&h->draw) && sample_must_keep_pace(&h->draw));
+}
+
 HK_INLINE void heap_tick_if_due(heap_t *h) {
-    if (hk_unlikely(hk_read(h->front.countdown) < 0))
+    if (heap_must_count_out(h))
         (void)heap_count_out(h, 0);
     if (hk_request_waits())
         heap_follow_request();
@@ -55,7 +61,7 @@ HK_INLINE bool heap_charge(heap_t *h, size_t size, bool charged) {
     hk_add(h->front.countdown, charged ? 0 : -(int64_t)size);
     if (hk_request_waits())
         heap_follow_request();
-    return hk_unlikely(hk_read(h->front.countdown) < 0) && heap_count_out(h, size);
+    return heap_must_count_out(h) && heap_count_out(h, size);
 }
 
 /* All threads look at their countdowns with their next request: there is another profile to sample for. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * usdt.c: for usdt.py. For each line of its input it allocates 64 MiB in blocks of 100 to 20,000 bytes, a few of which
- * live at a time, frees them all, and prints how many bytes that were. With an argument it takes 64 MiB and gives it
- * back, asks for 3 GiB, and frees a block twice, whose address it prints.
+ * usdt.c: for usdt.py. For each line of its input, a number of MiB, it allocates so much in blocks of 100 to 20,000
+ * bytes, a few of which live at a time, frees them all, and prints how many bytes that were. With an argument it takes
+ * 64 MiB and gives it back, asks for 3 GiB, and frees a block twice, whose address it prints.
  */
 #include <malloc.h>
 #include <stdint.h>
@@ -12,11 +12,11 @@
 
 enum { BYTES = 64 << 20, KEPT = 16, SIZE_MIN = 100, SIZE_SPREAD = 19901 };
 
-static size_t round_of_blocks(void) {
+static size_t round_of_blocks(size_t wanted) {
     static void *kept[KEPT];
     size_t bytes = 0;
     uint32_t random = 1;
-    for (unsigned at = 0; bytes < BYTES; at = (at + 1) % KEPT) {
+    for (unsigned at = 0; bytes < wanted; at = (at + 1) % KEPT) {
         random = random * 1664525 + 1013904223;
         size_t size = SIZE_MIN + (random >> 8) % SIZE_SPREAD;
         free(kept[at]);
@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
     }
     char line[16];
     while (fgets(line, sizeof line, stdin) != NULL) {
-        printf("%zu\n", round_of_blocks());
+        printf("%zu\n", round_of_blocks(strtoul(line, NULL, 10) << 20));
         fflush(stdout);
     }
     return 0;

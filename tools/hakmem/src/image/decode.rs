@@ -166,6 +166,7 @@ pub fn from_header(head: &[u8]) -> Profile {
         is_active: flags & layout::PROFILE_IS_ACTIVE as u64 != 0,
         interval: interval(h::INTERVAL_LOG2),
         first_interval: interval(h::FIRST_INTERVAL_LOG2),
+        longest_interval: interval(h::LONGEST_LOG2),
         thinnings: h::THINNINGS.of(head),
         samples_taken: h::SAMPLES.of(head),
         samples_lost: h::LOST.of(head),
@@ -260,6 +261,7 @@ pub fn add_threads(profile: &mut Profile, table: &Table) {
 mod tests {
     use super::super::fixture::{Block, Fixture};
     use super::*;
+    use crate::report::{groups, text};
 
     fn refusal(bytes: &[u8]) -> String {
         from_bytes(bytes, Path::new("f")).unwrap_err().to_string()
@@ -296,6 +298,24 @@ mod tests {
         assert!((small.bytes - 524_296.0).abs() < 1.0 && (small.objects - 32768.5).abs() < 1.0, "{small:?}");
         let large = weight(1 << 30, 19);
         assert_eq!(large, Amount { bytes: f64::from(1 << 30), objects: 1.0 });
+    }
+
+    /// A sample counts by its own interval wherever it is summed, and the reader is told.
+    #[test]
+    fn a_thread_in_haste_has_an_interval_of_its_own() {
+        let mut fixture = Fixture::new(19);
+        let stack = fixture.stack(&[0x1000]);
+        fixture.block(Block { stack, size: 64, thread: 7, longer_log2: 10, ..Block::default() });
+        let profile = from_bytes(&fixture.bytes(), Path::new("f")).unwrap();
+        assert_eq!((profile.interval, profile.longest_interval), (1 << 19, 1 << 29));
+        let expected = f64::from((1u32 << 29) + 32);
+        let near = |bytes: f64| (bytes - expected).abs() < 1.0;
+        let (thread, class) = (&groups::by_thread(&profile)[0], &groups::by_class(&profile)[0]);
+        assert!(near(profile.live.bytes) && near(profile.samples[0].weight.bytes));
+        assert!(near(thread.live.bytes) && near(class.live.bytes));
+        let said = &text::remarks(&profile)[0];
+        assert!(said.contains("sampled less often, down to one each 512"), "{said}");
+        assert!(text::remarks(&from_bytes(&Fixture::new(19).bytes(), Path::new("f")).unwrap()).is_empty());
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub struct Block {
     pub slack: u64,
     pub time_us: u64,
     pub thread: u32,
+    /// Its thread was sampled less often than was asked for, by this power of two.
+    pub longer_log2: u64,
 }
 
 #[derive(Clone, Default)]
@@ -88,7 +90,7 @@ impl Fixture {
 
     /// A block that the program has.
     pub fn block(&mut self, block: Block) {
-        let amount = weight(block.size, self.interval_log2);
+        let amount = weight(block.size, self.interval_log2 + block.longer_log2);
         let site = self.site(block.stack);
         let site = &mut self.sites[site];
         site.samples += 1;
@@ -154,6 +156,7 @@ impl Fixture {
                 all
             })
         };
+        let longer = self.blocks.iter().map(|block| block.longer_log2).max().unwrap_or(0);
         for (place, value) in [
             (header::FORMAT, layout::PROFILE_FORMAT as u64),
             (header::HEADER_BYTES, header::STRIDE_BYTES as u64),
@@ -167,6 +170,7 @@ impl Fixture {
             (header::ELAPSED_US, self.elapsed_us),
             (header::SAMPLES, self.sites.iter().map(|site| site.samples).sum()),
             (header::PEAK_EPOCH, 3),
+            (header::LONGEST_LOG2, if longer > 0 { self.interval_log2 + longer } else { 0 }),
         ] {
             put(&mut head, place, value);
         }
@@ -217,7 +221,7 @@ impl Fixture {
             put(&mut entry, sample::SITE, of_site(block.stack));
             put(&mut entry, sample::SLACK, block.slack);
             put(&mut entry, sample::THREAD, block.thread.into());
-            put(&mut entry, sample::INTERVAL_LOG2, self.interval_log2);
+            put(&mut entry, sample::INTERVAL_LOG2, self.interval_log2 + block.longer_log2);
             entry
         };
         let none = vec![0; sample::STRIDE_BYTES];

@@ -111,6 +111,8 @@ pub struct Profile {
     /// Bytes between samples on average, now and as it was asked for; 1: each allocation.
     pub interval: u64,
     pub first_interval: u64,
+    /// The longest that a thread had of its own, as it allocated in haste; 1 where none had one.
+    pub longest_interval: u64,
     pub thinnings: u64,
     pub samples_taken: u64,
     pub samples_lost: u64,

@@ -73,8 +73,22 @@ pub mod tests {
             fixture.point(time_us, (1 << 20) + second * 4096, 3 << 20);
         }
         for _ in 0..10 {
-            fixture.block(Block { stack: cache, size: 100_000, slack: 4448, time_us: 1000, thread: 7 });
-            fixture.block(Block { stack: work, size: 50_000, slack: 176, time_us: 9_900_000, thread: 8 });
+            fixture.block(Block {
+                stack: cache,
+                size: 100_000,
+                slack: 4448,
+                time_us: 1000,
+                thread: 7,
+                ..Block::default()
+            });
+            fixture.block(Block {
+                stack: work,
+                size: 50_000,
+                slack: 176,
+                time_us: 9_900_000,
+                thread: 8,
+                ..Block::default()
+            });
         }
         fixture.thread(7, "main");
         fixture.thread(8, "worker");

@@ -47,6 +47,7 @@ pub fn profile(profile: &Profile, symbols: &Symbols, show: Show) -> Value {
         "process": profile.pid,
         "interval": profile.interval,
         "first_interval": profile.first_interval,
+        "longest_interval": profile.longest_interval.max(profile.interval),
         "samples": profile.samples_taken,
         "samples_lost": profile.samples_lost,
         "start_unix_ns": profile.start_unix_ns,

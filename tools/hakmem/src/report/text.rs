@@ -40,6 +40,13 @@ pub fn remarks(profile: &Profile) -> Vec<String> {
             bytes(profile.first_interval as f64)
         ));
     }
+    if profile.longest_interval > profile.interval {
+        lines.push(format!(
+            "a thread that allocated in haste was sampled less often, down to one each {}: \
+             what is small beside that is known badly (an interval below 512K gives all samples)",
+            bytes(profile.longest_interval as f64)
+        ));
+    }
     if profile.samples_lost > 0 {
         lines.push(format!("{} samples found no memory for their record", profile.samples_lost));
     }

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pace of samples, with a clock and bytes of this test's: how many samples a thread has, whatever it does, and that
+ * estimates are right at any pace. What a cycle of blocks adds to the variance is known, by the interval in force; so
+ * the estimate lies within four standard errors of the truth. Counted by the interval that was asked for, it does not.
+ */
+#include "rooms.h"
+
+#include "sample/chance.h"
+#include "sample/format.h"
+#include "sample/sampler.h"
+
+#include <math.h>
+
+enum { ASKED_LOG2 = 19, SIZES = 4, SAMPLE_NS = 1000 };
+
+/* What a thread does again and again. */
+typedef struct cycle {
+    size_t sizes[SIZES]; /* 0: none */
+    uint64_t ns;
+} cycle_t;
+
+typedef struct figure {
+    double truth, estimate, variance, as_asked;
+} figure_t;
+
+typedef struct thread {
+    sample_draw_t draw;
+    uint64_t now_ns, samples;
+    figure_t bytes[SIZES], objects[SIZES];
+} thread_t;
+
+static double chance_at(size_t size, unsigned log2) { return -expm1(-(double)size / (double)(UINT64_C(1) << log2)); }
+
+static uint32_t now_us(const thread_t *thread) { return (uint32_t)(thread->now_ns / 1000); }
+
+/* `count` blocks that come with this interval. */
+static void expect(thread_t *thread, unsigned at, size_t size, double count) {
+    const double p = chance_at(size, thread->draw.interval_log2), bytes = (double)size;
+    thread->bytes[at].truth += count * bytes;
+    thread->bytes[at].variance += count * bytes * bytes * (1 - p) / p;
+    thread->objects[at].truth += count;
+    thread->objects[at].variance += count * (1 - p) / p;
+}
+
+static void sampled(thread_t *thread, unsigned at, size_t size) {
+    const chance_weight_t weight = chance_weight(size, thread->draw.due_log2), asked = chance_weight(size, ASKED_LOG2);
+    thread->bytes[at].estimate += ldexp((double)weight.bytes, -PROFILE_BYTES_SHIFT);
+    thread->bytes[at].as_asked += ldexp((double)asked.bytes, -PROFILE_BYTES_SHIFT);
+    thread->objects[at].estimate += ldexp((double)weight.objects, -PROFILE_OBJECTS_SHIFT);
+    thread->now_ns += SAMPLE_NS;
+    thread->samples++;
+    pace_sampled(&thread->draw.pace, ASKED_LOG2, thread->draw.due_after, now_us(thread));
+}
+
+/* One cycle, block by block. */
+static void step(thread_t *thread, const cycle_t *cycle) {
+    thread->now_ns += cycle->ns;
+    for (unsigned at = 0; at < SIZES && cycle->sizes[at] != 0; at++) {
+        expect(thread, at, cycle->sizes[at], 1);
+        if (sample_is_due(&thread->draw, cycle->sizes[at], cycle->sizes[at]))
+            sampled(thread, at, cycle->sizes[at]);
+    }
+}
+
+static uint64_t bytes_of(const cycle_t *cycle) {
+    uint64_t bytes = 0;
+    for (unsigned at = 0; at < SIZES; at++)
+        bytes += cycle->sizes[at];
+    return bytes;
+}
+
+/* Cycles in which nothing is due, at once, but for a look at the pace each `look` cycles. */
+static void run(thread_t *thread, const cycle_t *cycle, uint64_t cycles, uint64_t look) {
+    const uint64_t bytes = bytes_of(cycle);
+    while (cycles > 0) {
+        const uint64_t quiet = hk_min(hk_min((uint64_t)sample_bytes_left(&thread->draw) / bytes, look), cycles - 1);
+        for (unsigned at = 0; at < SIZES && cycle->sizes[at] != 0; at++)
+            expect(thread, at, cycle->sizes[at], (double)quiet);
+        CHECK(!sample_is_due(&thread->draw, quiet * bytes, 0));
+        thread->now_ns += quiet * cycle->ns;
+        if (sample_is_paced(&thread->draw))
+            sample_keep_pace(&thread->draw, now_us(thread));
+        step(thread, cycle);
+        cycles -= quiet + 1;
+    }
+}
+
+/* Random numbers are the same every time. */
+static thread_t new_thread(uint64_t seed) {
+    thread_t thread = {0};
+    CHECK(!sample_is_due(&thread.draw, 0, 0));
+    thread.draw.random = seed;
+    thread.draw.left = thread.draw.distance = chance_distance(&thread.draw.random, ASKED_LOG2);
+    return thread;
+}
+
+static void is_right(const char *what, size_t size, const figure_t *figure) {
+    const double away = figure->estimate - figure->truth;
+    if (away * away > 16 * figure->variance)
+        test_fail("%s of %zu bytes: %.0f, not %.0f, standard error %.0f", what, size, figure->estimate, figure->truth,
+                  sqrt(figure->variance));
+}
+
+static void all_right(const thread_t *thread, const cycle_t *cycle) {
+    for (unsigned at = 0; at < SIZES && cycle->sizes[at] != 0; at++) {
+        is_right("bytes", cycle->sizes[at], &thread->bytes[at]);
+        is_right("blocks", cycle->sizes[at], &thread->objects[at]);
+    }
+}
+
+/* Samples that are within what pace.h says; `changes` of speed take eight more each. */
+static void within_bound(const thread_t *thread, uint64_t changes) {
+    const uint64_t us = thread->now_ns / 1000;
+    const uint64_t most = PACE_BURST + us / PACE_US + us / (PACE_HASTE_US * PACE_REGAIN) + 8 * (changes + 1);
+    if (thread->samples > most)
+        test_fail("%lu samples in %lu us, more than %lu", thread->samples, us, most);
+}
+
+/* 1 MiB, and 64 bytes beside it, as fast as malloc and free can be. Most are 64 bytes; few of these are seen. */
+static void in_a_tight_loop(void) {
+    const cycle_t cycle = {.sizes = {1 << 20, 64}, .ns = 10};
+    thread_t thread = new_thread(1);
+    run(&thread, &cycle, UINT64_C(20) * 1000 * 1000 * 1000, 1 << 20);
+    all_right(&thread, &cycle);
+    within_bound(&thread, 0);
+    CHECK(thread.bytes[1].estimate > 0);
+    const figure_t *large = &thread.bytes[0];
+    const double away = large->as_asked - large->truth;
+    CHECK(away * away > 16 * large->variance);
+}
+
+/* Sizes of all kinds, in phases of all speeds, with pauses. */
+static void in_phases(uint64_t look) {
+    const cycle_t fast = {.sizes = {1 << 20, 64, 40000, 2000}, .ns = 40};
+    const cycle_t slow = {.sizes = {1 << 20, 64, 40000, 2000}, .ns = 400 * 1000};
+    enum { PHASES = 4000 };
+    thread_t thread = new_thread(2);
+    for (unsigned phase = 0; phase < PHASES; phase++) {
+        run(&thread, &fast, 1 + next_random(&thread.draw.random) % 200000, look);
+        run(&thread, &slow, 1 + next_random(&thread.draw.random) % 200, 1);
+        thread.now_ns += next_random(&thread.draw.random) % 20 * 1000 * 1000;
+    }
+    all_right(&thread, &fast);
+    within_bound(&thread, 2 * PHASES);
+}
+
+/* What a calm thread does for a moment is seen as it was asked for. */
+static void a_burst_is_seen_whole(void) {
+    const cycle_t cycle = {.sizes = {1 << 20, 64}, .ns = 10};
+    thread_t thread = new_thread(3);
+    for (unsigned burst = 0; burst < 100; burst++) {
+        const uint64_t before = thread.samples;
+        while (thread.samples - before < PACE_BURST) {
+            CHECK_EQ(thread.draw.interval_log2, ASKED_LOG2);
+            step(&thread, &cycle);
+        }
+        thread.now_ns += UINT64_C(1000) * PACE_BURST * PACE_HASTE_US * PACE_REGAIN;
+    }
+    all_right(&thread, &cycle);
+}
+
+/* After haste, the interval is what was asked for at the second look at the latest. */
+static void it_rests(void) {
+    const cycle_t fast = {.sizes = {1 << 20}, .ns = 10}, slow = {.sizes = {64}, .ns = 1000};
+    thread_t thread = new_thread(4);
+    run(&thread, &fast, 10 * 1000 * 1000, 1 << 20);
+    CHECK(thread.draw.pace.longer_log2 > 10);
+    run(&thread, &slow, 2 * PACE_REST_US, 1);
+    CHECK(thread.draw.pace.longer_log2 < 10);
+    run(&thread, &slow, PACE_REST_US + 1, 1);
+    CHECK_EQ(thread.draw.pace.longer_log2, 0);
+    CHECK_EQ(thread.draw.interval_log2, ASKED_LOG2);
+}
+
+/* Who asks for more samples than 512 KiB gives has them all, and no interval is beyond the longest. */
+static void ends_of_the_range(void) {
+    pace_t dense = {0}, sparse = {.spent_us = UINT32_MAX};
+    for (uint32_t us = 0; us < 4 * PACE_BURST; us++) {
+        pace_sampled(&dense, PACE_LOG2_MIN - 1, UINT64_MAX, us);
+        CHECK_EQ(dense.longer_log2, 0);
+    }
+    pace_sampled(&sparse, PACE_LOG2_MIN, UINT64_MAX, 1);
+    CHECK_EQ(sparse.longer_log2, CHANCE_LOG2_MAX - PACE_LOG2_MIN);
+    CHECK(!pace_rest(&sparse, PACE_LOG2_MIN, 0, PACE_REST_US));
+    CHECK(pace_rest(&sparse, PACE_LOG2_MIN, 0, PACE_REST_US + 1));
+    CHECK_EQ(sparse.longer_log2, 0);
+}
+
+int main(void) {
+    start_map();
+    CHECK_EQ(sample_start(UINT64_C(1) << ASKED_LOG2), 0);
+    in_a_tight_loop();
+    in_phases(1 << 20);
+    in_phases(100);
+    a_burst_is_seen_whole();
+    it_rests();
+    ends_of_the_range();
+    return CHECK_PASS;
+}
