@@ -4,7 +4,8 @@
 
 mod running;
 
-use nix::pty::{openpty, Winsize};
+use nix::fcntl::{fcntl, FcntlArg, FdFlag};
+use nix::pty::{openpty, OpenptyResult, Winsize};
 use nix::sys::signal::{kill, Signal};
 use nix::sys::termios::{tcgetattr, LocalFlags};
 use nix::unistd::Pid;
@@ -32,21 +33,29 @@ fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
+/// The tool on a terminal of 80 by 24, which is its session's.
+fn start_on_terminal(arguments: &[&str]) -> (OpenptyResult, Running) {
+    let pty = openpty(Some(&size(24, 80)), None).unwrap();
+    fcntl(&pty.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+    fcntl(&pty.slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+    let end = || Stdio::from(pty.slave.try_clone().unwrap());
+    let mut command = Command::new(TOOL);
+    command.arg("top").args(arguments).stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm");
+    // SAFETY: two system calls between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            become_terminal(0)?;
+            Ok(())
+        });
+    }
+    let tool = Running(command.spawn().unwrap());
+    (pty, tool)
+}
+
 impl Top {
     fn start(arguments: &[&str]) -> Top {
-        let pty = openpty(Some(&size(24, 80)), None).unwrap();
-        let end = || Stdio::from(pty.slave.try_clone().unwrap());
-        let mut command = Command::new(TOOL);
-        command.arg("top").args(arguments).stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm");
-        // SAFETY: two system calls between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                nix::unistd::setsid()?;
-                become_terminal(0)?;
-                Ok(())
-            });
-        }
-        let tool = Running(command.spawn().unwrap());
+        let (pty, tool) = start_on_terminal(arguments);
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
         let (mut output, shown) = (File::from(pty.master.try_clone().unwrap()), screen.clone());
         std::thread::spawn(move || {
@@ -180,6 +189,26 @@ fn top_gives_the_terminal_back_on_every_exit() {
     drop(child);
     assert_eq!(top.ended().code(), Some(1));
     top.until_shown("has ended");
+}
+
+/// As ssh does when it is cut off.
+#[test]
+fn top_ends_with_its_terminal() {
+    let child = running::sleeping(&[]);
+    let (pty, mut tool) = start_on_terminal(&[&child.id()]);
+    let (mut shown, mut bytes) = (vt100::Parser::new(24, 80, 0), [0; 4096]);
+    let mut output = File::from(pty.master);
+    while !shown.screen().contents().contains("q quit") {
+        let count = output.read(&mut bytes).unwrap();
+        shown.process(&bytes[..count]);
+    }
+    drop((output, pty.slave));
+    let mut status = None;
+    running::until("top did not end", || {
+        status = tool.0.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(128 + Signal::SIGHUP as i32));
 }
 
 #[test]

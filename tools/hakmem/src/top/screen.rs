@@ -13,7 +13,20 @@ static ENDED_BY: AtomicI32 = AtomicI32::new(0);
 /// The longest that a signal waits.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// A terminal that has gone (ssh was cut off, a window was closed) is an endless file of nothing, which crossterm reads for
+/// ever. There is nothing to give back to either.
+fn terminal_has_gone() -> bool {
+    let mut output = libc::pollfd { fd: libc::STDOUT_FILENO, events: 0, revents: 0 };
+    // SAFETY: poll(2) of one descriptor, without waiting; it may be called in a signal handler.
+    unsafe { libc::poll(&mut output, 1, 0) };
+    output.revents & libc::POLLHUP != 0
+}
+
 extern "C" fn note(signal: i32) {
+    if signal == libc::SIGHUP && terminal_has_gone() {
+        // SAFETY: it may be called in a signal handler.
+        unsafe { libc::_exit(128 + signal) };
+    }
     ENDED_BY.store(signal, Ordering::Relaxed);
 }
 
@@ -34,7 +47,7 @@ impl Screen {
     pub fn open() -> Result<Screen> {
         let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
-            // SAFETY: the handler stores one atomic number.
+            // SAFETY: the handler stores one atomic number, or ends the tool at once.
             unsafe { sigaction(signal, &action) }?;
         }
         Ok(Screen { terminal: ratatui::try_init().context("cannot take over the terminal")? })
