@@ -70,6 +70,9 @@ static uint64_t bytes_of(const cycle_t *cycle) {
     return bytes;
 }
 
+/* More than any of these tests may have; without a pace they would take hours to draw theirs. */
+enum { SAMPLES_MAX = 4 * 1000 * 1000 };
+
 /* Cycles in which nothing is due, at once, but for a look at the pace each `look` cycles. */
 static void run(thread_t *thread, const cycle_t *cycle, uint64_t cycles, uint64_t look) {
     const uint64_t bytes = bytes_of(cycle);
@@ -82,6 +85,7 @@ static void run(thread_t *thread, const cycle_t *cycle, uint64_t cycles, uint64_
         if (sample_is_paced(&thread->draw))
             sample_keep_pace(&thread->draw, now_us(thread));
         step(thread, cycle);
+        CHECK(thread->samples < SAMPLES_MAX);
         cycles -= quiet + 1;
     }
 }

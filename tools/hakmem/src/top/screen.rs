@@ -13,8 +13,8 @@ static ENDED_BY: AtomicI32 = AtomicI32::new(0);
 /// The longest that a signal waits.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A terminal that has gone (ssh was cut off, a window was closed) is an endless file of nothing, which crossterm reads for
-/// ever. There is nothing to give back to either.
+/// A terminal that has gone (ssh was cut off, a window was closed) is an endless file of nothing, which crossterm reads
+/// for ever. There is nothing to give back to either.
 fn terminal_has_gone() -> bool {
     let mut output = libc::pollfd { fd: libc::STDOUT_FILENO, events: 0, revents: 0 };
     // SAFETY: poll(2) of one descriptor, without waiting; it may be called in a signal handler.
