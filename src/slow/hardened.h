@@ -119,7 +119,7 @@ HK_INLINE lane_t *hardened_lane_soon(heap_front_t *front, size_t size, unsigned 
     return hk_likely(lane->ready > 0) ? lane : NULL;
 }
 
-/* The same for what is above that and has a slab. */
+/* As hardened_lane_soon, of longer blocks that lie in slabs. */
 HK_INLINE lane_t *hardened_lane_mid(heap_front_t *front, size_t size, unsigned *cls) {
     lanes_t *all = front->lanes;
     const size_t least = HK_TINY_MAX + 1 - SEAL_BYTES;

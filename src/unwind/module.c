@@ -158,8 +158,8 @@ bool unwind_module_read(uintptr_t base, unwind_module_t *module) {
 
 /* --- The two that stay -------------------------------------------------------------------------------------------- */
 
-/* The program, and the C library where that is a module of its own. Written by whoever comes first, perhaps by several
- * who write the same values; read once `staying_known` is set. */
+/* The program, and the C library where that is a module of its own. The first thread that needs them writes them,
+ * perhaps several at once with the same values; they are read once `staying_known` is set. */
 enum { THE_PROGRAM, THE_LIBC, STAYING };
 static struct { _Atomic uintptr_t start, end, tables, safe_start, safe_end; } staying[STAYING];
 static _Atomic bool staying_known;
