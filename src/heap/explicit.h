@@ -13,8 +13,8 @@
  *             there would be given to whatever came to the slots after the heap's end, which finds all leases. Model:
  *             docs/models/explicit.pml.
  * EXPLICIT-2  live bits of its slabs are changed by atomic operations alone, or where a block has a byte of them for
- *             itself. The call that hands a block out sets its bit, and the free that counts clears
- *             it: a clear one is proof.
+ *             itself. The call that hands a block out sets its bit, the free that counts clears it: a
+ *             clear one is proof.
  * EXPLICIT-3  its slabs hold blocks of no other heap: it adopts none, and none is taken from it but by
  *             explicit_hand_over_locked.
  * EXPLICIT-4  a large block that is live has the tag map_tag(id) | HK_CLASS_COUNT and its live bit, and is on the list

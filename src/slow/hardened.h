@@ -7,7 +7,7 @@
  *      still be zeros, as far as is looked: a write after free is found. Its last word is its seal (heap/seal.h): a
  *      write behind it, or before it, is found when it or its neighbour is freed or resized. A large block (above 256
  *      KiB less the seal) waits in a queue (heap/quarantine.h), and must read as zeros when it leaves it (heap/wipe.h).
- *      A huge one is unmapped at once: who writes to it faults.
+ *      A huge one is unmapped at once: a write to it faults.
  *   3  besides, each byte from what was asked for to the seal carries a pattern, and what lies behind a large block is
  *      known too: an overflow by one byte is found at free. Each block waits in the queue before it comes to its lane.
  */

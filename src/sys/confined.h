@@ -27,8 +27,8 @@ HK_INLINE bool sys_is_confined(void) { return hk_unlikely(atomic_load_explicit(&
 
 /* A thread of the program that makes other calls is in a *passage* from before it asks whether it may until after the
  * last of them: a filter of another thread may come into force for all threads (SECCOMP_FILTER_FLAG_TSYNC). Passages
- * are short, and one may lie in another. To confine the process is to set
- * the flag and to wait until no passage is left. */
+ * are short, and one may lie in another. To confine the process is to set the flag and to wait until no
+ * passage is left. */
 extern _Atomic uint32_t hk_passages HK_HIDDEN;
 
 /* False, and no passage, in a confined process. Sequentially consistent, here and in sys_confine: of a thread that
