@@ -29,7 +29,7 @@ static size_t statistics_as_json(char *text, size_t size) { return hak_stats_for
 
 static bool stacks_of(const void *block, size_t *asked, stack_trace_t *allocated, stack_trace_t *freed) {
     return guard_stacks(block, asked, allocated, freed) ||
-           (sample_was_ever_on() && ended_or_live_find(block, asked, allocated));
+           (sample_was_ever_on() && ended_or_live_find(block, asked, allocated, freed));
 }
 
 __attribute__((constructor)) void hk_library_loaded(void) {

@@ -3,62 +3,104 @@
 
 #include "core/panic.h"
 #include "sample/blocks.h"
+#include "sys/sys.h"
 
-/* The last ENDED_KEPT, the oldest of which is the next to go. Under hk_sample_lock. */
-static profile_sample_t ended[ENDED_KEPT];
-static unsigned next;
+#include <string.h>
+
+typedef struct ended {
+    profile_sample_t sample;
+    uint32_t freed_stack, freed_thread; /* 0: not known */
+} ended_t;
+
+/* The last `kept`, a power of two, the oldest of which is the next to go. Under hk_sample_lock. */
+static ended_t few[ENDED_KEPT], *ended = few;
+static unsigned kept = ENDED_KEPT, next;
+
+static ended_t *ended_at(unsigned index) { return &ended[index % kept]; }
 
 void ended_note_locked(const profile_sample_t *sample) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
     hk_assert(sample->address != 0);
-    ended[next++ % ENDED_KEPT] = *sample;
+    *ended_at(next++) = (ended_t){.sample = *sample};
 }
 
 void ended_clear_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    for (unsigned i = 0; i < ENDED_KEPT; i++)
-        ended[i].address = 0;
+    for (unsigned i = 0; i < kept; i++)
+        ended_at(i)->sample.address = 0;
 }
 
-/* That of the block, or else the youngest that ended there; NULL: none. */
-static const profile_sample_t *find_locked(const void *block) {
+/* The youngest of the last `most` that ended there; NULL: none. */
+static ended_t *find_locked(const void *block, unsigned most) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    hk_assert(block != NULL);
-    const uint32_t live = block_find(block);
-    if (live != 0)
-        return block_at(live);
-    for (unsigned i = 1; i <= ENDED_KEPT; i++)
-        if (ended[(next - i) % ENDED_KEPT].address == (uintptr_t)block)
-            return &ended[(next - i) % ENDED_KEPT];
+    hk_assert(block != NULL && most <= kept);
+    for (unsigned i = 1; i <= most; i++)
+        if (ended_at(next - i)->sample.address == (uintptr_t)block)
+            return ended_at(next - i);
     return NULL;
 }
 
-static void copy_locked(const profile_sample_t *sample, stack_trace_t *out) {
+bool ended_is_recent_locked(const void *block) { return find_locked(block, ENDED_KEPT) != NULL; }
+
+/* Mapped for good. Where memory is out all goes on with few. */
+static void keep_many_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    uint32_t at = ((const profile_site_t *)table_at(PROFILE_SITES, sample->site))->stack;
-    hk_assert(sample->site < table_count(PROFILE_SITES));
-    *out = (stack_trace_t){.thread = sample->thread, .why = UNWIND_COMPLETE};
-    for (; at != 0 && out->count < STACK_FRAMES_MAX; out->count++) {
-        const profile_stack_t *node = table_at(PROFILE_STACKS, at);
+    ended_t *many = kept == ENDED_KEPT ? sys_map(ENDED_KEPT_LONG * sizeof *many) : NULL;
+    if (many == NULL)
+        return;
+    for (unsigned i = next - ENDED_KEPT; i != next; i++)
+        many[i % ENDED_KEPT_LONG] = *ended_at(i);
+    ended = many;
+    kept = ENDED_KEPT_LONG;
+}
+
+void ended_note_free_locked(const void *block, uint32_t stack, uint32_t thread) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    keep_many_locked();
+    ended_t *found = find_locked(block, ENDED_KEPT);
+    if (found == NULL)
+        return;
+    found->freed_stack = stack;
+    found->freed_thread = thread;
+}
+
+static void copy_locked(uint32_t stack, uint32_t thread, stack_trace_t *out) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    *out = (stack_trace_t){.thread = thread, .why = UNWIND_COMPLETE};
+    for (; stack != 0 && out->count < STACK_FRAMES_MAX; out->count++) {
+        const profile_stack_t *node = table_at(PROFILE_STACKS, stack);
         if (node->pc < PROFILE_STACK_CODE_MIN) {
             out->why = UNWIND_NO_RULE;
             return;
         }
         out->pcs[out->count] = (uintptr_t)node->pc;
-        at = node->parent;
+        stack = node->parent;
     }
-    if (at != 0)
+    if (stack != 0)
         out->why = UNWIND_FULL;
 }
 
-bool ended_or_live_find(const void *block, size_t *asked, stack_trace_t *allocated) {
+static void copy_sample_locked(const profile_sample_t *sample, size_t *asked, stack_trace_t *allocated) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    hk_assert(sample->site < table_count(PROFILE_SITES));
+    *asked = sample->size;
+    copy_locked(((const profile_site_t *)table_at(PROFILE_SITES, sample->site))->stack, sample->thread, allocated);
+}
+
+/* A block that is not sampled may have come to the address since. So not more than a few are looked at where there are
+ * such. */
+bool ended_or_live_find(const void *block, size_t *asked, stack_trace_t *allocated, stack_trace_t *freed) {
     if (!hk_try_lock(&hk_sample_lock))
         return false;
-    const profile_sample_t *sample = find_locked(block);
-    if (sample != NULL) {
-        *asked = sample->size;
-        copy_locked(sample, allocated);
+    const uint32_t live = block_find(block);
+    const ended_t *gone =
+        live == 0 ? find_locked(block, hk_profile.header.interval_log2 == 0 ? kept : ENDED_KEPT) : NULL;
+    if (live != 0)
+        copy_sample_locked(block_at(live), asked, allocated);
+    if (gone != NULL) {
+        copy_sample_locked(&gone->sample, asked, allocated);
+        copy_locked(gone->freed_stack, gone->freed_thread, freed);
     }
     hk_unlock(&hk_sample_lock);
-    return sample != NULL;
+    return live != 0 || gone != NULL;
 }

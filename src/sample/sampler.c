@@ -177,6 +177,8 @@ static size_t table_bytes(void) {
     return hk_max(TABLE_BYTES_MIN, (hk_profile.header.live_bytes >> PROFILE_BYTES_SHIFT) / TABLE_SHARE);
 }
 
+static uint32_t most_stacks(void) { return (uint32_t)hk_min(table_bytes() / 4 / BYTES_A_STACK, UINT32_MAX); }
+
 static bool has_room_locked(void) { return blocks_count() < hk_min(table_bytes() / 2 / BYTES_A_SAMPLE, UINT32_MAX); }
 
 /* As if it had been drawn for the interval of now. False when it then is no sample. */
@@ -213,9 +215,8 @@ static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack)
     if (!catch_up_locked(sample))
         return false;
     hk_add(hk_profile.header.samples, 1);
-    const size_t quarter = table_bytes() / 4;
-    sample->site = site_of(stack->pcs, stack->count, stack->mark, (uint32_t)hk_min(quarter / BYTES_A_STACK, UINT32_MAX),
-                           (uint32_t)hk_min(quarter / BYTES_A_SITE, UINT32_MAX));
+    const uint32_t most_sites = (uint32_t)hk_min(table_bytes() / 4 / BYTES_A_SITE, UINT32_MAX);
+    sample->site = site_of(stack->pcs, stack->count, stack->mark, most_stacks(), most_sites);
     if (!has_room_locked() || !block_add(sample)) {
         hk_add(hk_profile.header.lost, 1);
         return false;
@@ -304,6 +305,25 @@ bool sample_close(const void *address, const sample_draw_t *draw) {
     if (at != 0 && SYS_PROBE_IS_WANTED(hk_trace_free))
         hk_trace_free((uintptr_t)address);
     return at != 0;
+}
+
+static bool has_just_ended(const void *address) {
+    hk_lock(&hk_sample_lock);
+    const bool has = ended_is_recent_locked(address);
+    hk_unlock(&hk_sample_lock);
+    return has;
+}
+
+void sample_keep_free(const void *address, const sample_draw_t *draw, const void *caller) {
+    if (!sample_was_ever_on() || !has_just_ended(address))
+        return;
+    sample_stack_t stack;
+    sample_stack_capture(&stack, caller);
+    const uint32_t thread = draw != NULL && draw->thread != 0 ? draw->thread : sample_thread_id();
+    hk_lock(&hk_sample_lock);
+    if (has_tables)
+        ended_note_free_locked(address, sites_stack(stack.pcs, stack.count, stack.mark, most_stacks()), thread);
+    hk_unlock(&hk_sample_lock);
 }
 
 bool sample_close_suspect(const void *address, const sample_draw_t *draw) {

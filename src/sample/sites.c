@@ -47,7 +47,7 @@ static uint32_t stack_of_frame(uint32_t parent, uintptr_t pc, uint32_t most) {
     return stack_make(parent, pc, most);
 }
 
-static uint32_t stack_of(const uintptr_t *pcs, unsigned count, unsigned mark, uint32_t most) {
+uint32_t sites_stack(const uintptr_t *pcs, unsigned count, unsigned mark, uint32_t most) {
     uint32_t stack = mark != 0 ? stack_of_frame(0, mark, most) : 0;
     bool fits = mark == 0 || stack != 0;
     for (unsigned i = count; i > 0 && fits; i--) {
@@ -81,7 +81,7 @@ static uint32_t site_make(uint32_t stack, uint32_t most) {
 }
 
 uint32_t site_of(const uintptr_t *pcs, unsigned count, unsigned mark, uint32_t most_stacks, uint32_t most_sites) {
-    const uint32_t stack = stack_of(pcs, count, mark, most_stacks);
+    const uint32_t stack = sites_stack(pcs, count, mark, most_stacks);
     for (uint32_t at = chains_first(&sites, mix(stack, 0)); at != 0; at = chains_next(&sites, at))
         if (site_at(at)->stack == stack)
             return at;

@@ -15,8 +15,11 @@
 bool sites_begin(void);
 void sites_clear(void);
 
-/* The site of a stack, the innermost frame first. `mark` is PROFILE_STACK_* when it is not whole, or 0. `most` stacks
- * and sites may there be; what does not fit is the site without a stack. */
+/* A stack by its number, the innermost frame first. `mark` is PROFILE_STACK_* when it is not whole, or 0. `most` stacks
+ * may there be; what does not fit is the one for which there is no room. */
+uint32_t sites_stack(const uintptr_t *pcs, unsigned count, unsigned mark, uint32_t most);
+
+/* The site of a stack. `most` stacks and sites may there be; what does not fit is the site without a stack. */
 uint32_t site_of(const uintptr_t *pcs, unsigned count, unsigned mark, uint32_t most_stacks, uint32_t most_sites);
 
 /* NULL in its place: nothing is known of how the block ended. */

@@ -240,7 +240,7 @@ static void free_outside_window(void *block, const void *caller) {
         guard_free(block, caller);
         return;
     }
-    if (hk_unlikely(hardened_is_on()) && !hardened_huge_is_whole(block, caller))
+    if (hk_unlikely(hardened_is_on()) && hardened_free_huge(heap_current(), block, caller))
         return;
     (void)sample_close(block, heap_draw(heap_current()));
     if (hk_unlikely(nothing_holds(block))) {

@@ -215,12 +215,26 @@ void hardened_free_large(heap_t *h, void *block, const void *caller) {
         misuse_double_free("free", block, size, caller);
         return;
     }
+    if (hk_hardened_level >= 3)
+        sample_keep_free(block, heap_draw(h), caller);
     quarantine_put_run(h, block, caller);
 }
 
-bool hardened_huge_is_whole(const void *block, const void *caller) {
+/* False when the huge block was written past what was asked for, which is reported. True when there is none. */
+static bool huge_is_whole(const void *block, const void *caller) {
     size_t size = hk_hardened_level >= 3 ? big_size(block) : 0;
     return size == 0 || hardened_is_whole(block, size, caller);
+}
+
+bool hardened_free_huge(heap_t *h, void *block, const void *caller) {
+    if (!huge_is_whole(block, caller))
+        return true;
+    const bool was_sampled = sample_close(block, heap_draw(h));
+    if (!huge_free(block))
+        return false;
+    if (was_sampled && hk_hardened_level >= 3)
+        sample_keep_free(block, heap_draw(h), caller);
+    return true;
 }
 
 /* Behind the slack's first page all is zeros. */
@@ -255,7 +269,7 @@ static void *resize_large(heap_t *h, void *block, size_t size, const void *calle
 
 /* What does not fit any more is unmapped, and so is the old place. */
 static void *resize_huge(void *block, size_t size, const void *caller) {
-    if (big_room(size) <= HK_LARGE_MAX || !hardened_huge_is_whole(block, caller))
+    if (big_room(size) <= HK_LARGE_MAX || !huge_is_whole(block, caller))
         return NULL;
     void *moved = huge_resize(block, big_room(size));
     if (moved != NULL)
@@ -306,10 +320,12 @@ HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
         return;
     }
     hardened_count_freed(h, map_entry(map_slot(block)) >> 8, cls);
-    if (hk_hardened_level >= 3)
+    if (hk_hardened_level >= 3) {
+        sample_keep_free(block, heap_draw(h), caller);
         quarantine_put(h, block, cls, caller);
-    else
+    } else {
         lane_give(h, cls, map_granule(block), caller);
+    }
 }
 
 void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) { put(h, block, cls, caller); }
@@ -340,10 +356,12 @@ void hardened_free_broken(void *block, unsigned cls, const void *caller) {
 
 static void free_moved(heap_t *h, void *block, size_t old_size, const void *caller) {
     uint32_t entry = map_lookup(block);
+    if (entry == 0) {
+        (void)hardened_free_huge(h, block, caller);
+        return;
+    }
     const bool was_sampled = sample_close(block, heap_draw(h));
-    if (entry == 0)
-        (void)(hardened_huge_is_whole(block, caller) && huge_free(block));
-    else if (map_is_run(entry))
+    if (map_is_run(entry))
         hardened_free_large(h, block, caller);
     else if (was_sampled || map_clear_live_shared(map_granule(block)))
         hardened_free(h, block, entry & HK_MAP_CLASS_MAX, caller);

@@ -10,6 +10,7 @@
  *      A huge one is unmapped at once: a write to it faults.
  *   3  besides, each byte from what was asked for to the seal carries a pattern, and what lies behind a large block is
  *      known too: an overflow by one byte is found at free. Each block waits in the queue before it comes to its lane.
+ *      Of a sampled block the stack of its free is kept for reports (sample/ended.h).
  */
 #ifndef HK_SLOW_HARDENED_H
 #define HK_SLOW_HARDENED_H
@@ -36,9 +37,8 @@ void *hardened_realloc(void *block, size_t old_size, size_t size, const void *ca
 /* Frees the large block at `block`, the start of a run. */
 void hardened_free_large(heap_t *h, void *block, const void *caller);
 
-/* False when the huge block at `block` was written past what was asked for, which is reported. True when there is
- * none. */
-bool hardened_huge_is_whole(const void *block, const void *caller);
+/* Frees the huge block that begins at `block`, or reports; false when there is none. */
+bool hardened_free_huge(heap_t *h, void *block, const void *caller);
 
 /* For explicit heaps, whose blocks do not wait. With room for the seal, what `size` becomes; seals a block of
  * `block_size` bytes, one of a slab after a look that it is still zeros; whether its seal is whole, reports otherwise;

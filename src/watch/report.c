@@ -133,9 +133,10 @@ void report_show(const hk_misuse_t *misuse, const sys_registers_t *at) {
     if (hk_misuse_count() > REPORTS_WHOLE_MAX)
         return;
     look_up(&known, &found);
-    if (known.block != NULL && sources.stacks != NULL) {
+    if (sources.stacks != NULL) {
+        const void *began = known.block != NULL ? known.block : known.address; /* the last may have gone from there */
         size_t asked;
-        if (sources.stacks(known.block, &asked, &allocated, &freed) && known.asked == 0)
+        if (sources.stacks(began, &asked, &allocated, &freed) && known.asked == 0 && known.block != NULL)
             known.asked = asked;
     }
     show_block(&known, &found);
@@ -145,7 +146,8 @@ void report_show(const hk_misuse_t *misuse, const sys_registers_t *at) {
     else
         show_caller(known.caller);
     stack_show_trace("allocated", &allocated);
-    stack_show_trace("freed", &freed);
+    if (known.state != HK_MISUSE_ALLOCATED) /* else it is the free that reports, or one of a block before it */
+        stack_show_trace("freed", &freed);
     const char *program = libc_program_name();
     hk_message("  docs/misuse.md says what this means; to report it, send it with what `hakmem doctor -- %s` prints",
                program != NULL ? program : "PROGRAM");

@@ -12,8 +12,8 @@
  *   hakmem:     from 0x55d0c1a2b0f3 (/usr/bin/program+0x10f3)
  *   hakmem:   docs/misuse.md says what this means; to report it, send it with what `hakmem doctor -- program` prints
  *
- * Lines of which nothing is known are left out. The stacks of allocation and free are known of guarded blocks, and that
- * of the allocation of a sampled one. Of one process the first REPORTS_WHOLE_MAX misuses are told so: with
+ * Lines of which nothing is known are left out. The stacks of allocation and free are known of guarded blocks, those of
+ * a sampled one as sample/ended.h says. Of one process the first REPORTS_WHOLE_MAX misuses are told so: with
  * HAKMEM_ON_ERROR=report a program may make the same mistake a million times.
  *
  * It allocates nothing, waits for no lock, and may be called in a signal handler.

@@ -83,7 +83,13 @@ def block_line(start, state):
     )
 
 
-def rest_of(what, detail, program):
+FREED = ("double free of", "write after free of", "realloc of freed block")
+
+# Blocks without memory; and what was freed too long ago.
+FREES_NOT_KEPT = ("double_free_zero", "nothing_3", "double_free_slab_gone")
+
+
+def rest_of(what, detail, program, frees_are_kept):
     """What must follow a line that says this."""
     offset = re.search(r"offset (\d+)", detail)
     wrong = WRONG.replace("{offset}", offset[1] if offset else r"\d+")
@@ -102,10 +108,11 @@ def rest_of(what, detail, program):
     elif block is None:
         block = "(?:%s)?" % block_line("{ptr}", "free") if "double" in what else ""
     known = "HAKMEM_PROFILE" in os.environ and block and "double" not in what and "freed" not in what and "after" not in what
-    allocated = STACK.replace("{who}", "allocated")
-    return block + STACK.replace("{who}", "called") + (allocated if known else f"(?:{allocated})?") + LAST.replace(
-        "{program}", os.path.basename(program)[:15] + r"\S*"
-    )
+    allocated, freed = (STACK.replace("{who}", who) for who in ("allocated", "freed"))
+    last = LAST.replace("{program}", os.path.basename(program)[:15] + r"\S*")
+    if what in FREED and frees_are_kept:
+        return block + STACK.replace("{who}", "called") + allocated + freed + last
+    return block + STACK.replace("{who}", "called") + (allocated if known else f"(?:{allocated})?") + last
 
 
 SEAL_BYTES = 8  # of a block at HAKMEM_SAFE=2 that the program may not use
@@ -233,7 +240,9 @@ def expected_line(program, name, announced):
         size = r"\d+"
     sizes = f"(?:{size}|{int(size) + SEAL_BYTES})" if size.isdigit() and int(size) > 0 else size
     detail = detail.replace("{size}", sizes).replace("{base}", base).replace("{program}", os.path.basename(program))
-    rest = rest_of(what, detail, program).replace("{ptr}", ptr).replace("{base}", base)
+    level = int(EXPECTED[name][2].get("HAKMEM_SAFE", LEVEL))
+    frees_are_kept = level == 3 and "HAKMEM_PROFILE" in os.environ and name not in FREES_NOT_KEPT
+    rest = rest_of(what, detail, program, frees_are_kept).replace("{ptr}", ptr).replace("{base}", base)
     return re.compile(rf"hakmem: {what} {ptr} \({detail}\), called from (0x[0-9a-f]+) \((\S+)\+(0x[0-9a-f]+)\)\n{rest}")
 
 
