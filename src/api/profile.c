@@ -6,6 +6,7 @@
 #include "core/message.h"
 #include "core/print.h"
 #include "hakmem.h"
+#include "report/figures.h"
 #include "report/leaks.h"
 #include "sample/image.h"
 #include "sample/sampler.h"
@@ -38,7 +39,7 @@ HK_EXPORT void hak_profile_reset(void) {
     heap_hurry_all();
 }
 
-HK_EXPORT int hak_profile_write(int fd) { return heap_system_ready() ? image_write(fd) : ENOMEM; }
+HK_EXPORT int hak_profile_write(int fd) { return heap_system_ready() ? image_write(fd, hk_figures_text) : ENOMEM; }
 
 /* --- Options ------------------------------------------------------------------------------------------------------ */
 
@@ -53,7 +54,7 @@ void hk_profile_at_start(void) {
 
 static void write_at_exit(const char *name) {
     char path[PATH_MAX];
-    int error = hk_path_expand(path, sizeof path, name) ? image_write_file(path) : ENAMETOOLONG;
+    int error = hk_path_expand(path, sizeof path, name) ? image_write_file(path, hk_figures_text) : ENAMETOOLONG;
     if (error != 0)
         hk_message("no heap profile in %s: error %d of errno(3)", path, error);
 }

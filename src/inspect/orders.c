@@ -4,6 +4,7 @@
 #include "core/options.h"
 #include "core/request.h"
 #include "limit/limit.h"
+#include "report/figures.h"
 #include "sample/image.h"
 #include "sample/sampler.h"
 #include "slow/reclaim.h"
@@ -77,7 +78,7 @@ static int follow(const hk_order_t *order, hk_request_by_t by, uint64_t *result)
     case HK_COMMAND_STATISTICS:
         return statistics(by, result);
     case HK_COMMAND_PROFILE_WRITE: /* a descriptor says something only to who gave it */
-        return by == HK_REQUEST_BY_CONTROL ? image_write((int)order->arguments[0]) : ENOSYS;
+        return by == HK_REQUEST_BY_CONTROL ? image_write((int)order->arguments[0], hk_figures_text) : ENOSYS;
     case HK_COMMAND_TRIM:
         *result = by == HK_REQUEST_BY_THREAD ? hk_trim_all() : heap_relieve();
         return 0;

@@ -39,6 +39,7 @@ typedef enum profile_kind {
     PROFILE_THREADS = 5,  /* profile_thread_t */
     PROFILE_MAPS = 6,     /* text: /proc/self/maps; in files alone */
     PROFILE_OPTIONS = 7,  /* text: NAME=value a line; in files alone */
+    PROFILE_FIGURES = 8,  /* text: name=bytes a line, where the memory of the process is; in files alone */
 } profile_kind_t;
 
 enum {

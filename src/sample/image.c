@@ -13,10 +13,11 @@
 #include <string.h>
 
 enum {
-    SECTIONS = PROFILE_SECTIONS + 2, /* with the texts */
+    SECTIONS = PROFILE_SECTIONS + 3, /* with the texts */
     OPTIONS_TEXT_MAX = 16384,
     OPTION_TEXT_MAX = 4096,
     MAPS_TEXT_MIN = 1 << 20,
+    FIGURES_TEXT_MAX = 4096,
     COPY_TRIES = 8,
     WAIT_MS = 10000, /* for who reads a pipe */
 };
@@ -43,7 +44,7 @@ static void piece_drop(piece_t *piece) {
 typedef struct image {
     profile_header_t header;
     profile_section_t sections[SECTIONS];
-    piece_t tables, options, maps;
+    piece_t tables, options, figures, maps;
 } image_t;
 
 static void add_section(image_t *image, uint32_t kind, uint32_t stride, uint64_t place, uint64_t bytes) {
@@ -118,6 +119,11 @@ static void write_options(image_t *image) {
     image->options.size = hk_min(out.total, OPTIONS_TEXT_MAX - 1);
 }
 
+static void write_figures(image_t *image, image_figures_t *figures) {
+    if (piece_make(&image->figures, FIGURES_TEXT_MAX))
+        image->figures.size = figures(image->figures.memory, FIGURES_TEXT_MAX);
+}
+
 /* False when it did not fit. None where files cannot be read. */
 static bool read_maps(piece_t *maps) {
     long fd = sys_open_read("/proc/self/maps"), got = 0;
@@ -150,40 +156,45 @@ static int write_pieces(const image_t *image, int fd) {
         error = sys_write_whole(fd, image->tables.memory, image->tables.size, WAIT_MS);
     if (error == 0 && image->options.size > 0)
         error = sys_write_whole(fd, image->options.memory, image->options.size, WAIT_MS);
+    if (error == 0 && image->figures.size > 0)
+        error = sys_write_whole(fd, image->figures.memory, image->figures.size, WAIT_MS);
     if (error == 0 && image->maps.size > 0)
         error = sys_write_whole(fd, image->maps.memory, image->maps.size, WAIT_MS);
     return error;
 }
 
-/* Tables, options, maps. */
+/* Tables, options, figures, maps. */
 static void lay_out(image_t *image) {
-    const size_t after_tables = image->tables.size;
-    add_section(image, PROFILE_OPTIONS, 1, after_tables, image->options.size);
-    add_section(image, PROFILE_MAPS, 1, after_tables + image->options.size, image->maps.size);
+    const size_t options = image->tables.size, figures = options + image->options.size;
+    add_section(image, PROFILE_OPTIONS, 1, options, image->options.size);
+    add_section(image, PROFILE_FIGURES, 1, figures, image->figures.size);
+    add_section(image, PROFILE_MAPS, 1, figures + image->figures.size, image->maps.size);
     const size_t before = sizeof image->header + image->header.section_count * sizeof(profile_section_t);
     for (unsigned i = 0; i < image->header.section_count; i++)
         image->sections[i].place += before;
     image->header.flags &= ~(uint32_t)PROFILE_IS_LIVE;
 }
 
-int image_write(int fd) {
+int image_write(int fd, image_figures_t *figures) {
     image_t image = {.header = {.section_count = 0}};
     if (!sample_was_ever_on())
         return ENOENT;
     int error = copy_tables(&image);
     if (error == 0) {
         write_options(&image);
+        write_figures(&image, figures);
         copy_maps(&image);
         lay_out(&image);
         error = write_pieces(&image, fd);
     }
     piece_drop(&image.tables);
     piece_drop(&image.options);
+    piece_drop(&image.figures);
     piece_drop(&image.maps);
     return error;
 }
 
-static int write_new_file(const char *path) {
+static int write_new_file(const char *path, image_figures_t *figures) {
     char passing[PATH_MAX];
     hk_out_t out;
     hk_out_to_memory(&out, passing, sizeof passing);
@@ -191,7 +202,7 @@ static int write_new_file(const char *path) {
     long fd = out.total < sizeof passing ? sys_open_new(passing) : -ENAMETOOLONG;
     if (fd < 0)
         return (int)-fd;
-    int error = image_write((int)fd);
+    int error = image_write((int)fd, figures);
     sys_close(fd);
     if (error == 0)
         error = sys_rename(passing, path);
@@ -200,13 +211,13 @@ static int write_new_file(const char *path) {
     return error;
 }
 
-int image_write_file(const char *path) {
+int image_write_file(const char *path, image_figures_t *figures) {
     const long fd = sys_open_special(path);
     if (fd == -ENOENT)
-        return write_new_file(path);
+        return write_new_file(path, figures);
     if (fd < 0)
         return (int)-fd;
-    const int error = image_write((int)fd);
+    const int error = image_write((int)fd, figures);
     sys_close(fd);
     return error;
 }

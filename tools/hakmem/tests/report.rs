@@ -11,23 +11,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Keeps 8 MiB, and ends as its argument says.
+/// Keeps 8 MiB of 16, and ends as its argument says.
 const PROGRAM: &str = r#"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-static void *kept[64];
+static void *kept[64], *dropped[64];
 static void said(int signal) { (void)signal; _exit(9); }
 __attribute__((noinline)) void keeps(void) {
     for (int i = 0; i < 64; i++)
         memset(kept[i] = malloc(128 << 10), 1, 128 << 10);
 }
+static void drops(void) {
+    for (int i = 0; i < 64; i++)
+        memset(dropped[i] = malloc(128 << 10), 1, 128 << 10);
+    for (int i = 0; i < 64; i++)
+        free(dropped[i]);
+}
 int main(int count, char **words) {
     if (count < 2)
         return 1;
     keeps();
+    drops();
     if (strcmp(words[1], "exit") == 0)
         return 3;
     if (strcmp(words[1], "children") == 0) {
@@ -89,6 +96,7 @@ impl Case {
     fn leaves_a_page(&self) {
         let page = self.page();
         assert!(page.contains("\"keeps\"") && page.contains("8.0 MiB"), "{page}");
+        assert!(page.contains("</i>cached<") && page.contains("</i>given back<"), "{page}");
         let others = fs::read_dir(&self.folder.0).unwrap().flatten().map(|entry| entry.file_name());
         let others: Vec<_> = others.filter(|name| name.to_string_lossy().starts_with("hakmem-run-")).collect();
         assert!(others.is_empty(), "{others:?}");
@@ -164,6 +172,21 @@ fn its_children_leave_nothing() {
     let output = case.output("page.html", "children");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     case.leaves_a_page();
+}
+
+/// Of the end, which nobody has seen from outside.
+#[test]
+fn it_says_where_memory_was_in_the_end() {
+    let case = Case::new("figures");
+    case.output("end.json", "exit");
+    let text = fs::read_to_string(case.folder.0.join("end.json")).unwrap();
+    let profiles: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let memory = &profiles["memory"];
+    let of = |name: &str| memory[name].as_u64().unwrap_or_else(|| panic!("{name}: {text}"));
+    let kept = of("cached") + of("fragmented") + of("retained") + of("metadata");
+    assert_eq!(of("resident"), of("live") - of("untouched") + kept, "{text}");
+    assert!((8 << 20..9 << 20).contains(&of("live")), "{text}");
+    assert!(kept - of("metadata") + of("given_back") >= 8 << 20, "{text}");
 }
 
 #[test]

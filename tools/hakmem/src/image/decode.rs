@@ -2,9 +2,10 @@
 //! From the bytes of a profile to what they mean. A file that is cut or damaged is an error that says so.
 
 use super::layout::{self, header, point, sample, section, site, stack, thread, Place};
-use super::{Amount, Node, Point, Profile, Sample, Site, Thread};
+use super::{Amount, Figures, Node, Point, Profile, Sample, Site, Thread};
 use crate::attach::maps;
 use anyhow::{bail, ensure, Context, Result};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 const MAGIC: &[u8; 16] = b"hakmem-profile\0\0";
@@ -131,6 +132,7 @@ fn read_file(bytes: &[u8]) -> Result<Profile> {
     let text = |kind| get(kind, 1).map(|table| String::from_utf8_lossy(&table.bytes).into_owned());
     profile.maps = maps::parse(&text(layout::PROFILE_MAPS)?);
     profile.options = options(&text(layout::PROFILE_OPTIONS)?);
+    profile.figures = figures(&text(layout::PROFILE_FIGURES)?);
     if profile.sites.is_empty() && header::ALLOC_BYTES.of(bytes) > 0 {
         bail!("has no table of sites");
     }
@@ -140,6 +142,24 @@ fn read_file(bytes: &[u8]) -> Result<Profile> {
 fn options(text: &str) -> Vec<(String, String)> {
     let pairs = text.trim_end_matches('\0').lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+/// None: from a library before them, or it knew of nothing. Of classes the file says nothing.
+fn figures(text: &str) -> Option<Figures> {
+    let named: BTreeMap<&str, u64> =
+        text.lines().filter_map(|line| line.split_once('=')).filter_map(|(n, v)| Some((n, v.parse().ok()?))).collect();
+    let value = |name| named.get(name).copied();
+    Some(Figures {
+        resident: value("resident")?,
+        live: value("live")?,
+        untouched: value("untouched")?,
+        cached: value("cached")?,
+        fragmented: value("fragmented")?,
+        retained: value("retained")?,
+        metadata: value("metadata")?,
+        given_back: value("purged_bytes")?,
+        classes: Vec::new(),
+    })
 }
 
 fn bytes_of(sum: u64) -> f64 {
@@ -277,6 +297,9 @@ mod tests {
         fixture.point(5, 100, 4096);
         fixture.maps = "1000-3000 r-xp 00000000 00:00 0 /bin/x\n".into();
         fixture.options = "HAKMEM_SAFE=2\n".into();
+        assert_eq!(from_bytes(&fixture.bytes(), Path::new("heap.1")).unwrap().figures, None);
+        let names = ["resident", "live", "untouched", "cached", "fragmented", "retained", "metadata", "purged_bytes"];
+        fixture.figures = names.iter().enumerate().map(|(at, name)| format!("{name}={at}\n")).collect();
         let profile = from_bytes(&fixture.bytes(), Path::new("heap.1")).unwrap();
         assert_eq!((profile.interval, &profile.origin[..]), (1, "heap.1"));
         let (_, site) = profile.real_sites().next().unwrap();
@@ -288,6 +311,8 @@ mod tests {
         assert_eq!(profile.thread_name(7), "worker");
         assert_eq!(profile.timeline[0].resident, Some(4096));
         assert_eq!(profile.options, [("HAKMEM_SAFE".to_string(), "2".to_string())]);
+        let figures = profile.figures.clone().unwrap();
+        assert_eq!((figures.resident, figures.live, figures.cached, figures.given_back), (0, 1, 3, 7));
         assert!(profile.mapping(0x1234).unwrap().is_code);
     }
 

@@ -36,6 +36,7 @@ pub struct Fixture {
     pub elapsed_us: u64,
     pub maps: String,
     pub options: String,
+    pub figures: String,
     interval_log2: u64,
     nodes: Vec<(u64, u32)>,
     node_of: HashMap<(u64, u32), u32>,
@@ -131,6 +132,7 @@ impl Fixture {
             (layout::PROFILE_THREADS, thread::STRIDE_BYTES, self.thread_table()),
             (layout::PROFILE_MAPS, 1, self.maps.clone().into_bytes()),
             (layout::PROFILE_OPTIONS, 1, self.options.clone().into_bytes()),
+            (layout::PROFILE_FIGURES, 1, self.figures.clone().into_bytes()),
         ];
         let mut out = self.header(tables.len());
         let mut place = out.len() + tables.len() * section::STRIDE_BYTES;

@@ -45,12 +45,16 @@ pub fn write(profile: &Profile, symbols: &Symbols) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// What is resident, in parts; of a file only what the samples tell.
+/// What is resident, in parts; of a file without figures only what the samples tell.
 fn parts(profile: &Profile) -> Vec<Value> {
     let part = |key: &str, name: &str, value: f64, all: f64, what: &str| {
         let share = if all > 0.0 { 100.0 * value / all } else { 0.0 };
         json!({"key": key, "name": name, "text": bytes(value), "share": share, "what": what})
     };
+    let sums = [
+        part("given", "at the peak", profile.peak.bytes, 0.0, "in use when it was most"),
+        part("given", "allocated", profile.alloc.bytes, 0.0, "all in all"),
+    ];
     let Some(Figures { resident, live, untouched, cached, fragmented, retained, metadata, given_back, .. }) =
         profile.figures
     else {
@@ -61,20 +65,21 @@ fn parts(profile: &Profile) -> Vec<Value> {
             let what = "the process's: free blocks, code, stacks, other memory";
             parts.push(part("other", "resident besides", last - profile.live.bytes, all, what));
         }
-        parts.push(part("given", "at the peak", profile.peak.bytes, 0.0, "in use when it was most"));
-        parts.push(part("given", "allocated", profile.alloc.bytes, 0.0, "all in all"));
+        parts.extend(sums);
         return parts;
     };
     let all = resident as f64;
     let touched = live.saturating_sub(untouched) as f64;
-    vec![
+    let mut parts = vec![
         part("live", "in use", touched, all, "blocks that the program has, as far as they are resident"),
         part("cached", "cached", cached as f64, all, "free blocks that threads keep"),
         part("fragmented", "fragmented", fragmented as f64, all, "free, on pages with blocks in use"),
         part("retained", "free pages", retained as f64, all, "to be given back, or used first"),
         part("metadata", "own records", metadata as f64, all, "of the allocator"),
         part("given", "given back", given_back as f64, 0.0, "to the kernel, since the start"),
-    ]
+    ];
+    parts.extend(sums);
+    parts
 }
 
 fn grown_row(growth: &Growth) -> Value {

@@ -53,7 +53,7 @@ pub fn of(profile: &Profile, grown: &[Growth]) -> Verdict {
     }
 }
 
-/// Of a file, which has no figures but those of its last moment.
+/// Of a file without figures, from a library before them.
 fn guessed(profile: &Profile) -> Figures {
     let live = profile.live.bytes as u64;
     let resident = profile.timeline.last().and_then(|point| point.resident).unwrap_or(live).max(live);
