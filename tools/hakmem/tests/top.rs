@@ -225,6 +225,30 @@ fn top_follows_the_size_of_the_terminal() {
     assert!(top.ended().success());
 }
 
+/// Not all keys fit; what fits is whole, and `?` shows all.
+#[test]
+fn top_shows_its_keys_in_40_columns() {
+    let child = running::sleeping(&[]);
+    let mut top = Top::start(&[&child.id(), "--every", "0.3"]);
+    top.until_shown("esc back");
+    top.resize(24, 40);
+    top.until_shown("q quit  ? keys");
+    let shown = top.shown();
+    let line = shown.lines().find(|line| line.contains("q quit")).unwrap().trim_end().to_string();
+    assert_eq!(line, "q quit  ? keys  s sort: live  p pause");
+    top.press("?");
+    top.until_shown("any key: back");
+    for key in ["v        view: sites", "up/down  scroll", "esc      back"] {
+        assert!(top.shown().contains(key), "no {key:?} in\n{}", top.shown());
+    }
+    top.press("x");
+    top.until_shown("q quit  ? keys");
+    top.press("?");
+    top.until_shown("any key: back");
+    top.press("q");
+    assert!(top.ended().success());
+}
+
 #[test]
 fn top_has_a_list_to_choose_processes_from() {
     let child = running::sleeping(&[]);

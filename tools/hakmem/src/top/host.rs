@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! All processes of this host that run hakmem, to choose one from.
 
+use super::keys::{self, Keys};
 use super::model::{rate, History, Point, Verdict};
 use super::{After, View};
 use crate::attach::select::all;
@@ -71,6 +72,16 @@ impl Host {
             _ => 0.0,
         }
     }
+
+    fn keys(&self) -> Keys {
+        let sort = if self.by_growth { "growth" } else { "live" };
+        vec![
+            ("q", "quit".into()),
+            ("enter", "look into it".into()),
+            ("up/down", "choose".into()),
+            ("s", format!("sort: {sort}")),
+        ]
+    }
 }
 
 impl View for Host {
@@ -126,14 +137,13 @@ impl View for Host {
         let rows: Vec<Row> = self.order.iter().enumerate().skip(first).filter_map(row).collect();
         let widths = [9, 16, 10, 10, 10, 10, 12].map(Constraint::Length);
         frame.render_widget(Table::new(rows, widths).header(header), table);
-        let sort = if self.by_growth { "growth" } else { "live" };
-        let text = format!("q quit  enter look into it  up/down choose  s sort: {sort}");
-        frame.render_widget(Text::from(text).style(reversed), keys);
+        frame.render_widget(keys::line(&self.keys(), keys.width), keys);
     }
 
     fn key(&mut self, key: KeyCode) -> After {
         match key {
             KeyCode::Char('q') => return After::Quit,
+            KeyCode::Char('?') => return After::Help(self.keys()),
             KeyCode::Enter => return self.order.get(self.selected).map_or(After::Stay, |pid| After::Open(*pid)),
             KeyCode::Up => self.selected = self.selected.saturating_sub(1),
             KeyCode::Down => self.selected = (self.selected + 1).min(self.order.len().saturating_sub(1)),

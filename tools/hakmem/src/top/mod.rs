@@ -2,6 +2,7 @@
 //! `hakmem top`: running processes, once a second. A look tells whether it is leak, cache or fragmentation.
 
 mod host;
+mod keys;
 mod memory;
 mod model;
 mod process;
@@ -12,6 +13,7 @@ use crate::failure::Failure;
 use anyhow::{bail, Result};
 use clap::Args;
 use host::Host;
+use keys::{Help, Keys};
 use process::OneProcess;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::Frame;
@@ -43,6 +45,8 @@ enum After {
     /// Looks at this process.
     Open(i32),
     Back,
+    /// All keys, each in a line.
+    Help(Keys),
     Quit,
 }
 
@@ -98,6 +102,7 @@ impl TopArgs {
                         views.pop();
                         next = Instant::now();
                     }
+                    After::Help(keys) => views.push(Box::new(Help(keys))),
                     After::Open(pid) => {
                         if let Ok(process) = Attached::to(pid) {
                             views.push(Box::new(OneProcess::of(process)));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! One process: what its memory is made up of, over time, and by size class.
 
+use super::keys::{self, Keys};
 use super::memory::{Memory, Part};
 use super::model::{lines, rate, History, Line, Point, Sort, Verdict, PARTS};
 use super::{After, View};
@@ -194,6 +195,17 @@ impl OneProcess {
             human(given)
         )
     }
+
+    fn keys(&self) -> Keys {
+        vec![
+            ("q", "quit".into()),
+            ("s", format!("sort: {}", self.sort.name())),
+            ("v", format!("view: {}", self.part.next().name())),
+            ("up/down", "scroll".into()),
+            ("p", "pause".into()),
+            ("esc", "back".into()),
+        ]
+    }
 }
 
 impl View for OneProcess {
@@ -226,15 +238,14 @@ impl View for OneProcess {
             Part::Classes => self.draw_classes(frame, areas[6]),
             Part::Sites | Part::Threads => self.draw_memory(frame, areas[6]),
         }
-        let (sort, part) = (self.sort.name(), self.part.next().name());
-        let keys = format!("q quit  s sort: {sort}  v view: {part}  up/down scroll  p pause  esc back");
-        frame.render_widget(Text::from(keys).style(Style::new().add_modifier(Modifier::REVERSED)), areas[7]);
+        frame.render_widget(keys::line(&self.keys(), areas[7].width), areas[7]);
     }
 
     fn key(&mut self, key: KeyCode) -> After {
         let last = self.line_count().saturating_sub(1);
         match key {
             KeyCode::Char('q') => return After::Quit,
+            KeyCode::Char('?') => return After::Help(self.keys()),
             KeyCode::Esc => return After::Back,
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('v') => {
