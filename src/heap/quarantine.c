@@ -9,12 +9,18 @@
 #include "heap/wipe.h"
 #include "map/meta.h"
 
-/* What runs count of their size. */
-enum { QUEUE_RUN_SHARE = 64, QUEUE_RESIDENT_SHARE = WIPE_BYTES_MAX / QUEUE_BYTES_MAX };
+#include <stdatomic.h>
 
-void hardened_init(int level) {
+/* What runs count of their size, those that have their pages at level 2; at level 3 these count in full. */
+enum { QUEUE_RUN_SHARE = 64, QUEUE_RESIDENT_SHARE = WIPE_BYTES_MAX / QUEUE_BYTES_AT_2 };
+
+/* Of HAKMEM_QUARANTINE, what no queue has. Relaxed: it is only a number. */
+static _Atomic size_t bytes_left;
+
+void hardened_init(int level, size_t bytes) {
     seal_init(level);
     hk_hardened_level = level;
+    atomic_store_explicit(&bytes_left, bytes, memory_order_relaxed);
 }
 
 /* --- The queue ---------------------------------------------------------------------------------------------------- */
@@ -25,8 +31,8 @@ static size_t weight(granule_t block, unsigned cls) {
     hk_assert(is_of_run(cls) || cls < HK_CLASS_COUNT);
     if (!is_of_run(cls))
         return hk_class_info[cls].block_size;
-    return large_size(map_granule_address(block)) /
-           (cls == QUEUE_CLASS_OF_RUNS ? QUEUE_RUN_SHARE : QUEUE_RESIDENT_SHARE);
+    size_t resident_share = hk_hardened_level >= 3 ? 1 : QUEUE_RESIDENT_SHARE;
+    return large_size(map_granule_address(block)) / (cls == QUEUE_CLASS_OF_RUNS ? QUEUE_RUN_SHARE : resident_share);
 }
 
 static void give_back(heap_t *h, granule_t block, unsigned cls, const void *caller) {
@@ -38,7 +44,7 @@ static void give_back(heap_t *h, granule_t block, unsigned cls, const void *call
 
 /* Blocks that go to a lane are looked at when they are handed out, or here. */
 static void release_oldest(heap_t *h, struct quarantine *q, bool look, const void *caller) {
-    hk_assert(q->count > 0 && q->count <= QUEUE_BLOCKS && q->first < QUEUE_BLOCKS);
+    hk_assert(q->count > 0 && q->count <= q->places && q->first < q->places);
     granule_t granule = queue_block(queue_oldest(q));
     unsigned cls = queue_class(queue_oldest(q));
     void *block = map_granule_address(granule);
@@ -51,13 +57,63 @@ static void release_oldest(heap_t *h, struct quarantine *q, bool look, const voi
     give_back(h, granule, cls, caller);
 }
 
+/* --- How much it holds -------------------------------------------------------------------------------------------- */
+
+static size_t record_bytes(uint32_t places) { return sizeof(struct quarantine) + places * sizeof(uint64_t); }
+
+static uint32_t most_places(size_t bytes) { return (uint32_t)((bytes - sizeof(struct quarantine)) / sizeof(uint64_t)); }
+
 static struct quarantine *queue_of(heap_t *h) {
     struct quarantine *q = h->quarantine;
-    if (q != NULL || (q = meta_alloc(sizeof *q)) == NULL)
+    const uint32_t places = most_places(meta_good_size(record_bytes(QUEUE_PLACES_MIN)));
+    if (q != NULL || (q = meta_alloc(record_bytes(places))) == NULL)
         return q;
-    q->first = q->count = 0;
-    q->bytes = 0;
+    *q = (struct quarantine){.places = places};
+    q->bytes_max = hk_hardened_level >= 3 ? QUEUE_BYTES_MIN : QUEUE_BYTES_AT_2;
     hk_write_release(h->quarantine, q);
+    return q;
+}
+
+/* Takes `bytes` of what is left, unless less than that would be. */
+static bool claim(size_t bytes) {
+    size_t left = atomic_load_explicit(&bytes_left, memory_order_relaxed);
+    while (left / 2 >= bytes)
+        if (atomic_compare_exchange_weak_explicit(&bytes_left, &left, left - bytes, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static void give_up(const struct quarantine *q) {
+    if (hk_hardened_level >= 3)
+        atomic_fetch_add_explicit(&bytes_left, q->bytes_max - QUEUE_BYTES_MIN, memory_order_relaxed);
+}
+
+/* A record with twice the places takes the queue's place, where there is memory for one. */
+static struct quarantine *widen(heap_t *h, struct quarantine *q) {
+    const size_t size = meta_good_size(record_bytes(q->places));
+    struct quarantine *wide = size < QUEUE_MAX ? meta_alloc(2 * size) : NULL;
+    if (wide == NULL)
+        return q;
+    *wide = *q;
+    wide->first = 0;
+    wide->places = most_places(2 * size);
+    for (uint32_t i = 0; i < q->count; i++)
+        wide->blocks[i] = q->blocks[queue_place(q, q->first + i)];
+    hk_write_release(h->quarantine, wide); /* before the lock in meta_free: see quarantine_drain */
+    meta_free(q, record_bytes(q->places));
+    return wide;
+}
+
+/* So that `bytes` more have room, if they can. At level 2 a queue stays as it is. */
+static struct quarantine *grow(heap_t *h, struct quarantine *q, size_t bytes) {
+    if (hk_hardened_level < 3 || queue_has_room(q, bytes))
+        return q;
+    if (q->count == q->places)
+        q = widen(h, q);
+    while (q->bytes + bytes > q->bytes_max && claim(q->bytes_max))
+        q->bytes_max *= 2;
+    q->is_grown = !queue_has_room(q, bytes);
     return q;
 }
 
@@ -71,6 +127,7 @@ static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
         return;
     }
     size_t bytes = weight(granule, cls);
+    q = grow(h, q, bytes);
     while (q->count > 0 && !queue_has_room(q, bytes))
         release_oldest(h, q, false, caller);
     queue_push(q, granule, cls, bytes);
@@ -88,6 +145,9 @@ void quarantine_drain(heap_t *h) {
     while (q != NULL && q->count > 0)
         release_oldest(h, q, true, NULL);
     hk_write(h->quarantine, NULL); /* before the lock in meta_free is released: a fork takes it too */
-    meta_free(q, sizeof *q);
+    if (q != NULL) {
+        give_up(q);
+        meta_free(q, record_bytes(q->places));
+    }
     lanes_drain(h);
 }

@@ -19,7 +19,7 @@ static bool options_are_read;       /* guarded by init_lock */
 
 static void follow_options(void) {
     if (hk_option(HK_OPT_SAFE) >= 2)
-        hardened_init((int)hk_option(HK_OPT_SAFE));
+        hardened_init((int)hk_option(HK_OPT_SAFE), (size_t)hk_option(HK_OPT_QUARANTINE));
     superslab_set_floor((size_t)hk_option(HK_OPT_WARMUP));
     /* A limit of the program's own may be lower than where limits are looked for. */
     if (hk_option(HK_OPT_LIMIT) != 0)

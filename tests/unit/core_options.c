@@ -84,13 +84,14 @@ static void bad_number_huge(void) { INIT("HAKMEM_SAFE=99999999999999999999"); }
 static void bad_empty(void) { INIT("HAKMEM_SAFE="); }
 static void bad_choice(void) { INIT("HAKMEM_HUGE=1"); }
 static void bad_size(void) { INIT("HAKMEM_WARMUP=2T"); }
+static void bad_size_below(void) { INIT("HAKMEM_QUARANTINE=1K"); }
 static void bad_line(void) { INIT("HAKMEM_SAFE=1\nhakmem: forged"); }
 
 static const char VALID[] = "is not an option; valid are HAKMEM_VERBOSE, ";
 
 static void complaints(void) {
     CHECK_HAS(said(unknown), "hakmem: HAKMEM_SAEF is not an option; valid are HAKMEM_VERBOSE, ");
-    CHECK_HAS(text, "HAKMEM_GUARD, HAKMEM_LOG\n");
+    CHECK_HAS(text, "HAKMEM_GUARD, HAKMEM_QUARANTINE, HAKMEM_LOG\n");
     CHECK_HAS(said(unknown_long), VALID);
     CHECK_HAS(said(unknown_lower_case), "hakmem: HAKMEM_safe is not an option; valid are ");
     CHECK_HAS(said(unknown_empty), "hakmem: HAKMEM_ is not an option");
@@ -101,6 +102,8 @@ static void complaints(void) {
     CHECK_STR(said(bad_choice), "hakmem: HAKMEM_HUGE=1: not valid, expected one of auto, off, force; using auto\n");
     CHECK_STR(said(bad_size),
               "hakmem: HAKMEM_WARMUP=2T: not valid, expected a size such as 64M, from 0 to 1T; using 0\n");
+    CHECK_STR(said(bad_size_below),
+              "hakmem: HAKMEM_QUARANTINE=1K: not valid, expected a size such as 64M, from 64K to 1T; using 1M\n");
     CHECK_HAS(said(bad_line), "HAKMEM_SAFE=1?hakmem: forged: not valid");
 }
 

@@ -9,6 +9,8 @@
 #include "superslab/residency.h"
 #include "superslab/superslab.h"
 
+#include <pthread.h>
+
 enum { ASKED = 100, BLOCK2 = 112, BLOCK3 = 112 };
 
 static char text[4096];
@@ -326,14 +328,17 @@ static void twice(void) {
     CHECK_EQ(hk_misuse_count(), 1);
 }
 
-/* A freed block is not handed out again before the queue lets go of it: by count at level 3. */
+/* A freed block is not handed out again before the queue lets go of it: by bytes, of which a thread alone has half. */
 static void queue_holds(void) {
+    enum { HOLDS = (512 << 10) / BLOCK3, FREED = HOLDS - 1 };
+    static void *others[FREED];
+    CHECK(setenv("HAKMEM_QUARANTINE", "1M", 1) == 0);
     start_safe("3");
-    void *others[QUEUE_BLOCKS + 10], *first = heap_malloc_slow(ASKED);
-    for (unsigned i = 0; i < QUEUE_BLOCKS + 10; i++)
+    void *first = heap_malloc_slow(ASKED);
+    for (unsigned i = 0; i < FREED; i++)
         others[i] = heap_malloc_slow(ASKED);
     release(first);
-    for (unsigned i = 0; i < QUEUE_BLOCKS - 1; i++) {
+    for (unsigned i = 0; i < FREED; i++) {
         release(others[i]);
         CHECK(i % 50 != 0 || heap_malloc_slow(ASKED) != first);
     }
@@ -344,7 +349,54 @@ static void queue_holds(void) {
         release(next);
     }
     CHECK(came);
+    CHECK_EQ(h->quarantine->bytes_max, 512 << 10);
     CHECK_EQ(hk_misuse_count(), 0);
+    all_is_well();
+}
+
+/* Each thread fills its queue. */
+enum { CROWD = 8 };
+static size_t filled[CROWD];
+static pthread_barrier_t all_have_filled;
+
+static void *fill_queue(void *place) {
+    enum { BLOCKS = (1 << 20) / BLOCK3 };
+    heap_t *own = heap_current();
+    void **blocks = calloc(BLOCKS, sizeof *blocks);
+    CHECK(own != NULL && blocks != NULL);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        blocks[i] = heap_malloc_slow(ASKED);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        release(blocks[i]);
+    *(size_t *)place = own->quarantine->bytes;
+    free(blocks);
+    (void)pthread_barrier_wait(&all_have_filled);
+    return NULL;
+}
+
+/* All queues together hold what the option says, and the least of each. What ended threads had serves others. */
+static void queues_share(void) {
+    pthread_t threads[CROWD];
+    size_t sum = 0;
+    CHECK(setenv("HAKMEM_QUARANTINE", "1M", 1) == 0);
+    start_safe("3");
+    CHECK_EQ(pthread_barrier_init(&all_have_filled, NULL, CROWD), 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, fill_queue, &filled[i]), 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    for (unsigned i = 0; i < CROWD; i++) {
+        CHECK(filled[i] >= QUEUE_BYTES_MIN - BLOCK3);
+        sum += filled[i];
+    }
+    CHECK(sum > (512 << 10) && sum <= (1 << 20) + CROWD * QUEUE_BYTES_MIN);
+    heap_retire_parked(UINT64_MAX);
+    CHECK_EQ(pthread_barrier_destroy(&all_have_filled), 0);
+    CHECK_EQ(pthread_barrier_init(&all_have_filled, NULL, 1), 0);
+    (void)fill_queue(&filled[0]);
+    CHECK(filled[0] > (512 << 10) - BLOCK3);
+    CHECK_EQ(hk_misuse_count(), 0);
+    all_is_well();
 }
 
 /* Long blocks have few places to wait in, but never come back at once; what is back in its slab serves again. */
@@ -486,6 +538,7 @@ int main(void) {
     says(write_in_lane, "hakmem: write after free of 0x", "(112-byte block, offset 56)");
     in_child(random_order);
     in_child(queue_holds);
+    in_child(queues_share);
     in_child(long_blocks_wait);
     in_child(spots);
     in_child(innocent_2);
