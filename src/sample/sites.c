@@ -147,14 +147,21 @@ void site_subtract_live(uint32_t index, chance_weight_t weight) {
     hk_write(header->live_objects, header->live_objects - weight.objects);
 }
 
+/* Of sums that only grow: those of bytes are full after 10 hours of nothing but pairs of 1 MiB in one thread, and after
+ * an hour in ten threads. A full one stays so. */
+static void add_up(uint64_t *sum, uint64_t more) {
+    const uint64_t room = UINT64_MAX - hk_read(*sum);
+    hk_add(*sum, hk_min(more, room));
+}
+
 void site_count_alloc(uint32_t index, chance_weight_t weight) {
     hk_assert(index >= NO_ROOM && index < table_count(PROFILE_SITES));
     profile_site_t *site = site_at(index);
     profile_header_t *header = &hk_profile.header;
     hk_add(site->alloc_samples, 1);
-    hk_add(site->alloc_bytes, weight.bytes);
+    add_up(&site->alloc_bytes, weight.bytes);
     hk_add(site->alloc_objects, weight.objects);
-    hk_add(header->alloc_bytes, weight.bytes);
+    add_up(&header->alloc_bytes, weight.bytes);
     hk_add(header->alloc_objects, weight.objects);
     site_add_live(index, weight);
 }
@@ -169,14 +176,14 @@ void site_count_free(uint32_t index, chance_weight_t weight, const site_end_t *e
     hk_assert(index >= NO_ROOM && index < table_count(PROFILE_SITES));
     profile_site_t *site = site_at(index);
     hk_add(site->free_samples, 1);
-    hk_add(site->free_bytes, weight.bytes);
+    add_up(&site->free_bytes, weight.bytes);
     hk_add(site->free_objects, weight.objects);
     if (end != NULL)
         hk_add(site->lifetimes[lifetime_place(end->age_us)], weight.objects);
     if (end != NULL && end->same_thread)
         hk_add(site->same_thread_objects, weight.objects);
     if (end != NULL && end->same_thread && end->age_us < TEMPORARY_US) {
-        hk_add(site->temporary_bytes, weight.bytes);
+        add_up(&site->temporary_bytes, weight.bytes);
         hk_add(site->temporary_objects, weight.objects);
     }
     site_subtract_live(index, weight);

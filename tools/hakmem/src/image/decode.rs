@@ -170,7 +170,12 @@ fn objects_of(sum: u64) -> f64 {
     sum as f64 / f64::from(1u32 << layout::PROFILE_OBJECTS_SHIFT)
 }
 
-/// A sum of bytes and one of objects. Freed may be beyond allocated for a moment, and live then wraps.
+/// A sum of bytes and one of objects, of what only grows.
+fn whole(structure: &[u8], bytes: Place, objects: Place) -> Amount {
+    Amount { bytes: bytes_of(bytes.of(structure)), objects: objects_of(objects.of(structure)) }
+}
+
+/// Of what is live. Freed may be beyond allocated for a moment, and live then wraps.
 fn amount(structure: &[u8], bytes: Place, objects: Place) -> Amount {
     let sane = |value: u64| if value > i64::MAX as u64 { 0 } else { value };
     Amount { bytes: bytes_of(sane(bytes.of(structure))), objects: objects_of(sane(objects.of(structure))) }
@@ -192,7 +197,7 @@ pub fn from_header(head: &[u8]) -> Profile {
         samples_lost: h::LOST.of(head),
         start_unix_ns: h::START_UNIX_NS.of(head),
         elapsed_us: h::ELAPSED_US.of(head),
-        alloc: amount(head, h::ALLOC_BYTES, h::ALLOC_OBJECTS),
+        alloc: whole(head, h::ALLOC_BYTES, h::ALLOC_OBJECTS),
         live: amount(head, h::LIVE_BYTES, h::LIVE_OBJECTS),
         peak: amount(head, h::PEAK_BYTES, h::PEAK_OBJECTS),
         peak_us: h::PEAK_US.of(head),
@@ -219,11 +224,11 @@ pub fn add_sites(profile: &mut Profile, table: &Table, peak_epoch: u64) {
             stack: s::STACK.of(entry) as u32,
             samples: s::ALLOC_SAMPLES.of(entry),
             freed_samples: s::FREE_SAMPLES.of(entry),
-            alloc: amount(entry, s::ALLOC_BYTES, s::ALLOC_OBJECTS),
-            freed: amount(entry, s::FREE_BYTES, s::FREE_OBJECTS),
+            alloc: whole(entry, s::ALLOC_BYTES, s::ALLOC_OBJECTS),
+            freed: whole(entry, s::FREE_BYTES, s::FREE_OBJECTS),
             live,
             peak: if changed { amount(entry, s::PEAK_BYTES, s::PEAK_OBJECTS) } else { live },
-            temporary: amount(entry, s::TEMPORARY_BYTES, s::TEMPORARY_OBJECTS),
+            temporary: whole(entry, s::TEMPORARY_BYTES, s::TEMPORARY_OBJECTS),
             same_thread: objects_of(s::SAME_THREAD_OBJECTS.of(entry)),
             lifetimes,
         }
@@ -323,6 +328,20 @@ mod tests {
         assert!((small.bytes - 524_296.0).abs() < 1.0 && (small.objects - 32768.5).abs() < 1.0, "{small:?}");
         let large = weight(1 << 30, 19);
         assert_eq!(large, Amount { bytes: f64::from(1 << 30), objects: 1.0 });
+    }
+
+    /// After hours of nothing but large blocks; what is live is less than nothing for a moment only.
+    #[test]
+    fn what_was_allocated_may_be_as_much_as_fits() {
+        let mut fixture = Fixture::new(19);
+        let stack = fixture.stack(&[0x1000]);
+        fixture.freed(stack, 100, 5);
+        let mut bytes = fixture.bytes();
+        let full = |place: Place, bytes: &mut [u8]| bytes[place.offset..place.offset + 8].fill(0xff);
+        full(header::ALLOC_BYTES, &mut bytes);
+        full(header::LIVE_BYTES, &mut bytes);
+        let profile = from_bytes(&bytes, Path::new("f")).unwrap();
+        assert_eq!((profile.alloc.bytes, profile.live.bytes), (60f64.exp2(), 0.0));
     }
 
     /// A sample counts by its own interval wherever it is summed, and the reader is told.
