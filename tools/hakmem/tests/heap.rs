@@ -145,6 +145,26 @@ fn a_program_that_knows_of_nothing_is_profiled() {
     assert!(ended.lines().next().unwrap().ends_with("not sampled any more"), "{ended}");
 }
 
+/// The time in which nobody sampled is no part of the second profile, nor of the time in which a leak has to be seen.
+#[test]
+fn a_pause_between_two_profiles_does_not_count() {
+    let service = Running::of("pause", None);
+    let profile = || -> Value {
+        serde_json::from_str(&service.says(&["profile", "PID", "--for", "500ms", "--every", "1", "--json"])).unwrap()
+    };
+    let first = profile();
+    std::thread::sleep(Duration::from_secs(4));
+    let second = profile();
+    for one in [&first, &second] {
+        let (ms, samples) = (one["elapsed_ms"].as_u64().unwrap(), one["samples"].as_u64().unwrap());
+        assert!((200..3000).contains(&ms) && samples < 200_000, "{ms} ms, {samples} samples");
+    }
+    std::thread::sleep(Duration::from_secs(8));
+    let said = service.says(&["leaks", "PID", "--for", "3s", "--every", "1"]);
+    let line = said.lines().find(|line| line.contains("keeps < main")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains("KiB"), "{said}");
+}
+
 #[test]
 fn each_form_is_written() {
     let service = Running::of("forms", Some(4096));

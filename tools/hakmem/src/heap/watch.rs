@@ -9,7 +9,7 @@ use crate::image::Profile;
 use crate::output::remark;
 use anyhow::{bail, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// About 1 % of a core, at two microseconds a sample.
 const SAMPLES_A_SECOND: u64 = 5000;
@@ -62,9 +62,10 @@ impl Sampling<'_> {
 
     /// What was sampled before.
     fn begin(&self) -> Result<Option<Profile>> {
-        let before = self.process.profile()?;
+        let mut before = self.process.profile()?;
         if !self.was_active {
             let every = self.every.map_or_else(|| self.by_rate(), Ok)?;
+            before.iter_mut().for_each(skip_rest);
             self.ask(&Order::ProfileStart(every))?;
         }
         Ok(before)
@@ -110,6 +111,12 @@ impl Sampling<'_> {
         let bytes = self.process.allocated()?.saturating_sub(before) as f64 / begin.elapsed().as_secs_f64();
         Ok(interval_for(bytes as u64))
     }
+}
+
+/// Nobody sampled since its last event: what comes from now on is behind that.
+fn skip_rest(before: &mut Profile) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    before.elapsed_us = before.elapsed_us.max(now.saturating_sub(before.start_unix_ns) / 1000);
 }
 
 fn interval_for(bytes_a_second: u64) -> u64 {

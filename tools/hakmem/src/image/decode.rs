@@ -330,6 +330,27 @@ mod tests {
         assert_eq!(large, Amount { bytes: f64::from(1 << 30), objects: 1.0 });
     }
 
+    /// The time of a copy of it is that of the second one alone.
+    #[test]
+    fn what_was_before_is_taken_away() {
+        let mut fixture = Fixture::new(0);
+        let stack = fixture.stack(&[0x1000]);
+        fixture.block(Block { stack, size: 100, time_us: 1_000_000, ..Block::default() });
+        fixture.point(1_000_000, 100, 4096);
+        fixture.elapsed_us = 2_000_000;
+        let before = from_bytes(&fixture.bytes(), Path::new("f")).unwrap();
+        fixture.block(Block { stack, size: 50, time_us: 9_000_000, ..Block::default() });
+        fixture.point(9_000_000, 150, 8192);
+        fixture.elapsed_us = 10_000_000;
+        let both = from_bytes(&fixture.bytes(), Path::new("f")).unwrap();
+        let profile = both.clone().since(&before);
+        assert_eq!((profile.elapsed_us, profile.samples_taken), (8_000_000, 1));
+        assert_eq!(profile.start_unix_ns, both.start_unix_ns + 2_000_000_000);
+        assert_eq!((profile.alloc.bytes, profile.live.bytes), (50.0, 150.0));
+        assert_eq!(profile.samples.iter().map(|sample| sample.time_us).collect::<Vec<_>>(), [0, 7_000_000]);
+        assert_eq!(profile.timeline.iter().map(|point| point.time_us).collect::<Vec<_>>(), [7_000_000]);
+    }
+
     /// After hours of nothing but large blocks; what is live is less than nothing for a moment only.
     #[test]
     fn what_was_allocated_may_be_as_much_as_fits() {

@@ -148,9 +148,18 @@ impl Profile {
         frames
     }
 
-    /// What was allocated and freed since an earlier copy of this profile. What is in use, and the peak, are as they
-    /// are.
+    /// What was allocated and freed since an earlier copy of this profile, and in how long. What is in use, and the
+    /// peak, are as they are; what was allocated before is as old as the copy.
     pub fn since(mut self, before: &Profile) -> Profile {
+        let from_us = before.elapsed_us.min(self.elapsed_us);
+        self.start_unix_ns += from_us * 1000;
+        self.elapsed_us -= from_us;
+        self.peak_us = self.peak_us.saturating_sub(from_us);
+        self.samples_taken = self.samples_taken.saturating_sub(before.samples_taken);
+        self.samples_lost = self.samples_lost.saturating_sub(before.samples_lost);
+        self.samples.iter_mut().for_each(|sample| sample.time_us = sample.time_us.saturating_sub(from_us));
+        self.timeline.retain(|point| point.time_us >= from_us);
+        self.timeline.iter_mut().for_each(|point| point.time_us -= from_us);
         for (site, old) in self.sites.iter_mut().zip(&before.sites) {
             for (now, then) in
                 [(&mut site.alloc, old.alloc), (&mut site.freed, old.freed), (&mut site.temporary, old.temporary)]
