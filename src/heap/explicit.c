@@ -20,6 +20,7 @@
 enum {
     BORROW_MAX = 12,   /* blocks of larger classes that a class without a slab may have */
     BORROW_SHARE = 3,  /* ... larger by this part at the most, as realloc and sized frees allow */
+    TAKER_LOOKS = 16,  /* at slabs, for one that is no other thread's */
     WARM_RECORDS = 64, /* of heaps that have ended; the pages of others go back */
 };
 
@@ -226,14 +227,57 @@ void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, b
     return block;
 }
 
+/* The first of a few, fullest first, that no other thread's lease was filled from last; `gone`: or one that is gone. */
+static slab_t *untaken_locked(const heap_t *h, unsigned cls, const lease_t *lease, bool gone) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    unsigned looks = gone ? TAKER_LOOKS / 4 : TAKER_LOOKS;
+    for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+        for (slot_t at = h->class_stats[cls].partial[bin]; at != 0 && looks > 0; at = slab_at(at)->next, looks--) {
+            uint32_t taker = slab_at(at)->taker;
+            if (taker == 0 || taker == lease->taker || (gone && !lease_has_taker_locked(h, taker)))
+                return slab_at(at);
+        }
+    return NULL;
+}
+
+/* Fewer slabs of the class are nearly empty than there are leases, and than a few. */
+static bool may_have_more_locked(const heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    slot_t at = h->class_stats[cls].partial[HEAP_BINS - 1];
+    const lease_t *lease = h->own.leases;
+    unsigned looks = TAKER_LOOKS;
+    for (; at != 0 && lease != NULL && looks > 0; lease = lease->next, looks--)
+        at = slab_at(at)->next;
+    return lease != NULL && looks > 0;
+}
+
+/* A slab with room. For a thread that asks for small blocks again and again: one that is no other thread's, or a new
+ * one (LEASE-4). For others, and where memory is short, the one that `heap_pick_locked` finds. NULL: none has room. */
+static slab_t *pick_for_locked(heap_t *h, unsigned cls, const lease_t *lease, bool is_frequent) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    slab_t *any = heap_pick_locked(h, cls);
+    if (any == NULL || any->taker == 0 || any->taker == lease->taker || !is_frequent || cls >= HK_TINY_CLASSES)
+        return any;
+    slab_t *slab = untaken_locked(h, cls, lease, false);
+    if (slab == NULL)
+        slab = lease_slab_locked(lease, cls);
+    if (slab == NULL || slab->free_count == 0)
+        slab = untaken_locked(h, cls, lease, true);
+    if (slab == NULL && may_have_more_locked(h, cls))
+        slab = open_locked(h, cls);
+    return slab != NULL ? slab : any;
+}
+
 static unsigned refill_locked(heap_t *h, unsigned cls, lease_t *lease) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(lease_count(lease->counts[cls]) == 0);
-    slab_t *slab = heap_pick_locked(h, cls);
+    unsigned want = (unsigned)hk_min(2u * lease->wants[cls] + 1, hk_max(lease->rooms[cls] / 2u, 1));
+    slab_t *slab = pick_for_locked(h, cls, lease, want == lease->wants[cls]);
     if (slab == NULL)
         return 0;
-    lease->wants[cls] = (uint8_t)hk_min(2u * lease->wants[cls] + 1, hk_max(lease->rooms[cls] / 2u, 1));
-    unsigned got = (unsigned)hk_min(lease->wants[cls], slab->free_count);
+    lease_note_slab_locked(lease, slab);
+    lease->wants[cls] = (uint8_t)want;
+    unsigned got = (unsigned)hk_min(want, slab->free_count);
     (void)slab_take(slab, lease->blocks[cls] + got, got);
     h->class_stats[cls].refilled += got;
     heap_settle_locked(h, slab);

@@ -56,6 +56,28 @@ static void give_back_locked(heap_t *h, lease_t *lease, unsigned cls, unsigned k
     }
 }
 
+slab_t *lease_slab_locked(const lease_t *lease, unsigned cls) {
+    hk_assert(hk_lock_is_held(&lease->heap->lock));
+    slot_t slot = lease->slabs[cls];
+    slab_t *slab = slab_at(slot);
+    /* The entry first: it is the heap's own as long as the slab is. */
+    return slot != 0 && map_entry(slot) == (lease->tag | cls) && slab->taker == lease->taker ? slab : NULL;
+}
+
+void lease_note_slab_locked(lease_t *lease, slab_t *slab) {
+    hk_assert(hk_lock_is_held(&lease->heap->lock));
+    slab->taker = lease->taker;
+    lease->slabs[slab->cls] = slab_slot(slab);
+}
+
+bool lease_has_taker_locked(const heap_t *h, uint32_t taker) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    const lease_t *lease = h->own.leases;
+    while (lease != NULL && lease->taker != taker)
+        lease = lease->next;
+    return lease != NULL;
+}
+
 /* --- Bound and free ----------------------------------------------------------------------------------------------- */
 
 static void link_locked(heap_t *h, lease_t *lease) {
@@ -151,6 +173,7 @@ static lease_t *lease_of(heap_t *thread) {
         return NULL;
     memset(lease, 0, offsetof(lease_t, blocks));
     lease->tag = HK_MAP_NO_TAG;
+    lease->taker = thread->front.id;
     lease->apart_from = first_apart();
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         lease->rooms[cls] = (uint8_t)hk_max(hk_min(LEASE_BYTES / hk_class_info[cls].block_size, LEASE_BLOCKS), 1);

@@ -15,6 +15,9 @@
  * LEASE-2  each block in a BOUND lease is of a slab of its heap. Reset and destroy free those slabs (DROPPED): the
  *          thread then forgets the blocks. Release gives the slabs to other heaps: the thread then frees the blocks.
  * LEASE-3  nobody takes blocks from a lease that is not BOUND.
+ * LEASE-4  slabs[] has, for each class, the slab that it was filled from last; a hint. The slab's `taker` says which
+ *          lease was filled from it last. Each is filled from slabs of its own as far as it can be, so that threads
+ *          that share a heap do not share cache lines of blocks and of live bits.
  *
  * A heap with a limit has no leases: what one thread keeps might be what another is refused. Nor has any heap at safety
  * levels 2 and 3. Model: docs/models/explicit.pml.
@@ -26,7 +29,7 @@
 #include "heap/heap.h"
 
 enum {
-    LEASE_BLOCKS = 32,       /* of a class at most, */
+    LEASE_BLOCKS = 64,       /* of a class at most, */
     LEASE_BYTES = 32 * 1024, /* ... and as few as fit in here, one at least */
     LEASE_PUSH = 1 << 16 | 1,
 };
@@ -40,10 +43,12 @@ typedef struct lease {
     struct lease *next, *previous;     /* leases of the heap; under its lock */
     const heap_t *asked;               /* the heap that was asked last under its lock, */
     uint32_t streak;                   /* ... and how often in a row; both the thread's */
+    uint32_t taker;                    /* the id of the thread's heap; constant */
     uint32_t apart_from;               /* the class from which on live bits are changed by plain stores; constant */
     uint8_t rooms[HK_CLASS_COUNT];     /* blocks that it may have; constant */
     uint8_t wants[HK_CLASS_COUNT];     /* the next refill; the thread */
     uint8_t left_with[HK_CLASS_COUNT]; /* counts when it was released; under the lock, before `heap` */
+    slot_t slabs[HK_CLASS_COUNT];      /* LEASE-4; under the lock */
     /* Low 16 bits: the blocks that are here. Above them: the frees that the heap's own counts do not include yet. One
      * word, so that a reader finds both as of one moment. The thread writes it. */
     uint64_t counts[HK_CLASS_COUNT];
@@ -86,6 +91,7 @@ HK_INLINE bool lease_put(const heap_front_t *front, uint32_t entry, granule_t gr
         return false;
     if (hk_unlikely(!(cls < lease->apart_from ? map_clear_live_shared(granule) : map_clear_live_apart(granule))))
         return false;
+    __builtin_prefetch(map_granule_address(granule), 1); /* the next of its class: see docs/adr/0038 */
     lease->blocks[cls][count] = granule;
     /* Release: for the child of a fork, which must not find a count without its block. */
     hk_write_release(lease->counts[cls], counts + LEASE_PUSH);
@@ -101,6 +107,15 @@ bool lease_make_room(heap_t *thread, uint32_t entry);
 
 /* Puts in a block whose live bit the caller has cleared, where there is room. */
 void lease_push(lease_t *lease, unsigned cls, granule_t granule);
+
+/* The slab of the class that the lease was filled from last, or NULL. Caller holds the lock of its heap. */
+slab_t *lease_slab_locked(const lease_t *lease, unsigned cls);
+
+/* It is filled from that slab. Caller holds the lock of its heap. */
+void lease_note_slab_locked(lease_t *lease, slab_t *slab);
+
+/* Whether the thread's heap with that id has a lease of the heap. Caller holds its lock. */
+bool lease_has_taker_locked(const heap_t *h, uint32_t taker);
 
 /* The thread is over, or wants to keep nothing: all go back. For the heap's thread, or anybody once that is gone. */
 void lease_end(heap_t *thread);

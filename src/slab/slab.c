@@ -110,7 +110,7 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     if (got.zeroed && use_of(info) == SLOTS_DENSE && owner < HK_OWNER_EXPLICIT)
         slots_prefault(got.first, info->slab_slots);
     slab_t *slab = slab_at(got.first);
-    slab->next = slab->previous = 0;
+    slab->next = slab->previous = slab->taker = 0;
     slab->free_count = slab->block_count = info->block_count;
     slab->peak_count = slab->word_hint = 0;
     slab->handed_out = 0;

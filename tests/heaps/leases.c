@@ -195,6 +195,92 @@ static void ended_threads_keep_nothing(void) {
     hak_heap_destroy(other.heap);
 }
 
+/* --- Threads that share a heap ------------------------------------------------------------------------------------ */
+
+enum { SHARERS = 4, TURNS = 50, TURN_BLOCKS = BLOCKS / TURNS, PIECE = 8 * TEST_KIB }; /* a cache line of live bits */
+
+typedef struct sharer {
+    other_t other;
+    pthread_t thread;
+} sharer_t;
+
+static sharer_t sharers[SHARERS];
+static pthread_barrier_t turn;
+
+/* All take some blocks, and again: what they get lies side by side if nobody cares. */
+static void *takes_turns(void *argument) {
+    other_t *other = argument;
+    for (size_t i = 0; i < TURNS; i++) {
+        pthread_barrier_wait(&turn);
+        fill(other->heap, other->blocks + i * TURN_BLOCKS, TURN_BLOCKS);
+    }
+    pthread_barrier_wait(&turn);
+    return NULL;
+}
+
+static bool is_near_another(const sharer_t *one, const void *block) {
+    for (size_t i = 0; i < (size_t)SHARERS * BLOCKS; i++)
+        if (one != &sharers[i / BLOCKS] &&
+            (uintptr_t)sharers[i / BLOCKS].other.blocks[i % BLOCKS] / PIECE == (uintptr_t)block / PIECE)
+            return true;
+    return false;
+}
+
+static size_t share(hak_heap_t *heap) {
+    size_t near = 0;
+    pthread_barrier_init(&turn, NULL, SHARERS);
+    for (size_t i = 0; i < SHARERS; i++) {
+        sharers[i].other.heap = heap;
+        sharers[i].thread = test_thread(takes_turns, &sharers[i].other);
+    }
+    for (size_t i = 0; i < SHARERS; i++)
+        test_join(sharers[i].thread);
+    for (size_t i = 0; i < (size_t)SHARERS * BLOCKS; i++)
+        near += is_near_another(&sharers[i / BLOCKS], sharers[i / BLOCKS].other.blocks[i % BLOCKS]);
+    pthread_barrier_destroy(&turn);
+    return near;
+}
+
+static size_t taken_by(hak_heap_t *heap) {
+    hak_heap_stats_t stats = {.struct_size = sizeof stats};
+    CHECK_EQ(hak_heap_stats_get(heap, &stats), 0);
+    return (size_t)stats.taken;
+}
+
+/* Each is served from slabs of its own, but for the first blocks. */
+static void sharers_lie_apart(void) {
+    hak_heap_t *heap = fresh();
+    const char *level = getenv("HAKMEM_SAFE");
+    size_t near = share(heap);
+    CHECK_SAY(near <= (size_t)SHARERS * BLOCKS / 4 || (level != NULL && level[0] >= '2'),
+              "%zu of %d blocks lie near those of another thread", near, SHARERS * BLOCKS);
+    hak_heap_destroy(heap);
+}
+
+static void *fills_all(void *argument) {
+    other_t *other = argument;
+    for (size_t i = 0; i < SHARERS; i++)
+        fill(other[i].heap, other[i].blocks, BLOCKS);
+    return NULL;
+}
+
+/* The room that a thread leaves in its slabs serves others when it has ended. */
+static void ended_threads_leave_room(void) {
+    static other_t others[SHARERS];
+    static size_t *blocks[SHARERS * BLOCKS / 4];
+    hak_heap_t *heap = fresh();
+    for (size_t i = 0; i < SHARERS; i++)
+        others[i].heap = heap;
+    fill(heap, blocks, MANY); /* a thread of its own, with another id than the next */
+    test_join(test_thread(fills_all, others));
+    size_t before = taken_by(heap);
+    for (size_t i = 0; i < SHARERS * BLOCKS; i += 4)
+        hak_free(others[i / BLOCKS].blocks[i % BLOCKS]);
+    fill(heap, blocks, SHARERS * BLOCKS / 4);
+    CHECK_SAY(taken_by(heap) <= before, "%zu bytes, %zu before", taken_by(heap), before);
+    hak_heap_destroy(heap);
+}
+
 /* What one thread freed is there for another at once where the heap has a limit. */
 static void limits_hold(void) {
     static other_t other;
@@ -235,6 +321,8 @@ int main(void) {
     released_blocks_go_home();
     destroyed_blocks_are_forgotten();
     ended_threads_keep_nothing();
+    sharers_lie_apart();
+    ended_threads_leave_room();
     limits_hold();
     children_have_them();
     CHECK_EQ(hak_check(), 0);
