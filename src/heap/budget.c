@@ -11,13 +11,14 @@ enum {
     THREADS_MIN = 8,   /* ... but not so few; */
     HEAVILY = 5,       /* ... and so many times as many heavily */
     CPUS_LOOK_MS = 1000,
-    BYTES_MAX = 4 << 20,       /* what a small heap's magazines may be able to hold: */
-    BYTES_MIN = 64 << 10,      /* ... so much in any case, when oversubscribed no more; */
-    BYTES_TOGETHER = 16 << 20, /* ... its part of what those of all such heaps may hold, */
-    TOGETHER_SHARE = 8,        /* ... or of this part of the memory in use */
-    SHARE_MIN = 4,             /* magazines of a large heap may be able to hold this part of what it owns, */
-    SHARE_MAX = 8,             /* ... or with more threads this, */
-    SHARE_HEAVILY = 32,        /* ... as slabs of which a block is used count whole */
+    BYTES_MAX = 4 << 20,        /* what a small heap's magazines may be able to hold: */
+    BYTES_MIN = 64 << 10,       /* ... so much in any case, when oversubscribed no more; */
+    BYTES_TOGETHER = 16 << 20,  /* ... its part of what those of all such heaps may hold, */
+    TOGETHER_SHARE = 8,         /* ... or of this part of the memory in use */
+    PASSED_TOGETHER = 48 << 20, /* what all may be able to hold, when their blocks change threads */
+    SHARE_MIN = 4,              /* magazines of a large heap may be able to hold this part of what it owns, */
+    SHARE_MAX = 8,              /* ... or with more threads this, */
+    SHARE_HEAVILY = 32,         /* ... as slabs of which a block is used count whole */
 };
 
 static _Atomic uint32_t thread_count;          /* that have a heap */
@@ -48,6 +49,12 @@ bool budget_allows(const heap_t *h, size_t more_bytes) {
     size_t owned = (size_t)atomic_load_explicit(&h->slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
     size_t budget = budget_bytes(owned, superslab_taken_bytes(), hk_max(threads(), 1), heap_press());
     return h->magazine_bytes + more_bytes <= budget;
+}
+
+size_t budget_passed_bytes(size_t threads) { return hk_max(BYTES_MIN, PASSED_TOGETHER / threads); }
+
+bool budget_allows_passed(const heap_t *h, size_t more_bytes) {
+    return h->magazine_bytes + more_bytes <= budget_passed_bytes(hk_max(threads(), 1));
 }
 
 /* Quota and affinity may change while the program runs: looked at when threads start, now and then, as long as that is

@@ -31,6 +31,11 @@ size_t budget_bytes(size_t owned, size_t in_use, size_t threads, heap_press_t pr
 /* Whether the heap's magazines may be able to hold so much more. */
 bool budget_allows(const heap_t *h, size_t more_bytes);
 
+/* The same for a class whose blocks change threads, when oversubscribed: slabs go to whoever runs, so that what a heap
+ * owns says little, and what its magazines hold when its thread waits for a processor nobody else can have. */
+size_t budget_passed_bytes(size_t threads);
+bool budget_allows_passed(const heap_t *h, size_t more_bytes);
+
 /* A thread has a heap from now on; has none any more; counted anew. */
 void budget_thread_came(void);
 void budget_thread_left(void);

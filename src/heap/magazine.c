@@ -110,7 +110,10 @@ static void note_event(heap_t *h, unsigned cls) {
         return;
     stats->events = 0;
     unsigned wanted = capacity * 2 < info->magazine_max ? capacity * 2 : info->magazine_max;
-    if (budget_allows(h, (wanted - capacity) * (size_t)info->block_size) && set_capacity(h, cls, wanted))
+    size_t more = (wanted - capacity) * (size_t)info->block_size;
+    if (heap_is_oversubscribed() && heap_passes_on(h, cls) && !budget_allows_passed(h, more))
+        return;
+    if (budget_allows(h, more) && set_capacity(h, cls, wanted))
         hk_count(magazine_grows);
 }
 

@@ -24,6 +24,7 @@
 #include "heap/budget.h"
 #include "heap/lists.h"
 #include "map/meta.h"
+#include "sys/sys.h"
 
 enum {
     WORDS_AHEAD = 8,                    /* so many words before its turn, a slab's record is fetched */
@@ -69,13 +70,20 @@ static void push(message_t *message) {
 }
 
 /* Messages that wait for an owner who does not look add up; with many owners, few of each do. Whoever finds too many
- * opens them, unless somebody has the heap's lock: then it is looked after. */
+ * opens them, unless somebody has the heap's lock: then it is looked after. But when oversubscribed, who has it was
+ * mostly stopped there, and gets a processor only after all others have had theirs: it may have this one now. Nobody
+ * waits for the lock itself, as its holder may be stopped for good. */
 static void bound_inbox(heap_t *owner) {
-    uint32_t most = heap_is_oversubscribed() ? HEAP_INBOX_MAX / OVERSUBSCRIBED_SHARE : HEAP_INBOX_MAX;
-    if (hk_likely(atomic_load_explicit(&owner->inbox_count, memory_order_relaxed) < most) || !hk_try_lock(&owner->lock))
+    bool oversubscribed = heap_is_oversubscribed();
+    uint32_t most = oversubscribed ? HEAP_INBOX_MAX / OVERSUBSCRIBED_SHARE : HEAP_INBOX_MAX;
+    if (hk_likely(atomic_load_explicit(&owner->inbox_count, memory_order_relaxed) < most))
         return;
-    heap_drain_locked(owner);
-    hk_unlock(&owner->lock);
+    if (hk_try_lock(&owner->lock)) {
+        heap_drain_locked(owner);
+        hk_unlock(&owner->lock);
+    } else if (oversubscribed) {
+        sys_yield();
+    }
 }
 
 /* Out of the outbox first: a fork in between loses the message in the child rather than sending it twice. */

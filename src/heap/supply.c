@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/panic.h"
+#include "heap/budget.h"
 #include "heap/lists.h"
 #include "heap/remote.h"
 #include "limit/limit.h"
@@ -69,19 +70,18 @@ static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
     return slab;
 }
 
-/* True when the heap's thread has not come behind its magazines for a while. */
-static bool is_idle_locked(heap_t *h, uint32_t now_ms) {
+/* True when the heap's thread has not come behind its magazines for so long; for 0, since the last look. */
+static bool is_idle_locked(heap_t *h, uint32_t now_ms, uint32_t for_ms) {
     hk_assert(hk_lock_is_held(&h->lock));
     if (h->lock_takes == h->idle_takes)
-        return sys_age_ms(now_ms, h->idle_since_ms) >= IDLE_MS;
+        return sys_age_ms(now_ms, h->idle_since_ms) >= for_ms;
     h->idle_takes = h->lock_takes;
     h->idle_since_ms = now_ms;
     return false;
 }
 
-/* Blocks of the class change threads; where threads keep to their own, their slabs stay with them too. */
-static bool passes_on_locked(const heap_t *h, unsigned cls) {
-    hk_assert(hk_lock_is_held(&h->lock));
+/* Where threads keep to their own blocks, their slabs stay with them too. */
+bool heap_passes_on(const heap_t *h, unsigned cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     const heap_class_stats_t *stats = &h->class_stats[cls];
     return hk_read(stats->freed_remote) * PASSED_SHARE > heap_pops(h, cls, heap_magazine_count(h, cls));
@@ -111,6 +111,13 @@ static slab_t *adopt_surplus_locked(heap_t *h, heap_t *from, unsigned cls) {
     return first;
 }
 
+/* When oversubscribed, most threads wait for a processor most of the time, for less than an idle one; who has one would
+ * open slabs beside theirs where blocks change threads. Threads that keep to their blocks keep their slabs. */
+static uint32_t idle_ms_locked(const heap_t *h, unsigned cls) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    return heap_is_oversubscribed() && heap_passes_on(h, cls) ? 0 : IDLE_MS;
+}
+
 /* A partial slab of the class from a thread that sleeps while others free its blocks, or from one that is awake and
  * passes its blocks on. Looks at a few heaps a time; their locks are only tried, so that two heaps never wait for each
  * other (HEAP-3). */
@@ -130,9 +137,9 @@ static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
         if (!hk_try_lock(&other->lock))
             continue;
         now = now != 0 ? now : (uint32_t)sys_now_ms();
-        if (is_idle_locked(other, now) || region_is_near_limit())
+        if (is_idle_locked(other, now, idle_ms_locked(other, cls)) || region_is_near_limit())
             slab = adopt_from_locked(h, other, cls);
-        else if (passes_on_locked(other, cls))
+        else if (heap_passes_on(other, cls))
             slab = adopt_surplus_locked(h, other, cls);
         hk_unlock(&other->lock);
     }

@@ -23,6 +23,10 @@ void *heap_take_one_there(heap_t *h, unsigned cls);
  * and those that follow are its own. False when somebody else was faster. Takes the locks. */
 bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls);
 
+/* Whether blocks of the class change threads, as far as the heap's thread knows. That thread, or the holder of the
+ * heap's lock. */
+bool heap_passes_on(const heap_t *h, unsigned cls);
+
 /* Moves every slab to the shared heap, closing the empty ones. Caller holds the heap's lock, and no other. */
 void heap_hand_over_locked(heap_t *h);
 

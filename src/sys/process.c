@@ -48,6 +48,13 @@ unsigned sys_process_id(void) { return (unsigned)sys_call1(SYS_getpid, 0); }
 
 unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
 
+void sys_yield(void) {
+    if (!sys_passage_begin())
+        return;
+    (void)sys_call1(SYS_sched_yield, 0);
+    sys_passage_end();
+}
+
 /* The folder has a link for each thread, besides its own two. */
 unsigned sys_thread_count(void) {
     kernel_statx_t folder;

@@ -26,6 +26,9 @@ unsigned sys_process_id(void);
 unsigned sys_thread_id(void);
 unsigned sys_thread_count(void); /* of the calling process, by the kernel; 0 when it cannot be known */
 
+/* Lets threads that wait for a processor run first, where the program may make that call. */
+void sys_yield(void);
+
 /* A word for each process. Children of fork inherit it as it is until sys_process_mark_wipe has been called, and find
  * SYS_MARK_NEW from then on, however they were made; those of vfork share it. Source: madvise(2), MADV_WIPEONFORK;
  * without it (before Linux 4.14, some emulators) children inherit the word. */

@@ -88,6 +88,8 @@ static void budgets(void) {
     CHECK_EQ(budget_bytes(64 << 20, 0, 1, HEAP_ROOM), 16 << 20);
     CHECK_EQ(budget_bytes(64 << 20, 0, 64, HEAP_ROOM), 8 << 20);
     CHECK_EQ(budget_bytes(64 << 20, 0, 64, HEAP_HEAVILY), 2 << 20);
+    CHECK_EQ(budget_passed_bytes(64), 768 << 10);
+    CHECK_EQ(budget_passed_bytes(4096), 64 << 10);
 }
 
 int main(void) {
