@@ -104,6 +104,39 @@ fn other_allocators_are_named() {
     assert!(what(&found, "brought").contains("libmimalloc.so brings mimalloc along"), "{found}");
 }
 
+/// As redis-server does, which is linked with jemalloc: it sets its title where its environment was.
+#[test]
+fn a_program_that_wipes_its_environment_is_told_as_served() {
+    let folder = Folder::new("doctor-title");
+    folder.program("libmimalloc.so", OTHER, &["-shared", "-fPIC"]);
+    let wipes = SLEEPER.replace(
+        "int main(void) {",
+        "#include <string.h>\nextern char **environ; int main(void) {
+        for (char **one = environ; *one; one++) memset(*one, 0, strlen(*one));",
+    );
+    let place = folder.0.to_str().unwrap();
+    let program = folder.program(
+        "titled",
+        &wipes,
+        &[
+            &format!("-L{place}"),
+            "-fno-builtin",
+            "-Wl,--no-as-needed",
+            "-l:libmimalloc.so",
+            &format!("-Wl,-rpath,{place}"),
+        ],
+    );
+    let mut command = Command::new(&program);
+    command.env("LD_PRELOAD", LIBRARY);
+    let child = started(command, |id| {
+        running::is_read(id)
+            && std::fs::read(format!("/proc/{id}/environ")).is_ok_and(|all| all.iter().all(|byte| *byte == 0))
+    });
+    let (code, found) = examined(&child.id());
+    assert_eq!((code, &found["active"]), (Some(0), &Value::Bool(true)), "{found}");
+    assert!(what(&found, "brought").contains("libmimalloc.so brings mimalloc along"), "{found}");
+}
+
 fn planned(folder: &Folder, name: &str) -> (Output, Value) {
     let path = folder.0.join(name);
     let output = hakmem(&["doctor", "--json", "--library", LIBRARY, "--", path.to_str().unwrap()]);
@@ -138,7 +171,7 @@ fn what_lies_beside_a_program_is_found_through_a_link() {
     let folder = Folder::new("doctor-link");
     folder.program("libjli.so", "int beside(void) { return 1; }", &["-shared", "-fPIC"]);
     let beside = folder.0.join("libjli.so");
-    let rpath = ["-Wl,--no-as-needed", beside.to_str().unwrap(), "-Wl,-rpath,$ORIGIN"];
+    let rpath = ["-fno-builtin", "-Wl,--no-as-needed", beside.to_str().unwrap(), "-Wl,-rpath,$ORIGIN"];
     std::fs::create_dir(folder.0.join("bin")).unwrap();
     folder.program("real", SLEEPER, &rpath);
     std::os::unix::fs::symlink("../real", folder.0.join("bin/linked")).unwrap();

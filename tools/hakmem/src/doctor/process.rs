@@ -55,7 +55,7 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
     let mut found = Diagnosis::of(format!("process {pid} ({comm})"));
     (found.process, found.program) = (Some(pid), Some(comm));
     let environment = process.environ().ok();
-    let codes = codes(&process, environment.as_ref());
+    let mut codes = codes(&process, environment.as_ref());
     let attached = match Attached::to(pid) {
         Ok(attached) => Some(attached),
         Err(error) => match error.downcast_ref::<Failure>() {
@@ -68,6 +68,10 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
             _ => return Err(error),
         },
     };
+    // The order is guessed from an environment over which the program may have written its title, as redis-server does.
+    if attached.as_ref().is_some_and(has_handed_out) {
+        codes.iter_mut().for_each(|codes| codes.sort_by_key(|code| !code.is_hakmem()));
+    }
     activity(&mut found, &process, attached.as_ref(), codes.as_deref(), environment.as_ref());
     others(&mut found, codes.as_deref().unwrap_or_default());
     if let Some(attached) = &attached {
@@ -78,6 +82,11 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
     surroundings::group(&mut found, &process);
     surroundings::confinement(&mut found, &process);
     Ok(found)
+}
+
+/// Somebody's malloc came to it.
+fn has_handed_out(attached: &Attached) -> bool {
+    attached.snapshot().is_ok_and(|now| now.classes.iter().any(|class| class.alloc_count > 0))
 }
 
 /// None: the kernel does not show what it has mapped.
