@@ -92,10 +92,12 @@ impl Case {
         fs::read_to_string(self.folder.0.join("page.html")).unwrap_or_default()
     }
 
-    /// The page names the function, and nothing else was left behind.
-    fn leaves_a_page(&self) {
+    /// The page names the function, and nothing else was left behind. One that ends by itself tells of its end.
+    fn leaves_a_page(&self, has_ended: bool) {
         let page = self.page();
         assert!(page.contains("\"keeps\"") && page.contains("8.0 MiB"), "{page}");
+        let is_of_end = page.contains(" in use at the peak, 8.0 MiB in the end");
+        assert_eq!(is_of_end, has_ended, "{page}");
         assert!(page.contains("</i>cached<") && page.contains("</i>given back<"), "{page}");
         let others = fs::read_dir(&self.folder.0).unwrap().flatten().map(|entry| entry.file_name());
         let others: Vec<_> = others.filter(|name| name.to_string_lossy().starts_with("hakmem-run-")).collect();
@@ -118,7 +120,7 @@ fn a_program_that_ends_leaves_a_page_and_its_status() {
     let output = case.output("page.html", "exit");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(stderr(&output).contains("hakmem: wrote "), "{output:?}");
-    case.leaves_a_page();
+    case.leaves_a_page(true);
     opens_in_a_browser(&case.folder.0.join("page.html"));
 }
 
@@ -143,7 +145,7 @@ fn one_that_is_told_to_end_leaves_a_page() {
     let (tool, _) = case.running("waits");
     kill(Pid::from_raw(tool.0.id() as i32), Signal::SIGTERM).unwrap();
     assert_eq!(ended(tool), Some(128 + Signal::SIGTERM as i32));
-    case.leaves_a_page();
+    case.leaves_a_page(false);
 }
 
 #[test]
@@ -152,7 +154,7 @@ fn its_own_handlers_get_the_signal() {
     let (tool, _) = case.running("handles");
     kill(Pid::from_raw(tool.0.id() as i32), Signal::SIGTERM).unwrap();
     assert_eq!(ended(tool), Some(9));
-    case.leaves_a_page();
+    case.leaves_a_page(false);
 }
 
 /// By somebody who does not ask the tool: what it was when it was last looked at.
@@ -163,7 +165,7 @@ fn one_that_is_killed_leaves_a_page() {
     std::thread::sleep(Duration::from_secs(3));
     kill(program, Signal::SIGKILL).unwrap();
     assert_eq!(ended(tool), Some(128 + Signal::SIGKILL as i32));
-    case.leaves_a_page();
+    case.leaves_a_page(false);
 }
 
 #[test]
@@ -171,7 +173,7 @@ fn its_children_leave_nothing() {
     let case = Case::new("children");
     let output = case.output("page.html", "children");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    case.leaves_a_page();
+    case.leaves_a_page(true);
 }
 
 /// Of the end, which nobody has seen from outside.

@@ -30,6 +30,9 @@ pub fn of(profile: &Profile, grown: &[Growth]) -> Verdict {
     if let Some(verdict) = growing {
         return verdict;
     }
+    if profile.has_ended {
+        return ended(profile, &figures);
+    }
     if fragmented / resident >= MUCH && fragmented >= kept {
         return fragmentation(&figures);
     }
@@ -79,6 +82,23 @@ fn growth(profile: &Profile, grown: &[Growth]) -> Option<Verdict> {
         ),
         advice: "A cache without a bound looks alike: see what holds these blocks, and what should let them go.".into(),
     })
+}
+
+/// What is free then was in use shortly before: it tells nothing of how the program does with its memory.
+fn ended(profile: &Profile, figures: &Figures) -> Verdict {
+    Verdict {
+        kind: "use",
+        title: format!("{} in use at the peak, {} in the end", bytes(profile.peak.bytes), bytes(figures.live as f64)),
+        why: format!(
+            "Of {} resident in the end, {} were cached, {} free pages, {} fragmented: what a program frees as it ends is \
+             there still.",
+            bytes(figures.resident as f64),
+            bytes(figures.cached as f64),
+            bytes(figures.retained as f64),
+            bytes(figures.fragmented as f64)
+        ),
+        advice: "To need less, look at the sites that held most at the peak.".into(),
+    }
 }
 
 fn fragmentation(figures: &Figures) -> Verdict {
@@ -137,6 +157,14 @@ mod tests {
         change(&mut figures);
         let live = Amount { bytes: 90e6, objects: 1000.0 };
         of(&Profile { live, figures: Some(figures), ..Profile::default() }, &[])
+    }
+
+    #[test]
+    fn of_an_ended_program_the_peak_is_told() {
+        let figures = Figures { resident: 100 << 20, live: 1 << 20, retained: 90 << 20, ..Figures::default() };
+        let peak = Amount { bytes: f64::from(95 << 20), objects: 1.0 };
+        let profile = Profile { peak, figures: Some(figures), has_ended: true, ..Profile::default() };
+        assert_eq!(of(&profile, &[]).title, "95.0 MiB in use at the peak, 1.0 MiB in the end");
     }
 
     #[test]

@@ -86,7 +86,9 @@ fn profile_of(program: &Supervised, folder: &Folder, last: Option<Profile>) -> R
     let about = last.as_ref().map(|seen| seen.origin.clone());
     let none =
         "no report: the program has ended without a profile; `hakmem doctor -- PROGRAM` tells whether hakmem serves it";
-    let mut profile = if own.exists() { of_file(&own)? } else { last.context(none)? };
+    let has_ended = own.exists();
+    let mut profile = if has_ended { of_file(&own)? } else { last.context(none)? };
+    profile.has_ended = has_ended;
     profile.origin = about.unwrap_or_else(|| format!("process {}", program.pid));
     profile.is_running = false; // what leads to its files by its number is gone
     Ok(profile)
