@@ -137,6 +137,7 @@ impl Drop for Folder {
 pub fn as_nobody(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(program);
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"); // not a private home's programs
     command
 }
 
