@@ -4,11 +4,7 @@
  * bytes, a few of which live at a time, frees them all, and prints how many bytes that were. With an argument it takes
  * 64 MiB and gives it back, asks for 3 GiB, and frees a block twice, whose address it prints.
  */
-#include <malloc.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "testing.h"
 
 enum { BYTES = 64 << 20, KEPT = 16, SIZE_MIN = 100, SIZE_SPREAD = 19901 };
 
@@ -32,11 +28,16 @@ static size_t round_of_blocks(size_t wanted) {
 
 static void events(void) {
     static void *volatile blocks[BYTES / 4096];
+    const long before = test_rss_kib();
     for (unsigned i = 0; i < BYTES / 4096; i++)
         memset(blocks[i] = malloc(4096), 1, 4096);
     for (unsigned i = 0; i < BYTES / 4096; i++)
         free(blocks[i]);
     malloc_trim(0);
+    /* What the helper gives back at this moment is not waited for. */
+    for (test_wait_t wait = test_wait_for(10000); test_rss_kib() > before + 2048 && test_wait_more(&wait);)
+        ;
+    test_sleep_us(20000);
     void *volatile more = malloc((size_t)3 << 30);
     free(more);
     void *volatile twice = malloc(100);
