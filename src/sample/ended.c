@@ -40,8 +40,6 @@ static ended_t *find_locked(const void *block, unsigned most) {
     return NULL;
 }
 
-bool ended_is_recent_locked(const void *block) { return find_locked(block, ENDED_KEPT) != NULL; }
-
 /* Mapped for good. Where memory is out all goes on with few. */
 static void keep_many_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));

@@ -20,10 +20,8 @@ enum {
 void ended_note_locked(const profile_sample_t *sample);
 void ended_clear_locked(void);
 
-/* Whether the record of the block is one of the last ENDED_KEPT that went. */
-bool ended_is_recent_locked(const void *block);
-
-/* Who freed that block: the number of the stack (sites.h) and the thread. */
+/* Who freed the block, if its record is one of the last ENDED_KEPT that went: the number of the stack (sites.h) and the
+ * thread. */
 void ended_note_free_locked(const void *block, uint32_t stack, uint32_t thread);
 
 /* The size that the block was asked for with, and its stacks; that of the free has no frames where it is not known.

@@ -307,16 +307,7 @@ bool sample_close(const void *address, const sample_draw_t *draw) {
     return at != 0;
 }
 
-static bool has_just_ended(const void *address) {
-    hk_lock(&hk_sample_lock);
-    const bool has = ended_is_recent_locked(address);
-    hk_unlock(&hk_sample_lock);
-    return has;
-}
-
 void sample_keep_free(const void *address, const sample_draw_t *draw, const void *caller) {
-    if (!sample_was_ever_on() || !has_just_ended(address))
-        return;
     sample_stack_t stack;
     sample_stack_capture(&stack, caller);
     const uint32_t thread = draw != NULL && draw->thread != 0 ? draw->thread : sample_thread_id();

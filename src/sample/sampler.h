@@ -99,8 +99,7 @@ bool sample_has_suspect(const void *address);
  * longer. */
 bool sample_close(const void *address, const sample_draw_t *draw);
 
-/* At HAKMEM_SAFE=3: the stack of the free, for reports, of a block that sample_close was true for a moment ago. Others
- * take no more than a look. */
+/* At HAKMEM_SAFE=3: the stack of the free, for reports, of a block that sample_close was true for a moment ago. */
 void sample_keep_free(const void *address, const sample_draw_t *draw, const void *caller);
 
 /* sample_close of a block whose live bit was found clear. True also when the bit is set by now, and then clears it: the

@@ -55,7 +55,7 @@ typedef struct slab {
     uint16_t generation;    /* counts the slabs that began in this slot */
     uint8_t run_fields[12]; /* a large_run_t in place of the record keeps its fields here: large/large.h */
     _Atomic uint32_t owner; /* written under the lock of the heap that gives the slab away or opens it */
-    uint32_t taker;         /* of an explicit heap: the thread's heap whose lease is filled from it, 0: any */
+    uint32_t taker;         /* of an explicit heap, under its lock: whose lease was filled from it last; 0 none */
     uint8_t padding[56];
 } slab_t;
 

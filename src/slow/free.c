@@ -164,16 +164,18 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
     bool was_live = was_sampled || map_clear_live_shared(map_granule(block));
     if (map_is_explicit(map_lookup(block)) && free_explicit(block, cls, was_live, caller))
         return;
-    if (hk_unlikely(hardened_is_on()) && !was_live) /* another thread frees it at this moment */
+    if (hk_unlikely(hardened_is_on()) && !was_live) { /* another thread frees it at this moment */
         misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
-    else if (hk_unlikely(hardened_is_on()))
+    } else if (hk_unlikely(hardened_is_on())) {
+        hardened_keep_free(h, block, was_sampled, caller);
         hardened_free(h, block, cls, caller);
-    else if (h == NULL)
+    } else if (h == NULL) {
         return_without_heap(block, cls, caller);
-    else if (adopts(h, block, cls))
+    } else if (adopts(h, block, cls)) {
         free_own(h, cls, block);
-    else
+    } else {
         pass_foreign(h, block, cls, map_granule(block), caller);
+    }
 }
 
 /* As free_explicit. */
@@ -208,6 +210,7 @@ static void free_large(void *block, const void *caller) {
     if (map_is_explicit(entry) && free_explicit_run(block, size, caller))
         return;
     if (hk_unlikely(hardened_is_on())) {
+        hardened_keep_free(h, block, was_sampled, caller);
         hardened_free_large(h, block, caller);
         return;
     }

@@ -207,6 +207,11 @@ static void *big_alloc(heap_t *h, size_t align, size_t size) {
     return block;
 }
 
+void hardened_keep_free(heap_t *h, const void *block, bool was_sampled, const void *caller) {
+    if (was_sampled && hk_hardened_level >= 3)
+        sample_keep_free(block, heap_draw(h), caller);
+}
+
 void hardened_free_large(heap_t *h, void *block, const void *caller) {
     size_t size = large_size(block);
     if (large_is_live(block) && !hardened_is_whole(block, size, caller))
@@ -215,8 +220,6 @@ void hardened_free_large(heap_t *h, void *block, const void *caller) {
         misuse_double_free("free", block, size, caller);
         return;
     }
-    if (hk_hardened_level >= 3)
-        sample_keep_free(block, heap_draw(h), caller);
     quarantine_put_run(h, block, caller);
 }
 
@@ -232,8 +235,7 @@ bool hardened_free_huge(heap_t *h, void *block, const void *caller) {
     const bool was_sampled = sample_close(block, heap_draw(h));
     if (!huge_free(block))
         return false;
-    if (was_sampled && hk_hardened_level >= 3)
-        sample_keep_free(block, heap_draw(h), caller);
+    hardened_keep_free(h, block, was_sampled, caller);
     return true;
 }
 
@@ -320,12 +322,10 @@ HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
         return;
     }
     hardened_count_freed(h, map_entry(map_slot(block)) >> 8, cls);
-    if (hk_hardened_level >= 3) {
-        sample_keep_free(block, heap_draw(h), caller);
+    if (hk_hardened_level >= 3)
         quarantine_put(h, block, cls, caller);
-    } else {
+    else
         lane_give(h, cls, map_granule(block), caller);
-    }
 }
 
 void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) { put(h, block, cls, caller); }
@@ -361,6 +361,7 @@ static void free_moved(heap_t *h, void *block, size_t old_size, const void *call
         return;
     }
     const bool was_sampled = sample_close(block, heap_draw(h));
+    hardened_keep_free(h, block, was_sampled, caller);
     if (map_is_run(entry))
         hardened_free_large(h, block, caller);
     else if (was_sampled || map_clear_live_shared(map_granule(block)))

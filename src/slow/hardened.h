@@ -34,6 +34,9 @@ void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller);
 void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller);
 void *hardened_realloc(void *block, size_t old_size, size_t size, const void *caller);
 
+/* For reports, at level 3: this call frees the block, which was sampled until now or not. */
+void hardened_keep_free(heap_t *h, const void *block, bool was_sampled, const void *caller);
+
 /* Frees the large block at `block`, the start of a run. */
 void hardened_free_large(heap_t *h, void *block, const void *caller);
 
