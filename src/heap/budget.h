@@ -31,8 +31,8 @@ size_t budget_bytes(size_t owned, size_t in_use, size_t threads, heap_press_t pr
 /* Whether the heap's magazines may be able to hold so much more. */
 bool budget_allows(const heap_t *h, size_t more_bytes);
 
-/* The same for a class whose blocks change threads, in an oversubscribed process. There slabs go to whichever thread
- * runs, so what a heap owns says little; and what its magazines hold serves nobody while its thread waits. */
+/* The bound for a class whose blocks change threads, when oversubscribed. Its slabs go to the threads that run, so the
+ * bytes that a heap owns say little. Blocks in magazines serve nobody while their thread waits for a processor. */
 size_t budget_passed_bytes(size_t threads);
 bool budget_allows_passed(const heap_t *h, size_t more_bytes);
 
