@@ -290,6 +290,14 @@ void magazine_mend(heap_t *h) {
         mend(h, cls);
 }
 
+/* Malloc would take the block on top of an empty magazine, and look for the next one below the array. */
+bool magazine_is_between(const heap_t *h) {
+    for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
+        if (heap_magazine_count(h, cls) == 0 && hk_read(h->front.magazines[cls].top) != 0)
+            return true;
+    return false;
+}
+
 static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
     unsigned count = (unsigned)heap_magazine_count(h, cls);
     if (count > wanted)

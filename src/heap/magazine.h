@@ -39,6 +39,11 @@ void magazine_retire_all(heap_t *h);
  * two steps. */
 void magazine_mend(heap_t *h);
 
+/* Whether a frame of malloc or free below this one has changed the count of a magazine and not yet its top, or the
+ * other way round, so that the magazine seems to be empty with a block on top. The heap's thread, in a signal handler.
+ * (Other states between two steps may lose a block, and do no harm.) */
+bool magazine_is_between(const heap_t *h);
+
 /* Lets capacities follow the load since the last tick. */
 void magazine_tick(heap_t *h);
 

@@ -10,6 +10,7 @@
 #include "helper/home.h"
 #include "helper/pressure.h"
 #include "limit/limit.h"
+#include "region/scarce.h"
 #include "superslab/superslab.h"
 #include "sys/confined.h"
 #include "sys/sys.h"
@@ -81,9 +82,10 @@ static void helper_run(void *unused) {
         atomic_compare_exchange_strong_explicit(&helper_running, &none, 1, memory_order_relaxed, memory_order_relaxed));
 }
 
+/* What the program has just freed at a limit is the program's: no stack of ours takes it first. */
 static void launch_locked(void) {
     sys_process_mark_wipe();
-    if (helper_stack == NULL)
+    if (helper_stack == NULL && !region_is_at_limit())
         helper_stack = sys_map(HELPER_STACK_BYTES);
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
     atomic_store_explicit(&helper_running, 1, memory_order_relaxed);

@@ -41,6 +41,13 @@ bool classify_is_good(const char *verb, void *block, unsigned cls, const void *c
     return true;
 }
 
+/* The live bit of a run of an explicit heap is clear while the heap lets go of it: what counts is the run's state, and
+ * the heap's word under its lock (heap/runs.h). */
+bool classify_run_is_good(const char *verb, void *block, uint32_t entry, const void *caller) {
+    return entry == HK_MAP_RUN_HEAD || map_is_explicit(entry) ||
+           classify_is_good(verb, block, entry & HK_MAP_CLASS_MAX, caller);
+}
+
 bool classify_is_libcs(const void *block, libc_allocator_t *libc) {
     foreign_t where;
     foreign_classify(block, &where);
@@ -57,8 +64,7 @@ static found_t find_large(const char *verb, void *block, const void *caller) {
         misuse_interior(verb, block, start, size, caller);
     else if (!large_is_live(block))
         misuse_double_free(verb, block, size, caller);
-    else if (map_lookup(block) == HK_MAP_RUN_HEAD ||
-             classify_is_good(verb, block, map_lookup(block) & HK_MAP_CLASS_MAX, caller))
+    else if (classify_run_is_good(verb, block, map_lookup(block), caller))
         return (found_t){KIND_LARGE, 0, size};
     return (found_t){KIND_NONE, 0, 0};
 }

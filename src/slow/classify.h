@@ -38,6 +38,9 @@ size_t found_usable(const void *block, const found_t *found);
 /* True when `block`, in a slab or run of the class, starts a block and is not free; reports otherwise. */
 bool classify_is_good(const char *verb, void *block, unsigned cls, const void *caller);
 
+/* As classify_is_good, of the start of a run that the slot table has `entry` for. */
+bool classify_run_is_good(const char *verb, void *block, uint32_t entry, const void *caller);
+
 /* Memory of the C library's own allocator goes to it; anything else is a mistake. Where the mappings cannot be read (a
  * confined process, no /proc) and it has handed memory out, the C library is the judge. `errno` is kept. */
 bool classify_is_libcs(const void *block, libc_allocator_t *libc);

@@ -203,9 +203,7 @@ static void free_large(void *block, const void *caller) {
     size_t size = large_size(block);
     uint32_t entry = map_lookup(block);
     bool was_sampled = sample_close(block, heap_draw(h));
-    bool in_magazine =
-        !was_sampled && entry != HK_MAP_RUN_HEAD && !classify_is_good("free", block, entry & HK_MAP_CLASS_MAX, caller);
-    if (in_magazine)
+    if (!was_sampled && !classify_run_is_good("free", block, entry, caller))
         return;
     if (map_is_explicit(entry) && free_explicit_run(block, size, caller))
         return;

@@ -4,6 +4,7 @@
 #include "core/lock.h"
 #include "core/request.h"
 #include "heap/heap.h"
+#include "heap/magazine.h"
 #include "helper/helper.h"
 #include "helper/home.h"
 #include "large/huge.h"
@@ -41,7 +42,7 @@ static bool is_free(const hk_lock_t *lock) { return atomic_load_explicit(&lock->
 
 static bool heap_is_free(const heap_t *h) { return is_free(&h->lock) && is_free(&h->large.lock); }
 
-static bool all_are_free(void) {
+static bool locks_are_free(void) {
     if (!heap_system_has_started())
         return !heap_system_is_starting();
     bool are = is_free(&hk_heap_list_lock) && is_free(&hk_record_lock) && heap_is_free(heap_shared()) &&
@@ -53,6 +54,14 @@ static bool all_are_free(void) {
         are = heap_is_free(heap_by_id(id));
     return are;
 }
+
+static bool own_heap_is_whole(void) {
+    heap_front_t *front = left_front != NULL ? left_front : hk_front;
+    return front == &hk_no_heap || !magazine_is_between(heap_of_front(front));
+}
+
+/* No frame of malloc or free that this one has interrupted is at work on what this process would use. */
+static bool is_whole(void) { return locks_are_free() && own_heap_is_whole(); }
 
 /* Every lock in the order of ranks; the forking thread holds them across fork, so that the child finds whole data. */
 static void lock_all(void) {
@@ -89,7 +98,16 @@ static void release_all(void) {
 
 static bool owed; /* what comes after an unseen fork, to a child that was stranded; under the mark ATTENDED */
 
+/* What this thread frees or allocates must not come to the magazines before the interrupted frame has gone on. */
+static void leave_heap(void) {
+    if (hk_front == &hk_no_heap)
+        return;
+    left_front = hk_front;
+    hk_front = &hk_no_heap;
+}
+
 static void strand(void) {
+    leave_heap();
     emergency_open();
     sys_process_mark_set(SYS_MARK_STRANDED);
 }
@@ -109,7 +127,7 @@ static void attend_new(void) {
     helper_after_unseen_fork();
     sample_after_fork();
     owed = true;
-    if (!all_are_free()) {
+    if (!is_whole()) {
         strand();
         return;
     }
@@ -117,7 +135,7 @@ static void attend_new(void) {
     sys_process_mark_set(SYS_MARK_KNOWN);
 }
 
-/* All locks are free again. */
+/* All is whole again. */
 static void attend_stranded(void) {
     if (owed)
         finish_unseen();
@@ -132,14 +150,6 @@ static void attend_alone(uint32_t mark, void (*attend)(void)) {
         attend();
     if (held)
         sys_signals_release(before);
-}
-
-/* What this thread frees or allocates must not come to the magazines before the frame that holds a lock has gone on. */
-static void leave_heap(void) {
-    if (hk_front == &hk_no_heap)
-        return;
-    left_front = hk_front;
-    hk_front = &hk_no_heap;
 }
 
 void fork_return(void) {
@@ -161,7 +171,7 @@ HK_COLD bool fork_attend_slow(void) {
             attend_alone(mark, attend_new);
         else if (mark == SYS_MARK_ATTENDED)
             sys_process_mark_wait(mark, ATTENDED_WAIT_MS);
-        else if (all_are_free())
+        else if (is_whole())
             attend_alone(mark, attend_stranded);
         else
             break;
@@ -183,7 +193,7 @@ void fork_prepare(void) {
     forks_alone = (helper_before_fork() && is_alone()) || !whole;
     if (!forks_alone)
         lock_all();
-    else if (whole && all_are_free())
+    else if (whole && is_whole())
         helper_alone_before_fork();
 }
 
@@ -203,7 +213,7 @@ void fork_in_child(void) {
         release_all();
         superslab_after_fork();
     }
-    bool whole = all_are_free();
+    bool whole = is_whole();
     /* Of threads whose end nobody told; what is being retired is so by an interrupted frame. */
     if (forks_alone && whole)
         heap_orphan_others(HEAP_ORPHANS_LIVE);

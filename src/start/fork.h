@@ -11,8 +11,8 @@
  *                               data. The heaps of other threads are orphans there, which refills adopt one by one.
  *   fork, alone                 No other thread is left, so no lock is taken. What was freed goes back first.
  *   fork in a signal handler    As fork, alone. If the handler has interrupted malloc or free, that frame holds its
- *                               locks, in the child
- *   of a program of one thread  too: the child is stranded until the frame goes on there.
+ *   of a program of one thread  locks in the child too, or has left a magazine between two steps: the child is stranded
+ *                               until the frame goes on there.
  *   _Fork, clone                No handlers. The child finds out at its first slow path, by a word that the kernel
  *                               wipes in children (sys_process_mark). Our threads do not exist there. If one of them
  *                               held a lock, the child is stranded.
@@ -31,18 +31,18 @@
  *   fork_in_parent          The locks are given back in the reverse order; then the helper may start; then signals come
  *                           in.
  *   fork_in_child           Heaps of threads that are gone become orphans, before anybody can look for one. Then as in
- *                           the parent. The mark becomes KNOWN, or STRANDED when a frame below still holds a lock.
+ *                           the parent. The mark becomes KNOWN, or STRANDED when a frame below is still at work.
  *
  * A stranded process is cut off from its heap: it allocates from an emergency arena (start/emergency.h), and what it
- * frees of the heap is lost. It never waits for a lock that nobody gives back. Once all locks are free, it returns to
- * its heap.
+ * frees of the heap is lost. It never waits for a lock that nobody gives back. Once all locks are free and the frame
+ * has gone on, it returns to its heap.
  *
  * The mark is KNOWN in a process that has been looked at. A thread looks at it at each slow path, before it waits for
  * any lock.
  *
- *   NEW --first slow path--> ATTENDED --no lock is held--> KNOWN
- *                            ATTENDED --one is----------> STRANDED --all are free--> KNOWN
- *   KNOWN --child of a signal handler, a lock is held--> STRANDED
+ *   NEW --first slow path--> ATTENDED --all is whole----> KNOWN
+ *                            ATTENDED --something is not-> STRANDED --all is whole--> KNOWN
+ *   KNOWN --child of a signal handler, something is not whole--> STRANDED
  */
 #ifndef HK_START_FORK_H
 #define HK_START_FORK_H

@@ -13,7 +13,7 @@
 
 enum {
     PURGE_RANGES_MAX = 64,
-    PURGE_WAIT_MS = 20,
+    PURGE_WAIT_MS = 250,
     HASTE_LOOKS_MAX = 256, /* superslabs that are looked at for what may go in haste */
     DIRTY_KEEP_MIN = 64,   /* slots that may lie dirty while memory grows, where none may go in haste, */
     DIRTY_KEEP_SHARE = 8,  /* ... or this part of what is in use */

@@ -2,17 +2,23 @@
  *
  * What another thread does between two instructions of a free: in front of each of them once, as long as no lock is
  * held that the other would wait for. A slab that changes hands, an explicit heap that is released, a neighbour in the
- * same byte of live bits, a limit that is set: nothing is lost, and nothing found where it is not.
+ * same byte of live bits, a limit that is set: nothing is lost, and nothing found where it is not. Or a signal handler
+ * that forks: the child allocates, and has no block twice.
  */
 #include "core/panic.h"
 #include "front/front.h"
 #include "heap/explicit.h"
+#include "heap/flush.h"
+#include "heap/magazine.h"
 #include "heap/messages.h"
 #include "heap/runs.h"
 #include "heap_places.h"
+#include "slow/hardened.h"
 #include "steps.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { CLS = 20, STEPS_MAX = 100000 };
 
@@ -213,8 +219,87 @@ static void neighbours(void) {
         for_each_step(two_in_a_byte, free_left, neighbour_is_freed, both_are_free);
 }
 
+/* At a hardened level a clear live bit is proof of a double free, but for a run whose heap lets go of it. */
+static void hardened_heap_is_released(void) {
+    CHECK(setenv("HAKMEM_SAFE", "3", 1) == 0);
+    start();
+    CHECK(hardened_is_on());
+    for_each_step(make_large, free_it, release_heap, is_free_once);
+}
+
+/* --- A signal handler forks -------------------------------------------------------------------------------------- */
+
+enum { SMALL = 320, TAKEN = 50 };
+
+static void *kept;
+
+static void use_all_of_it(void) {
+    char *taken[TAKEN];
+    for (unsigned i = 0; i < TAKEN; i++) {
+        taken[i] = front_malloc(SMALL);
+        CHECK(taken[i] != NULL && taken[i] != kept);
+        memset(taken[i], (int)i, SMALL);
+    }
+    for (unsigned i = 0; i < TAKEN; i++) {
+        for (unsigned k = 0; k < SMALL; k++)
+            CHECK_EQ(taken[i][k], i);
+        front_free(taken[i]);
+    }
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
+static void fork_one(void) {
+    int status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        use_all_of_it();
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void leave_in_magazine(unsigned count) {
+    front_free(front_malloc(SMALL));
+    magazine_flush(self, cls, (unsigned)heap_magazine_count(self, cls) - count);
+    CHECK_EQ(heap_magazine_count(self, cls), count);
+}
+
+static void leave_one(void) { leave_in_magazine(1); }
+
+static void leave_none(void) {
+    block = front_malloc(SMALL);
+    leave_in_magazine(0);
+}
+
+static void malloc_last(void) { block = front_malloc(SMALL); }
+static void malloc_last_slowly(void) { block = magazine_alloc(self, cls); }
+static void free_first(void) { front_free(block); }
+
+static void goes_on(void) {
+    use_all_of_it();
+    all_is_well();
+}
+
+static void block_is_its_own(void) {
+    kept = block;
+    goes_on();
+    kept = NULL;
+    front_free(block);
+}
+
+static void handler_forks(void) {
+    start();
+    cls = class_of(SMALL);
+    for_each_step(leave_one, malloc_last, fork_one, block_is_its_own);
+    for_each_step(leave_one, malloc_last_slowly, fork_one, block_is_its_own);
+    for_each_step(leave_none, free_first, fork_one, goes_on);
+}
+
 int main(void) {
     steps_init(step);
+    in_child(hardened_heap_is_released);
+    in_child(handler_forks);
     in_child(slab_changes_hands);
     in_child(heap_is_released);
     in_child(neighbours);

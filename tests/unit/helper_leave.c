@@ -8,6 +8,7 @@
 #include "heap/wake.h"
 #include "helper/control.h"
 #include "helper/helper.h"
+#include "region/scarce.h"
 #include "rooms.h"
 #include "sys/sys.h"
 #include "upkeep/round.h"
@@ -16,7 +17,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum { DELAY_MS = 40, ROUNDS_IDLE = 8, WAIT_MS = 20000 };
+enum { DELAY_MS = 40, ROUNDS_IDLE = 8, WAIT_MS = 20000, RETRY_MS = 1000 };
 
 static _Atomic unsigned rounds, looks, work_found;
 
@@ -68,6 +69,20 @@ static void one_at_a_time(void) {
     }
     until_it_has_left();
     CHECK_EQ(atomic_load(&rounds), ROUNDS_IDLE);
+}
+
+/* At a limit of address space the first one would take a stack from the program. Who frees does its work, and after a
+ * while one starts. */
+static void none_at_a_limit(void) {
+    atomic_store(&rounds, 0);
+    atomic_store(&work_found, 1);
+    atomic_store(&hk_scarce_at_limit, true);
+    helper_wake();
+    CHECK_EQ(helper_threads(), 0);
+    CHECK_EQ(atomic_load(&rounds), 1);
+    atomic_store(&hk_scarce_at_limit, false);
+    usleep(RETRY_MS * 1000 + 1000);
+    a_life(0);
 }
 
 /* It leaves for who must be alone, whatever there is to do. */
@@ -153,7 +168,7 @@ int main(void) {
     start_map();
     helper_init();
     sys_process_mark_set(SYS_MARK_KNOWN);
-    a_life(0);
+    none_at_a_limit();
     a_life(3);
     one_at_a_time();
     leaves_when_asked();
