@@ -24,7 +24,7 @@ enum {
     SIGNAL_EACH_US = 100,
     SETTLE_MS = 1500,
     RESTS_MAX = 1000,
-    RESTS_MANY = 20, /* so many show a drift of one part in a hundred */
+    RESTS_MANY = 120, /* so many show a drift of one part in a hundred: a rest is off by two */
 };
 
 static const double RATIO_MAX = 1.8; /* glibc's malloc has 1.9, jemalloc 1.5 */
