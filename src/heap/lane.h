@@ -67,7 +67,9 @@ HK_INLINE void lane_turn(lanes_t *all, unsigned cls, granule_t block) {
     hk_write_release(*place, block);
     if (hk_unlikely(before == 0))
         return;
-    __builtin_prefetch(map_granule_address(before)); /* it is likely to be the next one of its class */
+    const char *next = map_granule_address(before); /* it is likely to be the next one of its class, */
+    __builtin_prefetch(next);                       /* and that looks at both ends first */
+    __builtin_prefetch(next + hk_class_info[cls].block_size - 1);
     hk_write(places[ready], before);
     hk_write_release(lane->ready, ready + 1);
 }

@@ -15,10 +15,11 @@ enum {
 };
 
 uint64_t hk_seal_secret[2];
-static bool is_wide, looks_at_all; /* constant after the start */
+bool hk_seal_is_wide;
+static bool looks_at_all; /* constant after the start */
 
 void seal_init(int level) {
-    is_wide = hk_has_wide();
+    hk_seal_is_wide = hk_has_wide();
     looks_at_all = level >= 3;
     sys_random(hk_seal_secret, sizeof hk_seal_secret);
     hk_seal_secret[1] |= 1;
@@ -41,15 +42,13 @@ size_t seal_find_other(const void *bytes, size_t from, size_t to, unsigned char 
     return from < to ? seal_find_other(bytes, from, to, byte) : to;
 }
 
-typedef uint64_t __attribute__((vector_size(32), may_alias, aligned(16))) wide_t;
-
 /* Looks at a little at a time: what a program has written to is seldom zeros at its beginning. */
 static HK_WIDE HK_NOINLINE bool is_zero_wide(const char *from, size_t bytes) {
     const char *end = from + bytes / LOOK_BYTES * LOOK_BYTES;
     while (from < end) {
-        wide_t some = {0}, more = {0};
-        for (const char *part = from + LOOK_BYTES; from < part; from += 4 * sizeof(wide_t)) {
-            const wide_t *at = (const wide_t *)from;
+        seal_four_t some = {0}, more = {0};
+        for (const char *part = from + LOOK_BYTES; from < part; from += 4 * sizeof(seal_four_t)) {
+            const seal_four_t *at = (const seal_four_t *)from;
             some |= at[0] | at[1];
             more |= at[2] | at[3];
         }
@@ -68,7 +67,7 @@ static bool is_zero_soon(const char *from, size_t bytes) {
 }
 
 bool seal_long_is_zero(const void *from, size_t bytes) {
-    return is_wide ? is_zero_wide(from, bytes) : is_zero_soon(from, bytes);
+    return hk_seal_is_wide ? is_zero_wide(from, bytes) : is_zero_soon(from, bytes);
 }
 
 /* A line in each 16th of the block, at the place that a byte of `random` says. */
@@ -92,6 +91,16 @@ bool seal_spots_are_zero(const void *block, size_t block_size) {
            lines_are_zero(block, block_size, random);
 }
 
+static HK_WIDE HK_NOINLINE void clear_wide(char *at, size_t bytes) { seal_clear_short(at, bytes); }
+
+/* Without wide registers the string instruction is faster than a loop. */
+void seal_clear_long(void *from, size_t bytes) {
+    if (hk_seal_is_wide)
+        clear_wide(from, bytes);
+    else
+        hk_zero_long(from, bytes);
+}
+
 void seal_clear_pages(void *from, size_t bytes) {
     char *at = from;
     for (size_t part; bytes > 0; at += part, bytes -= part) {
@@ -99,6 +108,15 @@ void seal_clear_pages(void *from, size_t bytes) {
         if (!seal_long_is_zero(at, part))
             hk_zero_long(at, part);
     }
+}
+
+void seal_clear_called(void *block, size_t block_size) {
+    const size_t bytes = block_size - sizeof(seal_pair_t);
+    if (block_size >= SEAL_PAGES)
+        seal_clear_pages(block, bytes);
+    else
+        seal_clear_long(block, bytes);
+    seal_clear_last(block, block_size);
 }
 
 void seal_fill_slack(void *block, size_t block_size, size_t size) {

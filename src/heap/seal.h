@@ -28,13 +28,16 @@ enum {
     SEAL_BYTES = 8,
     SEAL_SLACK = 0xca,
     SEAL_SHORT = 16,   /* slack of less bytes is looked at as words */
-    SEAL_LONG = 1536,  /* from here on the string instruction is faster than a loop */
+    SEAL_LONG = 1536,  /* from here on a call to clear it costs nothing */
     SEAL_PAGES = 8192, /* from here on a block has pages that may be zeros: those are read and stay as they are */
     SEAL_SPOTS = 8192, /* above that, level 2 looks at some lines of a block that is handed out */
 };
 
 /* Drawn once, at the start; the second is odd. */
 extern uint64_t hk_seal_secret[2];
+
+/* Constant after the start: hk_has_wide. */
+extern bool hk_seal_is_wide;
 
 void seal_init(int level);
 
@@ -86,14 +89,62 @@ HK_INLINE bool seal_below_is_whole(const void *block, size_t offset, size_t bloc
 
 typedef uint64_t __attribute__((vector_size(16), may_alias)) seal_pair_t;
 
-/* Sizes of blocks are multiples of 16. Two pairs at a time never reach behind the last one. */
-HK_INLINE bool seal_is_zero(const void *block, size_t block_size) {
-    const seal_pair_t *last = (const seal_pair_t *)((const char *)block + block_size) - 1;
-    seal_pair_t some = *last;
-    for (const seal_pair_t *at = block; at < last; at += 2)
-        some |= at[0] | at[1];
-    return (some[0] | some[1]) == 0;
+/* What one instruction takes in a function marked HK_WIDE, and two in another. */
+typedef uint64_t __attribute__((vector_size(32), may_alias, aligned(16))) seal_four_t;
+
+enum { SEAL_PART = 4 * sizeof(seal_four_t) };
+
+HK_INLINE void seal_look_at_part(const char *at, seal_four_t *some) {
+    const seal_four_t *part = (const seal_four_t *)at;
+    *some |= (part[0] | part[1]) | (part[2] | part[3]);
 }
+
+/* Sizes of blocks are multiples of 16. A few steps for each of a few spans of sizes, of which the last ones reach back
+ * into what the first ones saw: a loop that ends elsewhere for each size is one wrong guess of the processor a block. */
+HK_INLINE bool seal_is_zero(const void *block, size_t block_size) {
+    const char *at = block, *end = at + block_size;
+    seal_four_t some = {0};
+    if (block_size > SEAL_PART) {
+        for (; at < end - SEAL_PART; at += SEAL_PART)
+            seal_look_at_part(at, &some);
+        seal_look_at_part(end - SEAL_PART, &some);
+    } else if (block_size > SEAL_PART / 2) {
+        const seal_four_t *first = block, *last = (const seal_four_t *)end;
+        some = (first[0] | first[1]) | (last[-2] | last[-1]);
+    } else if (block_size > sizeof(seal_pair_t)) {
+        some = *(const seal_four_t *)at | *((const seal_four_t *)end - 1);
+    } else {
+        seal_pair_t pair = *(const seal_pair_t *)block;
+        return (pair[0] | pair[1]) == 0;
+    }
+    return ((some[0] | some[1]) | (some[2] | some[3])) == 0;
+}
+
+HK_INLINE void seal_clear_part(char *at) {
+    seal_four_t *part = (seal_four_t *)at;
+    part[0] = part[1] = part[2] = part[3] = (seal_four_t){0};
+    HK_OPAQUE(part); /* no call */
+}
+
+/* Multiples of 16; in steps as above. */
+HK_INLINE void seal_clear_short(char *at, size_t bytes) {
+    char *end = at + bytes;
+    if (bytes > SEAL_PART) {
+        for (; at < end - SEAL_PART; at += SEAL_PART)
+            seal_clear_part(at);
+        seal_clear_part(end - SEAL_PART);
+    } else if (bytes > SEAL_PART / 2) {
+        seal_four_t *first = (seal_four_t *)at, *last = (seal_four_t *)end;
+        first[0] = first[1] = last[-2] = last[-1] = (seal_four_t){0};
+    } else if (bytes > sizeof(seal_pair_t)) {
+        *(seal_four_t *)at = *((seal_four_t *)end - 1) = (seal_four_t){0};
+    } else if (bytes > 0) {
+        *(seal_pair_t *)at = (seal_pair_t){0};
+    }
+}
+
+/* As seal_clear_short, by the widest instructions at hand. */
+void seal_clear_long(void *from, size_t bytes);
 
 /* Makes zeros of what is none: pages that nobody touched stay so. Multiples of 16. */
 void seal_clear_pages(void *from, size_t bytes);
@@ -105,43 +156,54 @@ bool seal_long_is_zero(const void *from, size_t bytes);
  * a line in each 16th of it, which nobody can guess. */
 bool seal_spots_are_zero(const void *block, size_t block_size);
 
-/* The block, which has a seal, is one of a free block from here on. */
-HK_INLINE void seal_clear(void *block, size_t block_size) {
+/* The last 16 bytes, with the seal. */
+HK_INLINE void seal_clear_last(void *block, size_t block_size) {
     uint64_t *place = seal_place(block, block_size);
-    seal_pair_t *at = block, *last = (seal_pair_t *)(place - 1);
-    if (block_size >= SEAL_PAGES) {
-        seal_clear_pages(block, block_size - sizeof *last);
-        at = last;
-    } else if (block_size >= SEAL_LONG) {
-        hk_zero_long(block, block_size - sizeof *last);
-        at = last;
-    }
-    for (; at + 1 < last; at += 2) {
-        at[0] = at[1] = (seal_pair_t){0};
-        HK_OPAQUE(at); /* no call */
-    }
-    if (at < last)
-        *at = (seal_pair_t){0};
     place[-1] = 0;
     hk_write(*place, 0);
 }
 
+/* The block, which has a seal, is one of a free block from here on. */
+HK_INLINE void seal_clear(void *block, size_t block_size) {
+    const size_t bytes = block_size - sizeof(seal_pair_t);
+    if (block_size >= SEAL_PAGES)
+        seal_clear_pages(block, bytes);
+    else if (block_size >= SEAL_LONG)
+        seal_clear_long(block, bytes);
+    else
+        seal_clear_short(block, bytes);
+    seal_clear_last(block, block_size);
+}
+
+/* The same by a call, where code is to be small. */
+void seal_clear_called(void *block, size_t block_size);
+
 #define SEAL_SLACK_WORD (SEAL_SLACK * UINT64_C(0x0101010101010101))
+
+/* The bits of the slack, of up to 15 bytes: in the word that it begins in, `place`, and in the last one before the seal,
+ * which may be the same. No branch: slacks of all lengths come in no order. */
+typedef struct seal_slack {
+    uint64_t *place, *last, in_place, in_last;
+} seal_slack_t;
+
+HK_INLINE seal_slack_t seal_slack_of(const void *block, size_t block_size, size_t slack) {
+    const bool two = slack >= sizeof(uint64_t);
+    uint64_t *last = seal_place(block, block_size) - 1;
+    uint64_t begin = ~UINT64_C(0) << (63 - slack % sizeof *last * 8) << 1;
+    return (seal_slack_t){last - two, last, begin, begin | (0 - (uint64_t)two)};
+}
 
 /* Fills up to 15 bytes of slack in a block of zeros, of which a byte at least was asked for. */
 HK_INLINE void seal_fill_short(void *block, size_t block_size, size_t slack) {
-    uint64_t *last = seal_place(block, block_size) - 1;
-    if (slack >= sizeof *last)
-        *last-- = SEAL_SLACK_WORD;
-    *last = SEAL_SLACK_WORD << (63 - slack % sizeof *last * 8) << 1;
+    seal_slack_t in = seal_slack_of(block, block_size, slack);
+    *in.place = SEAL_SLACK_WORD & in.in_place;
+    *in.last = SEAL_SLACK_WORD & in.in_last;
 }
 
 /* Whether up to 15 bytes of slack are as they were filled. */
 HK_INLINE bool seal_short_is_whole(const void *block, size_t block_size, size_t slack) {
-    const uint64_t *last = seal_place(block, block_size) - 1;
-    if (slack >= sizeof *last && *last-- != SEAL_SLACK_WORD)
-        return false;
-    return (*last ^ SEAL_SLACK_WORD) >> (63 - slack % sizeof *last * 8) >> 1 == 0;
+    seal_slack_t in = seal_slack_of(block, block_size, slack);
+    return (((*in.place ^ SEAL_SLACK_WORD) & in.in_place) | ((*in.last ^ SEAL_SLACK_WORD) & in.in_last)) == 0;
 }
 
 /* Fills the slack of a block at level 3, and tells the offset of its first byte that is another now; `block_size` when

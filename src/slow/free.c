@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/free.h"
 
+#include "base/wide.h"
 #include "core/counters.h"
 #include "core/panic.h"
 #include "heap/explicit.h"
@@ -306,11 +307,25 @@ static HK_NOINLINE void free_at_3(void *block, uint32_t entry, heap_front_t *fro
     free_hardened(block, entry, front, granule, caller, 3);
 }
 
+static HK_WIDE HK_NOINLINE void free_wide_at_2(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                               const void *caller) {
+    free_hardened(block, entry, front, granule, caller, 2);
+}
+
+static HK_WIDE HK_NOINLINE void free_wide_at_3(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                               const void *caller) {
+    free_hardened(block, entry, front, granule, caller, 3);
+}
+
 /* By a thread without a heap, or with a hardened one. */
 static HK_NOINLINE void free_untagged(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
                                       const void *caller) {
     if (!hardened_is_on())
         free_other(block, caller);
+    else if (hk_seal_is_wide && hk_hardened_level >= 3)
+        free_wide_at_3(block, entry, front, granule, caller);
+    else if (hk_seal_is_wide)
+        free_wide_at_2(block, entry, front, granule, caller);
     else if (hk_hardened_level >= 3)
         free_at_3(block, entry, front, granule, caller);
     else

@@ -176,14 +176,12 @@ bool hardened_is_whole(const void *block, size_t block_size, const void *caller)
                          : !is_sealed(block) || seal_is_whole(block, block_size, caller);
 }
 
-HK_INLINE bool end(void *block, unsigned cls, const void *caller) {
+bool hardened_end(void *block, unsigned cls, const void *caller) {
     if (hk_unlikely(!slab_seal_is_whole(block, cls, caller)))
         return false;
-    seal_clear(block, hk_class_info[cls].block_size);
+    seal_clear_called(block, hk_class_info[cls].block_size);
     return true;
 }
-
-bool hardened_end(void *block, unsigned cls, const void *caller) { return end(block, cls, caller); }
 
 /* --- Large and huge blocks ---------------------------------------------------------------------------------------- */
 
@@ -316,7 +314,7 @@ void *hardened_calloc(heap_t *h, size_t size) {
     return alloc(h, HK_ALIGNMENT, size, seal_long_is_zero, __builtin_return_address(0));
 }
 
-HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
+void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) {
     if (h == NULL) {
         magazine_give_one(heap_shared(), cls, block);
         return;
@@ -328,11 +326,9 @@ HK_INLINE void put(heap_t *h, void *block, unsigned cls, const void *caller) {
         lane_give(h, cls, map_granule(block), caller);
 }
 
-void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) { put(h, block, cls, caller); }
-
 void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
-    if (end(block, cls, caller))
-        put(h, block, cls, caller);
+    if (hardened_end(block, cls, caller))
+        hardened_put(h, block, cls, caller);
 }
 
 /* A live block of a slab of any thread's, and a thread that has a heap. */
@@ -344,14 +340,14 @@ bool hardened_free_live(void *block, const void *caller) {
     if (hk_unlikely(front == &hk_no_heap || cls >= HK_CLASS_COUNT || entry == 0 || map_is_explicit(entry) ||
                     !hardened_clear_live(granule)))
         return false;
-    if (hk_likely(end(block, cls, caller)))
-        put(heap_of_front(front), block, cls, caller);
+    if (hk_likely(hardened_end(block, cls, caller)))
+        hardened_put(heap_of_front(front), block, cls, caller);
     return true;
 }
 
 void hardened_free_broken(void *block, unsigned cls, const void *caller) {
-    if (end(block, cls, caller))
-        put(heap_of_front(hk_front), block, cls, caller);
+    if (hardened_end(block, cls, caller))
+        hardened_put(heap_of_front(hk_front), block, cls, caller);
 }
 
 static void free_moved(heap_t *h, void *block, size_t old_size, const void *caller) {

@@ -152,12 +152,16 @@ HK_INLINE bool hardened_can_put(const lanes_t *all, const heap_t *h, unsigned cl
     return level >= 3 ? quarantine_has_turn(h, all, cls) : lane_has_turn(all, cls);
 }
 
-/* Nothing was written behind what was asked for, nor before the block. False also where a look at that takes a call. */
+HK_INLINE bool hardened_slack_is_whole(const void *block, size_t block_size, size_t asked, size_t slack) {
+    return hk_likely(slack < SEAL_SHORT && asked > 0) ? seal_short_is_whole(block, block_size, slack)
+                                                      : seal_find_in_slack(block, block_size, asked) == block_size;
+}
+
+/* Nothing was written behind what was asked for, nor before the block. */
 HK_INLINE bool hardened_seals_are_whole(const void *block, unsigned cls, size_t block_size, int level) {
     size_t asked = seal_asked(block, block_size);
     size_t slack = block_size - SEAL_BYTES - asked; /* more than a block has when the seal is broken */
-    if (level < 3 ? slack >= block_size
-                  : slack >= SEAL_SHORT || asked == 0 || !seal_short_is_whole(block, block_size, slack))
+    if (slack >= block_size || (level >= 3 && !hardened_slack_is_whole(block, block_size, asked, slack)))
         return false;
     return seal_below_is_whole(block, class_slab_offset(&hk_classes[cls], block), block_size);
 }

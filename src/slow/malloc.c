@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/malloc.h"
 
+#include "base/wide.h"
 #include "core/panic.h"
 #include "heap/magazine.h"
 #include "limit/limit.h"
@@ -141,10 +142,20 @@ HK_INLINE void *malloc_hardened(size_t size, const void *caller, int level) {
 static HK_NOINLINE void *malloc_at_2(size_t size, const void *caller) { return malloc_hardened(size, caller, 2); }
 static HK_NOINLINE void *malloc_at_3(size_t size, const void *caller) { return malloc_hardened(size, caller, 3); }
 
+static HK_WIDE HK_NOINLINE void *malloc_wide_at_2(size_t size, const void *caller) {
+    return malloc_hardened(size, caller, 2);
+}
+
+static HK_WIDE HK_NOINLINE void *malloc_wide_at_3(size_t size, const void *caller) {
+    return malloc_hardened(size, caller, 3);
+}
+
 void *heap_malloc_slow(size_t size) {
     const void *caller = __builtin_return_address(0);
     if (!hardened_is_on())
         return malloc_rare(size, caller);
+    if (hk_seal_is_wide)
+        return hk_hardened_level >= 3 ? malloc_wide_at_3(size, caller) : malloc_wide_at_2(size, caller);
     return hk_hardened_level >= 3 ? malloc_at_3(size, caller) : malloc_at_2(size, caller);
 }
 

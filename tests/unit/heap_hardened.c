@@ -174,6 +174,47 @@ static void zeros_are_told(void) {
 }
 
 /* The place that a realloc left is watched too. */
+/* Of a block of each size: each byte counts, and none beside it changes. */
+static void blocks_are_cleared(void) {
+    start_safe("2");
+    static _Alignas(16) char memory[2 * SEAL_LONG];
+    for (size_t at = 16; at <= 32; at += 16)
+        for (size_t size = 16; size <= 2048; size += 16) {
+            char *block = memory + at;
+            memset(memory, 1, sizeof memory);
+            CHECK(!seal_is_zero(block, size));
+            seal_clear(block, size);
+            CHECK(seal_is_zero(block, size) && seal_find_other(block, 0, size, 0) == size);
+            CHECK(seal_find_other(memory, 0, at, 1) == at);
+            CHECK(seal_find_other(memory, at + size, sizeof memory, 1) == sizeof memory);
+            for (size_t i = 0; i < size; i++) {
+                block[i] = 1;
+                CHECK(!seal_is_zero(block, size));
+                block[i] = 0;
+            }
+        }
+}
+
+/* Of a short slack each byte counts, and none before it. */
+static void short_slack_is_known(void) {
+    static _Alignas(16) char block[48];
+    for (size_t slack = 0; slack < SEAL_SHORT; slack++) {
+        const size_t room = sizeof block - SEAL_BYTES, from = room - slack;
+        memset(block, 0, sizeof block);
+        seal_fill_short(block, sizeof block, slack);
+        CHECK(seal_find_other(block, 0, from, 0) == from &&
+              seal_find_other(block, room, sizeof block, 0) == sizeof block);
+        CHECK(seal_find_other(block, from, room, SEAL_SLACK) == room);
+        memset(block, 7, from);
+        CHECK(seal_short_is_whole(block, sizeof block, slack));
+        for (size_t i = from; i < room; i++) {
+            block[i] ^= 1;
+            CHECK(!seal_short_is_whole(block, sizeof block, slack));
+            block[i] ^= 1;
+        }
+    }
+}
+
 static void write_behind_realloc(void) {
     start_safe("2");
     char *block = heap_malloc_slow(4 * HK_MIB);
@@ -532,6 +573,8 @@ int main(void) {
     in_child(realloc_stays_3);
     in_child(large_only_read);
     in_child(zeros_are_told);
+    in_child(blocks_are_cleared);
+    in_child(short_slack_is_known);
     in_child(large_queue_is_bounded);
     in_child(filled_runs_keep_pages_2);
     in_child(filled_runs_keep_pages_3);
