@@ -21,10 +21,11 @@
 enum { LEAKS_STATUS = 23 };
 
 HK_EXPORT int hak_profile_start(size_t interval) {
-    int error = heap_system_ready() ? sample_start(interval) : ENOMEM;
-    if (error == 0)
-        heap_hurry_all();
-    return error;
+    if (!heap_system_ready())
+        return ENOMEM;
+    sample_start(interval);
+    heap_hurry_all();
+    return 0;
 }
 
 HK_EXPORT void hak_profile_stop(void) {

@@ -115,8 +115,8 @@ size_t hk_leaks_report(const void *frame) {
         return 0;
     sample_stop();
     hk_lock(&hk_sample_lock);
-    sample_settle_locked();
-    copy_samples_locked(&reach);
+    if (sample_settle_locked())
+        copy_samples_locked(&reach);
     hk_unlock(&hk_sample_lock);
     size_t lost = reach_mark(&reach) ? report_lost(&reach) : 0;
     reach_end(&reach);

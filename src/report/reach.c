@@ -101,6 +101,12 @@ static void see_piece(reach_t *reach, uintptr_t from, uintptr_t to) {
 
 static bool is_in(uintptr_t address, uintptr_t start, size_t size) { return address - start < size; }
 
+/* On pages of a table of the profile; small ones share pages with each other and with nothing else. */
+static bool is_in_table(uintptr_t address, const profile_section_t *table) {
+    const uintptr_t first = hk_align_down((uintptr_t)table->place, sys_page_size());
+    return table->bytes > 0 && is_in(address, first, (uintptr_t)table->place - first + table->bytes);
+}
+
 /* Ours: the window and its areas, the tables of the profile, and the lists that are being made. */
 static bool is_ours(const reach_t *reach, uintptr_t address) {
     const uintptr_t window = (uintptr_t)map_slot_address(0);
@@ -110,7 +116,7 @@ static bool is_ours(const reach_t *reach, uintptr_t address) {
         is_in(address, (uintptr_t)reach->copy, reach->mapped) || huge_find_try((const void *)address, &start, &size))
         return true;
     for (unsigned i = 0; i < PROFILE_SECTIONS; i++)
-        if (is_in(address, hk_profile.sections[i].place, hk_profile.sections[i].bytes))
+        if (is_in_table(address, &hk_profile.sections[i]))
             return true;
     return false;
 }

@@ -81,15 +81,12 @@ static void copy_tables_locked(image_t *image) {
 static int copy_tables(image_t *image) {
     for (unsigned tries = 0; tries < COPY_TRIES; tries++) {
         hk_lock(&hk_sample_lock);
-        size_t size = tables_size_locked();
+        const size_t size = sample_settle_locked() ? tables_size_locked() : 0;
         hk_unlock(&hk_sample_lock);
-        if (size == 0)
-            return ENOENT;
-        if (!piece_make(&image->tables, size + size / 4))
+        if (size == 0 || !piece_make(&image->tables, size + size / 4))
             return ENOMEM;
         hk_lock(&hk_sample_lock);
-        sample_settle_locked();
-        bool fits = tables_size_locked() <= image->tables.mapped;
+        const bool fits = sample_settle_locked() && tables_size_locked() <= image->tables.mapped;
         if (fits)
             copy_tables_locked(image);
         hk_unlock(&hk_sample_lock);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * pace.h: how often one thread is sampled. A sample takes about a microsecond; a thread that allocates 1 MiB as fast as
- * 64 bytes would do little else. So a thread whose samples come in haste gets an interval of its own: as many bytes as
- * it allocates in PACE_US, by how fast it was since the sample before. It goes again when none comes for long.
+ * pace.h: how often one thread is sampled. A sample takes a microsecond where all that it reads is at hand, and several
+ * in a program that uses the processor's caches itself; a thread that allocates 1 MiB as fast as 64 bytes would do
+ * little else. So what samples take is measured, and a thread that has spent more than its share on them gets an
+ * interval of its own: as many bytes as it allocates in the time that a sample may take, by how fast it was since the
+ * sample before. It goes again when none comes for long.
  *
- * PACE-1  A thread of steady speed has at most a sample in PACE_US on average. PACE_BURST samples more are free, so
- *         that those of a burst are all taken, and one of these comes back each PACE_HASTE_US * PACE_REGAIN. Where the
- *         thread becomes faster a few more are needed to see it; it became slower for PACE_REST_US before.
+ * PACE-1  A thread spends at most 1 / PACE_SHARE of its time on samples, and PACE_BURST_NS more, so that those of a
+ *         burst are all taken. Where the thread becomes faster a few more are needed to see it.
  * PACE-2  The interval that a block is sampled with is settled before the block is asked for, and depends on what was,
  *         not on the block. A sample counts by it (chance.h), so estimates are right on average at any pace.
  *
@@ -18,24 +19,25 @@
 #include "base/base.h"
 
 enum {
-    PACE_LOG2_MIN = 19,          /* 512 KiB: who asks for less wants that many samples, whatever they cost */
-    PACE_US = 256,               /* or up to twice as long: intervals are powers of two */
-    PACE_HASTE_US = PACE_US / 2, /* from the sample before; what comes sooner is hasty */
-    PACE_REST_US = 2 * PACE_US,
-    PACE_SEEN_US = PACE_US / 8, /* no speed is taken from less: one sample makes the interval 8 times as long at most */
-    PACE_BURST = 32,            /* hasty samples of a calm thread that do not count */
-    PACE_REGAIN = 8,
+    PACE_LOG2_MIN = 19, /* 512 KiB: who asks for less wants that many samples, whatever they cost */
+    PACE_SHARE = 500,
+    PACE_BURST_NS = 24000,
+    PACE_COST_NS = 2000,       /* of a sample, before one was measured */
+    PACE_COST_MOST_NS = 16000, /* what is longer was the first of all, or not on a processor */
+    PACE_COST_SHARE = 8,       /* a sample's part in the average of all */
+    PACE_SEEN_SHARE = 8, /* no speed is taken from less of a period: one sample makes the interval so much longer */
 };
 
 /* All zeros at first. */
 typedef struct pace {
     uint32_t since_us;    /* of the last sample, or of the look that made the interval shorter */
-    uint32_t spent_us;    /* of the burst: PACE_HASTE_US for each hasty sample, less what came back */
+    uint32_t cost_ns;     /* of a sample, on average; 0: none was measured */
+    uint32_t spent_ns;    /* on samples, less the share of the time since */
     uint32_t longer_log2; /* the thread's interval is longer by this power of two */
 } pace_t;
 
-/* A sample is taken, of a profile with this interval, `bytes` after the one before. */
-void pace_sampled(pace_t *pace, unsigned interval_log2, uint64_t bytes, uint32_t now_us);
+/* A sample is taken, of a profile with this interval, `bytes` after the one before; it took `cost_ns`. */
+void pace_sampled(pace_t *pace, unsigned interval_log2, uint64_t bytes, uint32_t now_us, uint64_t cost_ns);
 
 /* Whether it is to be looked at, as no sample came for long. */
 bool pace_can_rest(const pace_t *pace, uint32_t now_us);

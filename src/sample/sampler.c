@@ -15,7 +15,6 @@
 #include "sys/sys.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <string.h>
 
 enum {
@@ -38,7 +37,7 @@ static _Atomic uint32_t interval_log2;
 static uint64_t started_us;   /* of the clock */
 static uint64_t random_state; /* for chances that are no thread's */
 static sample_draw_t unowned; /* of threads without a heap */
-static bool has_tables;
+static bool has_begun, has_tables;
 
 /* --- Tracers: the contract of OpenTelemetry's profiler, provider otel_memory -------------------------------------- */
 
@@ -55,7 +54,10 @@ static _Atomic bool is_for_tracer; /* sampled because of one alone; written unde
 
 bool sample_is_active(void) { return atomic_load_explicit(&is_active, memory_order_relaxed); }
 
-static uint64_t now_us(void) { return sys_now_us() - started_us; }
+/* 0 before it: another thread may have started or reset the profile meanwhile. */
+static uint64_t since_start_us(uint64_t clock_us) { return clock_us > started_us ? clock_us - started_us : 0; }
+
+static uint64_t now_us(void) { return since_start_us(sys_now_us()); }
 
 /* --- Draws -------------------------------------------------------------------------------------------------------- */
 
@@ -179,7 +181,15 @@ static size_t table_bytes(void) {
 
 static uint32_t most_stacks(void) { return (uint32_t)hk_min(table_bytes() / 4 / BYTES_A_STACK, UINT32_MAX); }
 
-static bool has_room_locked(void) { return blocks_count() < hk_min(table_bytes() / 2 / BYTES_A_SAMPLE, UINT32_MAX); }
+static bool has_room_locked(void) {
+    return blocks_count() < hk_min(table_bytes() / 2 / BYTES_A_SAMPLE, table_most(PROFILE_SAMPLES) - 1);
+}
+
+/* With the first sample: most programs that are started with an option for all of them end before it. */
+static bool tables_begin_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    return has_tables || (has_tables = blocks_begin() && sites_begin() && timeline_begin());
+}
 
 /* As if it had been drawn for the interval of now. False when it then is no sample. */
 static bool catch_up_locked(profile_sample_t *sample) {
@@ -203,6 +213,12 @@ static void count_alloc_locked(const profile_sample_t *sample) {
         sites_note_peak();
 }
 
+static bool lose_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    hk_add(hk_profile.header.lost, 1);
+    return false;
+}
+
 /* Whether the block has a record now. */
 static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
@@ -215,23 +231,24 @@ static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack)
     if (!catch_up_locked(sample))
         return false;
     hk_add(hk_profile.header.samples, 1);
+    if (!tables_begin_locked())
+        return lose_locked();
     const uint32_t most_sites = (uint32_t)hk_min(table_bytes() / 4 / BYTES_A_SITE, UINT32_MAX);
     sample->site = site_of(stack->pcs, stack->count, stack->mark, most_stacks(), most_sites);
-    if (!has_room_locked() || !block_add(sample)) {
-        hk_add(hk_profile.header.lost, 1);
-        return false;
-    }
+    if (!has_room_locked() || !block_add(sample))
+        return lose_locked();
     if ((sample->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
         (void)map_clear_live_shared(map_granule((const void *)(uintptr_t)sample->address));
     count_alloc_locked(sample);
     return true;
 }
 
-/* A sample is taken now. */
-static void keep_pace_locked(sample_draw_t *draw, uint64_t at_us) {
+/* A sample has been taken, since `begin_ns`. */
+static void keep_pace_locked(sample_draw_t *draw, uint64_t begin_ns) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
+    const uint64_t now_ns = sys_now_ns();
     const uint32_t log2 = interval_now();
-    pace_sampled(&draw->pace, log2, draw->due_after, (uint32_t)(started_us + at_us));
+    pace_sampled(&draw->pace, log2, draw->due_after, (uint32_t)(now_ns / 1000), now_ns - begin_ns);
     const uint32_t longest = log2 + draw->pace.longer_log2;
     if (draw->pace.longer_log2 > 0 && longest > hk_profile.header.longest_log2)
         hk_write(hk_profile.header.longest_log2, longest);
@@ -239,6 +256,7 @@ static void keep_pace_locked(sample_draw_t *draw, uint64_t at_us) {
 
 void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *caller) {
     hk_assert(block->address != NULL);
+    const uint64_t begin_ns = sys_now_ns();
     sample_stack_t stack;
     sample_stack_capture(&stack, caller);
     const bool named = draw != NULL && draw->taken++ % NAME_EACH == 0;
@@ -260,14 +278,14 @@ void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *c
     if (sample_is_active()) {
         sample_draw_t *drawn = draw != NULL ? draw : &unowned;
         sample.interval_log2 = drawn->due_log2;
-        sample.time_us = now_us();
-        keep_pace_locked(drawn, sample.time_us);
-        hk_write(hk_profile.header.elapsed_us, sample.time_us);
+        sample.time_us = since_start_us(begin_ns / 1000);
+        hk_write(hk_profile.header.elapsed_us, hk_max(hk_profile.header.elapsed_us, sample.time_us));
         if (record_locked(&sample, &stack) && SYS_PROBE_IS_WANTED(hk_trace_alloc))
             traced = block_weight(&sample).bytes >> PROFILE_BYTES_SHIFT;
         timeline_note(sample.time_us);
         if (named)
             draw->name = thread_note(draw->name, draw->thread, block->heap, name);
+        keep_pace_locked(drawn, begin_ns);
     }
     hk_unlock(&hk_sample_lock);
     if (traced != 0)
@@ -345,8 +363,10 @@ bool sample_resize(const void *address, size_t size, size_t usable, bool anew) {
     return has_record;
 }
 
-void sample_settle_locked(void) {
+bool sample_settle_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
+    if (!has_begun || !tables_begin_locked())
+        return false;
     hk_write(hk_profile.header.elapsed_us, now_us());
     for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++) {
         const profile_sample_t *block = block_at(at);
@@ -354,6 +374,7 @@ void sample_settle_locked(void) {
             map_is_live(map_granule((const void *)(uintptr_t)block->address)))
             forget_locked(at, NULL);
     }
+    return true;
 }
 
 /* --- The profile -------------------------------------------------------------------------------------------------- */
@@ -363,11 +384,11 @@ static void renew_generation(void) {
     atomic_store_explicit(&hk_sample_generation, next + (next == 0), memory_order_relaxed);
 }
 
-static bool begin_locked(void) {
+static void begin_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    if (has_tables)
-        return true;
-    has_tables = blocks_begin() && sites_begin() && timeline_begin();
+    if (has_begun)
+        return;
+    has_begun = true;
     sys_random(&random_state, sizeof random_state);
     random_state |= 1;
     started_us = sys_now_us();
@@ -381,7 +402,6 @@ static bool begin_locked(void) {
     header->machine = HK_X86_64 ? EM_X86_64 : EM_AARCH64;
     header->start_unix_ns = sys_unix_ns();
     memcpy(header->magic, PROFILE_MAGIC, sizeof PROFILE_MAGIC);
-    return has_tables;
 }
 
 static void set_active_locked(bool active) {
@@ -391,17 +411,14 @@ static void set_active_locked(bool active) {
     renew_generation();
 }
 
-static bool start_locked(uint32_t log2, bool for_tracer) {
+static void start_locked(uint32_t log2, bool for_tracer) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    const bool ok = begin_locked();
-    if (ok) {
-        atomic_store_explicit(&is_for_tracer, for_tracer, memory_order_relaxed);
-        atomic_store_explicit(&interval_log2, log2, memory_order_relaxed);
-        hk_write(hk_profile.header.interval_log2, log2);
-        hk_write(hk_profile.header.first_interval_log2, log2);
-        set_active_locked(true);
-    }
-    return ok;
+    begin_locked();
+    atomic_store_explicit(&is_for_tracer, for_tracer, memory_order_relaxed);
+    atomic_store_explicit(&interval_log2, log2, memory_order_relaxed);
+    hk_write(hk_profile.header.interval_log2, log2);
+    hk_write(hk_profile.header.first_interval_log2, log2);
+    set_active_locked(true);
 }
 
 static void stop_locked(void) {
@@ -411,12 +428,11 @@ static void stop_locked(void) {
         set_active_locked(false);
 }
 
-int sample_start(uint64_t interval) {
+void sample_start(uint64_t interval) {
     const uint32_t log2 = (uint32_t)hk_min(hk_log2_ceil(hk_max(interval, 1)), CHANCE_LOG2_MAX);
     hk_lock(&hk_sample_lock);
-    const bool ok = start_locked(log2, false);
+    start_locked(log2, false);
     hk_unlock(&hk_sample_lock);
-    return ok ? 0 : ENOMEM;
 }
 
 void sample_stop(void) {
@@ -435,8 +451,9 @@ bool sample_follow_tracer(void) {
     bool changed = false;
     hk_lock(&hk_sample_lock);
     if (sample_tracer_has_changed()) {
-        if (is_traced())
-            changed = start_locked(TRACED_LOG2, true);
+        changed = is_traced();
+        if (changed)
+            start_locked(TRACED_LOG2, true);
         else
             stop_locked();
     }
@@ -453,21 +470,21 @@ static void clear_locked(void) {
     ended_clear_locked();
     sites_clear();
     tables_clear();
-    has_tables = false;
+    has_begun = has_tables = false;
 }
 
 void sample_reset(void) {
     hk_lock(&hk_sample_lock);
-    if (has_tables) {
+    if (has_begun) {
         profile_header_t *header = &hk_profile.header, before = *header;
         hk_write_release(header->resets, before.resets + 1);
         clear_locked();
         memset(&header->thinnings, 0, sizeof *header - offsetof(profile_header_t, thinnings));
-        (void)begin_locked();
+        begin_locked();
         const uint32_t first = before.first_interval_log2;
         atomic_store_explicit(&interval_log2, first, memory_order_relaxed);
         hk_write(header->interval_log2, first);
-        set_active_locked(sample_is_active() && has_tables);
+        set_active_locked(sample_is_active());
     }
     hk_unlock(&hk_sample_lock);
 }

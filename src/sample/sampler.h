@@ -8,7 +8,8 @@
  *
  *   state of the profile:   NEVER --start--> ACTIVE --stop--> PASSIVE --start--> ACTIVE
  *
- * In NEVER nothing here has memory. In PASSIVE nothing is sampled, and frees of what was are still noted.
+ * In NEVER nothing here has memory; tables begin with the first sample. In PASSIVE nothing is sampled, and frees of
+ * what was are still noted.
  *
  * A sampled block that could have a live bit (map/map.h) is with the program while its live bit is clear, and so its
  * free takes the path of suspects, which asks here first. That of a large or huge block without one always asks. So no
@@ -112,9 +113,8 @@ bool sample_resize(const void *address, size_t size, size_t usable, bool anew);
 
 /* --- The profile -------------------------------------------------------------------------------------------------- */
 
-/* An interval in bytes, rounded up to a power of two. Returns 0 or ENOMEM. A thread learns of it when its countdown
- * runs out. */
-int sample_start(uint64_t interval);
+/* An interval in bytes, rounded up to a power of two. A thread learns of it when its countdown runs out. */
+void sample_start(uint64_t interval);
 void sample_stop(void);
 
 /* A tracer came to the probes otel_memory:alloc and :free (sys/probe.h) while nobody sampled, or the last one left. */
@@ -131,7 +131,7 @@ bool sample_is_active(void);
 void sample_after_fork(void);
 
 /* Before an image is taken, under hk_sample_lock: the time is that of the image, and records that SAMPLE-1 speaks of
- * go. */
-void sample_settle_locked(void);
+ * go. False when there are no tables: there was never a profile, or memory is out. */
+bool sample_settle_locked(void);
 
 #endif

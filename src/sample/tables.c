@@ -7,17 +7,53 @@
 #include "sys/sys.h"
 
 enum {
-    PIECES = 16,
-    FIRST_SHIFT = 10,       /* entries of the first piece */
+    PIECES = 20,
     TABLE_FIXED_SHIFT = 12, /* entries of the timeline and of threads, at most */
     KINDS = 6,
-    BUCKETS_LOG2_MIN = 9,
+    BUCKETS_LOG2_MIN = 6,
+    ROOM_BYTES = 16 << 10,
+    SMALL_BYTES = 4 << 10, /* what is less lies with others in a room */
+    LOG2_MASK = 63,        /* in the address of buckets, which is a multiple of 64 */
 };
+
+/* Entries of the first piece. What the first samples need of the three tables and their buckets is a page. */
+static const uint8_t first_shift[KINDS] = {[PROFILE_STACKS] = 6, [PROFILE_SAMPLES] = 4, [PROFILE_SITES] = 2};
 
 profile_t hk_profile;
 hk_lock_t hk_sample_lock = HK_LOCK_INIT(HK_RANK_SAMPLE);
 
 static uint32_t counts[KINDS];
+
+/* --- Memory ------------------------------------------------------------------------------------------------------- */
+
+static char *room;
+static size_t room_left;
+
+/* All zeros, and never given back. */
+static void *memory_take(size_t bytes) {
+    hk_assert(bytes > 0 && bytes % (LOG2_MASK + 1) == 0);
+    if (bytes >= SMALL_BYTES)
+        return sys_map(hk_align_up(bytes, sys_page_size()));
+    if (bytes > room_left) {
+        char *fresh = sys_map(ROOM_BYTES);
+        if (fresh == NULL)
+            return NULL;
+        *(volatile char *)fresh = 0; /* a page that is read first costs two faults */
+        room = fresh;
+        room_left = ROOM_BYTES;
+    }
+    room_left -= bytes;
+    return room + ROOM_BYTES - room_left - bytes;
+}
+
+/* To all zeros again. Buckets may be being read. */
+static void memory_clear(void *memory, size_t bytes) {
+    if (bytes >= SMALL_BYTES)
+        sys_purge(memory, hk_align_up(bytes, sys_page_size()));
+    else
+        for (size_t i = 0; i < bytes / sizeof(uint32_t); i++)
+            hk_write(((uint32_t *)memory)[i], 0);
+}
 
 /* --- Tables ------------------------------------------------------------------------------------------------------- */
 
@@ -47,17 +83,15 @@ typedef struct place {
 
 static place_t place_of(profile_kind_t kind, uint32_t index) {
     hk_assert((unsigned)kind < KINDS);
-    if (index >> FIRST_SHIFT == 0 || kind > PROFILE_SITES)
+    if (index >> first_shift[kind] == 0 || kind > PROFILE_SITES)
         return (place_t){0, index};
     unsigned top = hk_msb64(index);
-    return (place_t){top - FIRST_SHIFT + 1, index - (UINT32_C(1) << top)};
+    return (place_t){top - first_shift[kind] + 1, index - (UINT32_C(1) << top)};
 }
 
 static size_t piece_bytes(profile_kind_t kind, unsigned piece) {
-    uint32_t entries = UINT32_C(1) << (kind > PROFILE_SITES ? TABLE_FIXED_SHIFT
-                                       : piece == 0         ? FIRST_SHIFT
-                                                            : FIRST_SHIFT + piece - 1);
-    return hk_align_up((size_t)entries * stride_of(kind), sys_page_size());
+    const unsigned first = kind > PROFILE_SITES ? TABLE_FIXED_SHIFT : first_shift[kind];
+    return ((size_t)1 << (piece == 0 ? first : first + piece - 1)) * stride_of(kind);
 }
 
 void *table_at(profile_kind_t kind, uint32_t index) {
@@ -68,12 +102,17 @@ void *table_at(profile_kind_t kind, uint32_t index) {
 
 uint32_t table_count(profile_kind_t kind) { return counts[kind]; }
 
+uint32_t table_most(profile_kind_t kind) {
+    hk_assert(kind >= PROFILE_STACKS && kind <= PROFILE_SITES);
+    return UINT32_C(1) << (first_shift[kind] + PIECES - 1);
+}
+
 static bool piece_map(profile_kind_t kind, unsigned piece) {
     hk_assert(piece < pieces_of(kind));
     profile_section_t *section = section_of(kind, piece);
     if (section->place != 0)
         return true;
-    void *memory = sys_map(piece_bytes(kind, piece));
+    void *memory = memory_take(piece_bytes(kind, piece));
     if (memory == NULL)
         return false;
     hk_write(section->kind, (uint32_t)kind);
@@ -108,15 +147,13 @@ void tables_clear(void) {
             if (section->bytes == 0)
                 continue;
             hk_write(section->bytes, 0);
-            sys_purge((void *)(uintptr_t)section->place, piece_bytes(kind, piece));
+            memory_clear((void *)(uintptr_t)section->place, piece_bytes(kind, piece));
         }
         counts[kind] = 0;
     }
 }
 
 /* --- Chains ------------------------------------------------------------------------------------------------------- */
-
-enum { LOG2_MASK = 63 };
 
 static uint32_t *bucket_of(uintptr_t buckets, uint64_t hash) {
     return (uint32_t *)(buckets & ~(uintptr_t)LOG2_MASK) + (hash >> (64 - (buckets & LOG2_MASK)));
@@ -150,7 +187,7 @@ static void link_to(const chains_t *chains, uintptr_t buckets, uint32_t entry) {
 static bool grow(chains_t *chains, unsigned log2) {
     hk_assert(log2 > 0 && log2 <= LOG2_MASK);
     uintptr_t old = atomic_load_explicit(&chains->buckets, memory_order_relaxed);
-    void *memory = sys_map(sizeof(uint32_t) << log2);
+    void *memory = memory_take(sizeof(uint32_t) << log2);
     if (memory == NULL)
         return false;
     const uintptr_t fresh = (uintptr_t)memory | log2;
@@ -190,7 +227,6 @@ void chains_remove(chains_t *chains, uint32_t entry) {
 void chains_clear(chains_t *chains) {
     uintptr_t buckets = atomic_load_explicit(&chains->buckets, memory_order_relaxed);
     if (buckets != 0)
-        sys_purge((void *)(buckets & ~(uintptr_t)LOG2_MASK),
-                  hk_align_up(sizeof(uint32_t) << (buckets & LOG2_MASK), sys_page_size()));
+        memory_clear((void *)(buckets & ~(uintptr_t)LOG2_MASK), sizeof(uint32_t) << (buckets & LOG2_MASK));
     chains->used = 0;
 }

@@ -3,7 +3,7 @@
  * tables.h: what the profile of this process has: stacks, sites, sampled blocks, points of time and threads, in the
  * layout of format.h.
  *
- * A table is an array in up to 16 pieces, each mapped when it is needed and as large as all before it. So entries never
+ * A table is an array in up to 20 pieces, each made when it is needed and as large as all before it. So entries never
  * move. Chains find entries by what is in them: one a bucket, linked by the entries' own field `next`.
  *
  * All is written under hk_sample_lock, and read from outside without it (FORMAT-1).
@@ -25,6 +25,7 @@ extern hk_lock_t hk_sample_lock;
 /* Of entries of `kind`: stacks, samples, sites, timeline or threads. */
 void *table_at(profile_kind_t kind, uint32_t index);
 uint32_t table_count(profile_kind_t kind); /* one past the last */
+uint32_t table_most(profile_kind_t kind);  /* of the first three: what it has places for */
 
 /* The next entry, all zeros, which table_commit makes one of the table; false when memory is out. */
 bool table_append(profile_kind_t kind, uint32_t *index);

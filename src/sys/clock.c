@@ -42,6 +42,8 @@ static uint64_t read_ns(clockid_t clock) {
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-uint64_t sys_now_us(void) { return read_ns(CLOCK_MONOTONIC) / 1000; }
+uint64_t sys_now_ns(void) { return read_ns(CLOCK_MONOTONIC); }
+
+uint64_t sys_now_us(void) { return sys_now_ns() / 1000; }
 
 uint64_t sys_unix_ns(void) { return read_ns(CLOCK_REALTIME); }

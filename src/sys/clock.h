@@ -9,6 +9,7 @@
 
 uint64_t sys_now_ms(void);  /* CLOCK_MONOTONIC_COARSE */
 uint64_t sys_now_us(void);  /* CLOCK_MONOTONIC */
+uint64_t sys_now_ns(void);  /* CLOCK_MONOTONIC */
 uint64_t sys_unix_ns(void); /* CLOCK_REALTIME */
 
 /* From `since_ms` to `now_ms`, of which 32 bits count; 0 when `since_ms` is up to a minute later, as when another

@@ -10,6 +10,8 @@
 
 enum {
     RULES_SHIFT = 12, /* 4,096 */
+    FEW_SHIFT = 8,
+    FEW_GONE = 4,
     PAGE_LEAST = 4096,
     PINNED_MAX = 4,
     LOST = 1, /* in place of a frame pointer: no frame is there */
@@ -21,22 +23,24 @@ typedef struct entry {
     _Atomic uint64_t rule, check; /* the rule, and the key XOR the rule: UNWIND-3 */
 } entry_t;
 
-/* Mapped by whoever needs it first, then for good. */
-static entry_t *_Atomic cache;
+/* The first place for rules. Once some had to go for others a large one is mapped, which stays. */
+static entry_t few[1 << FEW_SHIFT];
+static entry_t *_Atomic many;
+static _Atomic uint32_t gone; /* rules, no more than has to be known */
 
-static entry_t *cache_get(void) {
-    /* Acquire: pairs with the release below; the memory is all zeros then, which is no rule. */
-    entry_t *known = atomic_load_explicit(&cache, memory_order_acquire), *none = NULL;
-    if (hk_likely(known != NULL))
-        return known;
-    const size_t size = sizeof(entry_t) << RULES_SHIFT;
-    entry_t *fresh = sys_map(size);
-    if (fresh == NULL)
-        return NULL;
-    if (atomic_compare_exchange_strong_explicit(&cache, &none, fresh, memory_order_acq_rel, memory_order_acquire))
-        return fresh;
-    (void)sys_unmap(fresh, size);
-    return none;
+static entry_t *entry_of(uint64_t key) {
+    /* Acquire: pairs with the release in cache_grow; the memory is all zeros then, which is no rule. */
+    entry_t *const large = atomic_load_explicit(&many, memory_order_acquire);
+    return large != NULL ? &large[key >> (64 - RULES_SHIFT)] : &few[key >> (64 - FEW_SHIFT)];
+}
+
+/* A rule goes for another one. Of all threads one comes to the count; where memory is out all goes on with few. */
+static void cache_grow(void) {
+    if (hk_likely(atomic_load_explicit(&gone, memory_order_relaxed) >= FEW_GONE) ||
+        atomic_fetch_add_explicit(&gone, 1, memory_order_relaxed) != FEW_GONE - 1)
+        return;
+    /* Release: pairs with the acquire in entry_of. */
+    atomic_store_explicit(&many, (entry_t *)sys_map(sizeof(entry_t) << RULES_SHIFT), memory_order_release);
 }
 
 /* Different for any two addresses of one module. */
@@ -96,21 +100,20 @@ static unwind_rule_t rule_find(walk_t *w, uintptr_t pc) {
         return rule;
     const bool pinned = may_open(w, m);
     const uint64_t key = key_of(m, pc);
-    entry_t *entries = cache_get(), *entry = entries != NULL ? &entries[key >> (64 - RULES_SHIFT)] : NULL;
-    if (entry != NULL) {
-        word = atomic_load_explicit(&entry->rule, memory_order_relaxed);
-        memcpy(&rule, &word, sizeof rule);
-        if (rule.kind != UNWIND_RULE_NONE && (atomic_load_explicit(&entry->check, memory_order_relaxed) ^ word) == key)
-            return rule;
-    }
+    entry_t *entry = entry_of(key);
+    word = atomic_load_explicit(&entry->rule, memory_order_relaxed);
+    memcpy(&rule, &word, sizeof rule);
+    const bool had_one = rule.kind != UNWIND_RULE_NONE;
+    if (had_one && (atomic_load_explicit(&entry->check, memory_order_relaxed) ^ word) == key)
+        return rule;
     if (!pinned || !unwind_module_open(m))
         return (unwind_rule_t){.kind = UNWIND_RULE_UNSUPPORTED};
     rule = unwind_rule_of(m, pc);
-    if (entry != NULL) {
-        memcpy(&word, &rule, sizeof word);
-        atomic_store_explicit(&entry->rule, word, memory_order_relaxed);
-        atomic_store_explicit(&entry->check, key ^ word, memory_order_relaxed);
-    }
+    memcpy(&word, &rule, sizeof word);
+    atomic_store_explicit(&entry->rule, word, memory_order_relaxed);
+    atomic_store_explicit(&entry->check, key ^ word, memory_order_relaxed);
+    if (had_one)
+        cache_grow();
     return rule;
 }
 

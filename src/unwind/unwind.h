@@ -9,15 +9,15 @@
  *
  * Each step takes the registers of a frame and finds those of its caller:
  *
- *   pc -> module (module.h) -> rule (rule.h), by a cache of 4,096 rules -> two words of the stack
+ *   pc -> module (module.h) -> rule (rule.h), by a cache of rules -> two words of the stack
  *
  * Code without CFI, as that made at run time is, is left by its frame record (frame pointer, return address), if that
  * is plausible: a *guess*. From there on the return addresses may be no return addresses. On aarch64 a record does not
  * tell the caller's stack pointer; so the records are followed to the end.
  *
  * It allocates nothing, takes no lock, reads no thread-local storage, calls nothing that does, and may run in a signal
- * handler, in the child of a fork, in a static program and in a confined process. It needs 2 KiB of stack. The cache is
- * mapped when it is first needed; where it cannot be, all works without.
+ * handler, in the child of a fork, in a static program and in a confined process. It needs 2 KiB of stack. The cache
+ * has 256 rules, and 4,096 once some had to go: then it is mapped; where it cannot be, it stays as it is.
  *
  * UNWIND-1  Of the stack only readable pages are read: from that of the first sp upwards without a gap, each asked for
  *           once, or those of the caller's own frame. Each frame is above the last, aligned, and at most

@@ -29,7 +29,7 @@ FIELDS = {
 }
 MACHINE = os.uname().machine
 GROUP = "hakmem_%d" % os.getpid()
-ROUND_MIB = 8  # 16 samples on average, which a calm thread has (PACE_BURST in src/sample/pace.h)
+ROUND_MIB = 8  # 16 samples on average, which a calm thread has (PACE_BURST_NS in src/sample/pace.h)
 REST = 0.05  # seconds, in which it regains more than those
 CALM_ROUNDS = 32
 TOLERANCE = 0.2  # 512 samples on average in 256 MiB: more than four standard errors

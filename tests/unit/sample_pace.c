@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum { ASKED_LOG2 = 19, SIZES = 4, SAMPLE_NS = 1000 };
+enum { ASKED_LOG2 = 19, SIZES = 4 };
 
 /* What a thread does again and again. */
 typedef struct cycle {
@@ -26,6 +26,7 @@ typedef struct figure {
 
 typedef struct thread {
     sample_draw_t draw;
+    uint64_t cost_ns; /* of a sample */
     uint64_t now_ns, samples;
     figure_t bytes[SIZES], objects[SIZES];
 } thread_t;
@@ -48,9 +49,9 @@ static void sampled(thread_t *thread, unsigned at, size_t size) {
     thread->bytes[at].estimate += ldexp((double)weight.bytes, -PROFILE_BYTES_SHIFT);
     thread->bytes[at].as_asked += ldexp((double)asked.bytes, -PROFILE_BYTES_SHIFT);
     thread->objects[at].estimate += ldexp((double)weight.objects, -PROFILE_OBJECTS_SHIFT);
-    thread->now_ns += SAMPLE_NS;
+    thread->now_ns += thread->cost_ns;
     thread->samples++;
-    pace_sampled(&thread->draw.pace, ASKED_LOG2, thread->draw.due_after, now_us(thread));
+    pace_sampled(&thread->draw.pace, ASKED_LOG2, thread->draw.due_after, now_us(thread), thread->cost_ns);
 }
 
 /* One cycle, block by block. */
@@ -91,8 +92,8 @@ static void run(thread_t *thread, const cycle_t *cycle, uint64_t cycles, uint64_
 }
 
 /* Random numbers are the same every time. */
-static thread_t new_thread(uint64_t seed) {
-    thread_t thread = {0};
+static thread_t new_thread(uint64_t seed, uint64_t cost_ns) {
+    thread_t thread = {.cost_ns = cost_ns};
     CHECK(!sample_is_due(&thread.draw, 0, 0));
     thread.draw.random = seed;
     thread.draw.left = thread.draw.distance = chance_distance(&thread.draw.random, ASKED_LOG2);
@@ -115,16 +116,16 @@ static void all_right(const thread_t *thread, const cycle_t *cycle) {
 
 /* Samples that are within what pace.h says; `changes` of speed take eight more each. */
 static void within_bound(const thread_t *thread, uint64_t changes) {
-    const uint64_t us = thread->now_ns / 1000;
-    const uint64_t most = PACE_BURST + us / PACE_US + us / (PACE_HASTE_US * PACE_REGAIN) + 8 * (changes + 1);
+    const uint64_t most = (PACE_BURST_NS + thread->now_ns / PACE_SHARE) / thread->cost_ns + 8 * (changes + 1);
     if (thread->samples > most)
-        test_fail("%lu samples in %lu us, more than %lu", thread->samples, us, most);
+        test_fail("%lu samples of %lu ns in %lu ns, more than %lu", thread->samples, thread->cost_ns, thread->now_ns,
+                  most);
 }
 
 /* 1 MiB, and 64 bytes beside it, as fast as malloc and free can be. Most are 64 bytes; few of these are seen. */
-static void in_a_tight_loop(void) {
+static void in_a_tight_loop(uint64_t cost_ns) {
     const cycle_t cycle = {.sizes = {1 << 20, 64}, .ns = 10};
-    thread_t thread = new_thread(1);
+    thread_t thread = new_thread(1, cost_ns);
     run(&thread, &cycle, UINT64_C(20) * 1000 * 1000 * 1000, 1 << 20);
     all_right(&thread, &cycle);
     within_bound(&thread, 0);
@@ -139,7 +140,7 @@ static void in_phases(uint64_t look) {
     const cycle_t fast = {.sizes = {1 << 20, 64, 40000, 2000}, .ns = 40};
     const cycle_t slow = {.sizes = {1 << 20, 64, 40000, 2000}, .ns = 400 * 1000};
     enum { PHASES = 4000 };
-    thread_t thread = new_thread(2);
+    thread_t thread = new_thread(2, 1000);
     for (unsigned phase = 0; phase < PHASES; phase++) {
         run(&thread, &fast, 1 + next_random(&thread.draw.random) % 200000, look);
         run(&thread, &slow, 1 + next_random(&thread.draw.random) % 200, 1);
@@ -152,14 +153,14 @@ static void in_phases(uint64_t look) {
 /* What a calm thread does for a moment is seen as it was asked for. */
 static void a_burst_is_seen_whole(void) {
     const cycle_t cycle = {.sizes = {1 << 20, 64}, .ns = 10};
-    thread_t thread = new_thread(3);
+    thread_t thread = new_thread(3, 2000);
     for (unsigned burst = 0; burst < 100; burst++) {
         const uint64_t before = thread.samples;
-        while (thread.samples - before < PACE_BURST) {
+        while (thread.samples - before < PACE_BURST_NS / thread.cost_ns) {
             CHECK_EQ(thread.draw.interval_log2, ASKED_LOG2);
             step(&thread, &cycle);
         }
-        thread.now_ns += UINT64_C(1000) * PACE_BURST * PACE_HASTE_US * PACE_REGAIN;
+        thread.now_ns += (uint64_t)PACE_BURST_NS * PACE_SHARE;
     }
     all_right(&thread, &cycle);
 }
@@ -167,38 +168,54 @@ static void a_burst_is_seen_whole(void) {
 /* After haste, the interval is what was asked for at the second look at the latest. */
 static void it_rests(void) {
     const cycle_t fast = {.sizes = {1 << 20}, .ns = 10}, slow = {.sizes = {64}, .ns = 1000};
-    thread_t thread = new_thread(4);
+    enum { COST_NS = 1000, REST_US = 2 * COST_NS * PACE_SHARE / 1000 };
+    thread_t thread = new_thread(4, COST_NS);
     run(&thread, &fast, 10 * 1000 * 1000, 1 << 20);
     CHECK(thread.draw.pace.longer_log2 > 10);
-    run(&thread, &slow, 2 * PACE_REST_US, 1);
+    run(&thread, &slow, 2 * REST_US, 1);
     CHECK(thread.draw.pace.longer_log2 < 10);
-    run(&thread, &slow, PACE_REST_US + 1, 1);
+    run(&thread, &slow, REST_US + 1, 1);
     CHECK_EQ(thread.draw.pace.longer_log2, 0);
     CHECK_EQ(thread.draw.interval_log2, ASKED_LOG2);
 }
 
+/* One sample that took long, as the first of all does, is not the measure of those that follow. */
+static void one_that_took_long(void) {
+    pace_t pace = {0};
+    pace_sampled(&pace, PACE_LOG2_MIN, 1 << 20, 1, UINT64_MAX);
+    CHECK_EQ(pace.longer_log2, 0);
+    CHECK(pace.cost_ns < 2 * PACE_COST_NS);
+    for (unsigned i = 0; i < 8 * PACE_COST_SHARE; i++)
+        pace_sampled(&pace, PACE_LOG2_MIN, 1 << 20, 1, 1000);
+    CHECK(pace.cost_ns >= 900 && pace.cost_ns <= 1100);
+}
+
 /* Who asks for more samples than 512 KiB gives has them all, and no interval is beyond the longest. */
 static void ends_of_the_range(void) {
-    pace_t dense = {0}, sparse = {.spent_us = UINT32_MAX};
-    for (uint32_t us = 0; us < 4 * PACE_BURST; us++) {
-        pace_sampled(&dense, PACE_LOG2_MIN - 1, UINT64_MAX, us);
+    pace_t dense = {0}, sparse = {.spent_ns = UINT32_MAX / 2};
+    for (uint32_t us = 0; us < 1000; us++) {
+        pace_sampled(&dense, PACE_LOG2_MIN - 1, UINT64_MAX, us, 1000);
         CHECK_EQ(dense.longer_log2, 0);
     }
-    pace_sampled(&sparse, PACE_LOG2_MIN, UINT64_MAX, 1);
+    pace_sampled(&sparse, PACE_LOG2_MIN, UINT64_MAX, 1, PACE_COST_NS);
     CHECK_EQ(sparse.longer_log2, CHANCE_LOG2_MAX - PACE_LOG2_MIN);
-    CHECK(!pace_rest(&sparse, PACE_LOG2_MIN, 0, PACE_REST_US));
-    CHECK(pace_rest(&sparse, PACE_LOG2_MIN, 0, PACE_REST_US + 1));
+    const uint32_t rest_us = 2 * sparse.cost_ns * PACE_SHARE / 1000;
+    CHECK(!pace_rest(&sparse, PACE_LOG2_MIN, 0, rest_us));
+    CHECK(pace_rest(&sparse, PACE_LOG2_MIN, 0, rest_us + 1));
     CHECK_EQ(sparse.longer_log2, 0);
 }
 
 int main(void) {
     start_map();
-    CHECK_EQ(sample_start(UINT64_C(1) << ASKED_LOG2), 0);
-    in_a_tight_loop();
+    sample_start(UINT64_C(1) << ASKED_LOG2);
+    in_a_tight_loop(300);
+    in_a_tight_loop(1000);
+    in_a_tight_loop(5000);
     in_phases(1 << 20);
     in_phases(100);
     a_burst_is_seen_whole();
     it_rests();
+    one_that_took_long();
     ends_of_the_range();
     return CHECK_PASS;
 }
