@@ -270,7 +270,7 @@ static slab_t *pick_for_locked(heap_t *h, unsigned cls, const lease_t *lease, bo
 
 static unsigned refill_locked(heap_t *h, unsigned cls, lease_t *lease) {
     hk_assert(hk_lock_is_held(&h->lock));
-    hk_assert(lease_count(lease->counts[cls]) == 0);
+    hk_assert(lease_count(lease, cls, lease->counts[cls]) == 0);
     unsigned want = (unsigned)hk_min(2u * lease->wants[cls] + 1, hk_max(lease->rooms[cls] / 2u, 1));
     slab_t *slab = pick_for_locked(h, cls, lease, want == lease->wants[cls]);
     if (slab == NULL)
@@ -278,7 +278,8 @@ static unsigned refill_locked(heap_t *h, unsigned cls, lease_t *lease) {
     lease_note_slab_locked(lease, slab);
     lease->wants[cls] = (uint8_t)want;
     unsigned got = (unsigned)hk_min(want, slab->free_count);
-    (void)slab_take(slab, lease->blocks[cls] + got, got);
+    lease_begin(lease, cls);
+    (void)slab_take(slab, lease->blocks + lease_last(lease->counts[cls]) + 1 + got, got);
     h->class_stats[cls].refilled += got;
     heap_settle_locked(h, slab);
     return got;

@@ -37,8 +37,8 @@ static void report(const twice_t *twice) {
 /* Out of the lease before it is in the slab: the child of a fork in between loses it rather than having it twice. */
 static remote_entry_t pop(lease_t *lease, unsigned cls) {
     uint64_t counts = lease->counts[cls];
-    hk_assert(lease_count(counts) > 0);
-    const remote_entry_t word = heap_remote_word(map_granule_address(lease->blocks[cls][lease_count(counts) - 1]), cls);
+    hk_assert(lease_count(lease, cls, counts) > 0);
+    const remote_entry_t word = heap_remote_word(map_granule_address(lease->blocks[lease_last(counts)]), cls);
     hk_write_release(lease->counts[cls], counts - 1);
     return word;
 }
@@ -48,8 +48,8 @@ static void give_back_locked(heap_t *h, lease_t *lease, unsigned cls, unsigned k
     hk_assert(hk_lock_is_held(&h->lock) && lease->heap == h);
     heap_class_stats_t *stats = &h->class_stats[cls];
     stats->refilled += lease_pushes(lease->counts[cls]);
-    hk_write(lease->counts[cls], lease_count(lease->counts[cls]));
-    while (lease_count(lease->counts[cls]) > keep) {
+    hk_write(lease->counts[cls], lease_last(lease->counts[cls]));
+    while (lease_count(lease, cls, lease->counts[cls]) > keep) {
         const remote_entry_t word = pop(lease, cls);
         note(twice, &word, cls, heap_remote_give_locked(h, &word));
         stats->refilled--;
@@ -111,10 +111,10 @@ static void settle(heap_t *thread, lease_t *lease) {
     hk_assert(lease->heap == NULL);
     bool released = hk_read(lease->fate) == LEASE_RELEASED;
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
-        unsigned count = lease_count(lease->counts[cls]);
+        unsigned count = lease_count(lease, cls, lease->counts[cls]);
         if (released && count > lease->left_with[cls])
             hk_add(thread->class_stats[cls].freed_remote, count - lease->left_with[cls]);
-        while (released && lease_count(lease->counts[cls]) > 0) {
+        while (released && lease_count(lease, cls, lease->counts[cls]) > 0) {
             twice_t twice = {0};
             const remote_entry_t word = pop(lease, cls);
             note(&twice, &word, cls, heap_remote_give(&word));
@@ -171,7 +171,7 @@ static lease_t *lease_of(heap_t *thread) {
     lease = meta_alloc(sizeof *lease);
     if (lease == NULL)
         return NULL;
-    memset(lease, 0, offsetof(lease_t, blocks));
+    memset(lease, 0, offsetof(lease_t, blocks) + sizeof lease->blocks[0]);
     lease->tag = HK_MAP_NO_TAG;
     lease->taker = thread->front.id;
     lease->apart_from = first_apart();
@@ -214,10 +214,19 @@ void lease_end(heap_t *thread) {
 
 /* --- Full --------------------------------------------------------------------------------------------------------- */
 
+void lease_begin(lease_t *lease, unsigned cls) {
+    hk_assert(cls < HK_CLASS_COUNT);
+    if (hk_likely(lease_last(lease->counts[cls]) != 0))
+        return;
+    unsigned bottom = lease_bottom(lease, cls);
+    lease->blocks[bottom] = 0;
+    hk_write(lease->counts[cls], lease->counts[cls] + bottom);
+}
+
 void lease_push(lease_t *lease, unsigned cls, granule_t granule) {
     uint64_t counts = lease->counts[cls];
-    hk_assert(cls < HK_CLASS_COUNT && lease_count(counts) < lease->rooms[cls]);
-    lease->blocks[cls][lease_count(counts)] = granule;
+    hk_assert(cls < HK_CLASS_COUNT && lease_last(counts) % LEASE_PLACES != 0);
+    lease->blocks[lease_last(counts) + 1] = granule;
     hk_write_release(lease->counts[cls], counts + LEASE_PUSH); /* as in lease_put */
 }
 
@@ -230,7 +239,9 @@ bool lease_make_room(heap_t *thread, uint32_t entry) {
     twice_t twice = {0};
     heap_lock(h);
     bool bound = lease->heap == h;
-    if (bound && lease_count(lease->counts[cls]) == lease->rooms[cls])
+    if (bound)
+        lease_begin(lease, cls);
+    if (bound && lease_last(lease->counts[cls]) % LEASE_PLACES == 0)
         give_back_locked(h, lease, cls, lease->rooms[cls] / 2, &twice);
     heap_unlock(h);
     report(&twice);
@@ -245,7 +256,7 @@ static size_t revoke_locked(heap_t *h, lease_t *lease, lease_fate_t fate, uint64
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
         /* A free of this moment is counted here, or by its thread (settle). */
         uint64_t counts = hk_read(lease->counts[cls]);
-        unsigned count = lease_count(counts);
+        unsigned count = lease_count(lease, cls, counts);
         lease->left_with[cls] = (uint8_t)count;
         h->class_stats[cls].refilled += lease_pushes(counts) - count;
         bytes += (size_t)count * hk_class_info[cls].block_size;
@@ -270,7 +281,7 @@ uint64_t lease_count_locked(const heap_t *h, unsigned cls, uint64_t *pushes) {
     *pushes = 0;
     for (const lease_t *lease = h->own.leases; lease != NULL; lease = lease->next) {
         uint64_t counts = hk_read(lease->counts[cls]);
-        count += lease_count(counts);
+        count += lease_count(lease, cls, counts);
         *pushes += lease_pushes(counts);
     }
     return count;

@@ -29,7 +29,8 @@
 #include "heap/heap.h"
 
 enum {
-    LEASE_BLOCKS = 64,       /* of a class at most, */
+    LEASE_PLACES = 64,       /* of a class in blocks[]: one is 0, below */
+    LEASE_BLOCKS = 63,       /* ... its blocks, which are so many at most, */
     LEASE_BYTES = 32 * 1024, /* ... and as few as fit in here, one at least */
     LEASE_PUSH = 1 << 16 | 1,
 };
@@ -49,26 +50,41 @@ typedef struct lease {
     uint8_t wants[HK_CLASS_COUNT];     /* the next refill; the thread */
     uint8_t left_with[HK_CLASS_COUNT]; /* counts when it was released; under the lock, before `heap` */
     slot_t slabs[HK_CLASS_COUNT];      /* LEASE-4; under the lock */
-    /* Low 16 bits: the blocks that are here. Above them: the frees that the heap's own counts do not include yet. One
-     * word, so that a reader finds both as of one moment. The thread writes it. */
+    /* Low 16 bits: where the class's last block lies in blocks[]. Above them: the frees that the heap's own counts do
+     * not include yet. One word, so that a reader finds both as of one moment. The thread writes it. */
     uint64_t counts[HK_CLASS_COUNT];
-    granule_t blocks[HK_CLASS_COUNT][LEASE_BLOCKS]; /* without contents at first */
+    /* A class's last place is a multiple of LEASE_PLACES, and below the first of its `rooms` lies a 0: so neither a
+     * free nor an allocation asks how many it may have. Place 0 is 0 too: the last one of a class that was never used,
+     * which thus is empty and full. Without contents at first. */
+    granule_t blocks[HK_CLASS_COUNT * LEASE_PLACES + 1];
 } lease_t;
 
-HK_INLINE unsigned lease_count(uint64_t counts) { return counts & UINT16_MAX; }
+HK_INLINE unsigned lease_last(uint64_t counts) { return counts & UINT16_MAX; }
+HK_INLINE unsigned lease_bottom(const lease_t *lease, unsigned cls) {
+    return (cls + 1) * LEASE_PLACES - lease->rooms[cls];
+}
+HK_INLINE unsigned lease_count(const lease_t *lease, unsigned cls, uint64_t counts) {
+    return lease_last(counts) == 0 ? 0 : lease_last(counts) - lease_bottom(lease, cls);
+}
 HK_INLINE uint64_t lease_pushes(uint64_t counts) { return counts >> 16; }
 
 /* A block of `size` bytes, not 0, if the thread has a lease of the heap with one. Its live bit is set. */
 HK_INLINE void *lease_take(const void *heap, size_t size) {
     lease_t *lease = hk_front->lease;
-    if (hk_unlikely(lease == NULL || hk_read(lease->heap) != heap || size - 1 >= HK_MID_MAX))
+    size_t size_minus_1 = size - 1;
+    if (hk_unlikely(lease == NULL || hk_read(lease->heap) != heap))
         return NULL;
-    unsigned cls = class_of(size);
+    unsigned cls;
+    if (hk_likely(size_minus_1 < HK_TINY_MAX))
+        cls = (unsigned)(size_minus_1 / HK_ALIGNMENT);
+    else if (size_minus_1 < HK_MID_MAX)
+        cls = class_of_mid(size_minus_1);
+    else
+        return NULL;
     uint64_t counts = lease->counts[cls];
-    unsigned count = lease_count(counts);
-    if (hk_unlikely(count == 0))
+    granule_t granule = lease->blocks[lease_last(counts)];
+    if (hk_unlikely(granule == 0))
         return NULL;
-    granule_t granule = lease->blocks[cls][count - 1];
     hk_write(lease->counts[cls], counts - 1);
     if (cls < lease->apart_from)
         map_set_live_shared(granule);
@@ -86,13 +102,13 @@ HK_INLINE bool lease_put(const heap_front_t *front, uint32_t entry, granule_t gr
     if (cls >= HK_CLASS_COUNT)
         return false;
     uint64_t counts = lease->counts[cls];
-    unsigned count = lease_count(counts);
-    if (hk_unlikely(count >= lease->rooms[cls]))
+    unsigned last = lease_last(counts);
+    if (hk_unlikely(last % LEASE_PLACES == 0))
         return false;
     if (hk_unlikely(!(cls < lease->apart_from ? map_clear_live_shared(granule) : map_clear_live_apart(granule))))
         return false;
     __builtin_prefetch(map_granule_address(granule), 1); /* the next of its class: see docs/adr/0038 */
-    lease->blocks[cls][count] = granule;
+    lease->blocks[last + 1] = granule;
     /* Release: for the child of a fork, which must not find a count without its block. */
     hk_write_release(lease->counts[cls], counts + LEASE_PUSH);
     return true;
@@ -100,6 +116,9 @@ HK_INLINE bool lease_put(const heap_front_t *front, uint32_t entry, granule_t gr
 
 /* Makes the lease of the thread's heap one of `h`, if the thread has asked for that often. False: it is not. */
 bool lease_bind(heap_t *thread, heap_t *h);
+
+/* Before the class's first block. */
+void lease_begin(lease_t *lease, unsigned cls);
 
 /* Makes room for a block of the class: half of the class's blocks go back to their slabs. False when the thread no
  * longer has a lease of the entry's heap. */

@@ -332,13 +332,6 @@ static HK_NOINLINE void free_untagged(void *block, uint32_t entry, heap_front_t 
         free_at_2(block, entry, front, granule, caller);
 }
 
-/* A block of no thread's slab: of a heap that the program made, perhaps. */
-static HK_NOINLINE void free_unowned(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
-                                     const void *caller) {
-    if (!lease_put(front, entry, granule))
-        free_other(block, caller);
-}
-
 HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
     return cls < HK_MAP_CLASS_APART ? map_clear_live_shared(granule) : map_clear_live_apart(granule);
 }
@@ -351,22 +344,28 @@ static HK_NOINLINE void pass_foreign_and_tick(void *block, uint32_t cls, granule
     pass_foreign(h, block, cls, granule, caller);
 }
 
-/* The common case first, without a call: a live block of a slab that another thread's heap owns. A set live bit says
- * that it is one. Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no
- * owner. */
+/* A block of a slab that another thread's heap owns. The common case without a call: a set live bit says that it is a
+ * live one. */
+static HK_NOINLINE void free_of_thread(void *block, uint32_t cls, heap_front_t *front, granule_t granule,
+                                       const void *caller) {
+    if (hk_unlikely(!clear_foreign(granule, cls)))
+        free_other(block, caller);
+    else if (hk_unlikely(hk_read(front->countdown) < 0))
+        pass_foreign_and_tick(block, cls, granule, caller);
+    else
+        pass_foreign(heap_of_front(front), block, cls, granule, caller);
+}
+
+/* Without a heap, and with a hardened one, the tag is none; outside the window `mismatch` makes no owner. Each case has
+ * a function of its own, or needs no more registers than there are to use freely: none saves any for another. */
 void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule) {
-    uint32_t tag = front->tag, entry = mismatch ^ tag, cls = entry & HK_MAP_CLASS_MAX;
+    uint32_t tag = front->tag, entry = mismatch ^ tag;
     if (hk_unlikely(tag == HK_MAP_NO_TAG))
         free_untagged(block, entry, front, granule, __builtin_return_address(0));
-    else if (hk_unlikely(map_is_run(entry) ||
-                         entry - map_tag(HK_OWNER_FIRST) >= map_tag(HK_OWNER_EXPLICIT - HK_OWNER_FIRST)))
-        free_unowned(block, entry, front, granule, __builtin_return_address(0));
-    else if (hk_unlikely(!clear_foreign(granule, cls)))
+    else if (entry - map_tag(HK_OWNER_FIRST) < map_tag(HK_OWNER_EXPLICIT - HK_OWNER_FIRST) && !map_is_run(entry))
+        free_of_thread(block, entry & HK_MAP_CLASS_MAX, front, granule, __builtin_return_address(0));
+    else if (hk_unlikely(!lease_put(front, entry, granule)))
         free_other(block, __builtin_return_address(0));
-    else if (hk_unlikely(hk_read(front->countdown) < 0))
-        pass_foreign_and_tick(block, cls, granule, __builtin_return_address(0));
-    else
-        pass_foreign(heap_of_front(front), block, cls, granule, __builtin_return_address(0));
 }
 
 void heap_free_found(void *block) {

@@ -195,6 +195,27 @@ static void ended_threads_keep_nothing(void) {
     hak_heap_destroy(other.heap);
 }
 
+/* Has the lease, with no block of the class before the first free. */
+static void *frees_what_it_never_asked_for(void *argument) {
+    other_t *other = argument;
+    for (size_t i = 0; i < MANY; i++)
+        hak_free(hak_heap_malloc(other->heap, 3 * SIZE));
+    drop(other->blocks, 0, BLOCKS);
+    fill(other->heap, other->blocks, BLOCKS); /* none of them twice */
+    shows(other->heap, BLOCKS, MANY + 2 * BLOCKS);
+    drop(other->blocks, 0, BLOCKS);
+    return NULL;
+}
+
+static void frees_come_before_allocations(void) {
+    static other_t other;
+    other.heap = fresh();
+    fill(other.heap, other.blocks, BLOCKS);
+    test_join(test_thread(frees_what_it_never_asked_for, &other));
+    shows(other.heap, 0, MANY + 2 * BLOCKS);
+    hak_heap_destroy(other.heap);
+}
+
 /* --- Threads that share a heap ------------------------------------------------------------------------------------ */
 
 enum { SHARERS = 4, TURNS = 50, TURN_BLOCKS = BLOCKS / TURNS, PIECE = 8 * TEST_KIB }; /* a cache line of live bits */
@@ -321,6 +342,7 @@ int main(void) {
     released_blocks_go_home();
     destroyed_blocks_are_forgotten();
     ended_threads_keep_nothing();
+    frees_come_before_allocations();
     sharers_lie_apart();
     ended_threads_leave_room();
     limits_hold();
