@@ -100,7 +100,7 @@ HK_INLINE void seal_look_at_part(const char *at, seal_four_t *some) {
 }
 
 /* Sizes of blocks are multiples of 16. A few steps for each of a few spans of sizes, of which the last ones reach back
- * into what the first ones saw: a loop that ends elsewhere for each size is one wrong guess of the processor a block. */
+ * into what the first ones saw: a loop that ends elsewhere for each size is a wrong guess of the processor a block. */
 HK_INLINE bool seal_is_zero(const void *block, size_t block_size) {
     const char *at = block, *end = at + block_size;
     seal_four_t some = {0};
@@ -180,7 +180,7 @@ void seal_clear_called(void *block, size_t block_size);
 
 #define SEAL_SLACK_WORD (SEAL_SLACK * UINT64_C(0x0101010101010101))
 
-/* The bits of the slack, of up to 15 bytes: in the word that it begins in, `place`, and in the last one before the seal,
+/* The bits of the slack, of up to 15 bytes: in the word that it begins in, `place`, and in the last before the seal,
  * which may be the same. No branch: slacks of all lengths come in no order. */
 typedef struct seal_slack {
     uint64_t *place, *last, in_place, in_last;
