@@ -124,11 +124,20 @@ static void count_live(large_cache_t *cache, int64_t bytes) {
     hk_unlock(&cache->lock);
 }
 
-static slot_t take_oldest(large_cache_t *cache) {
-    slot_t first = 0;
+/* Out of the cache, and not yet in the pool: held. */
+static slot_t hold_oldest_locked(large_cache_t *cache) {
+    superslab_hold();
+    return remove_locked(cache, 0);
+}
+
+static void release_held(slot_t first, bool reuse) {
+    run_release(first, reuse);
+    superslab_let_go();
+}
+
+static slot_t hold_oldest(large_cache_t *cache) {
     hk_lock(&cache->lock);
-    if (cache->count > 0)
-        first = remove_locked(cache, 0);
+    slot_t first = cache->count > 0 ? hold_oldest_locked(cache) : 0;
     hk_unlock(&cache->lock);
     return first;
 }
@@ -136,10 +145,10 @@ static slot_t take_oldest(large_cache_t *cache) {
 void large_cache_yield(large_cache_t *cache, size_t count, size_t align_slots) {
     hk_assert(count > 0 && hk_is_pow2(align_slots));
     while (hk_read(cache->bytes) != 0 && !slots_resident(count, align_slots)) {
-        slot_t first = take_oldest(cache);
+        slot_t first = hold_oldest(cache);
         if (first == 0)
             return;
-        run_release(first, true);
+        release_held(first, true);
     }
 }
 
@@ -226,12 +235,12 @@ static void cache_run(large_cache_t *cache, slot_t first, size_t count, size_t l
     hk_lock(&cache->lock);
     cache->live_bytes -= (int64_t)live;
     while (cache->count > 0 && (cache->count == LARGE_CACHE_ENTRIES || cache->bytes + bytes > most))
-        evicted[evicted_count++] = remove_locked(cache, 0);
+        evicted[evicted_count++] = hold_oldest_locked(cache);
     cache->entries[cache->count++] = (struct large_entry){first, (uint32_t)count, (uint32_t)sys_now_ms()};
     hk_add(cache->bytes, bytes);
     hk_unlock(&cache->lock);
     for (uint32_t i = 0; i < evicted_count; i++)
-        run_release(evicted[i], true);
+        release_held(evicted[i], true);
 }
 
 void large_set_alone(void *block, unsigned cls) {
@@ -445,10 +454,10 @@ size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms) 
     hk_lock(&cache->lock);
     size_t before = cache->bytes;
     while (cache->count > 0 && sys_age_ms(now_ms, cache->entries[0].since_ms) >= age_ms)
-        out[count++] = remove_locked(cache, 0);
+        out[count++] = hold_oldest_locked(cache);
     size_t bytes = before - cache->bytes;
     hk_unlock(&cache->lock);
     for (uint32_t i = 0; i < count; i++)
-        run_release(out[i], false);
+        release_held(out[i], false);
     return bytes;
 }

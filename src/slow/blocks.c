@@ -62,7 +62,7 @@ static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
 static HK_COLD void *big_last_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     void *block = NULL;
     for (unsigned tries = 0; block == NULL && tries < LAST_TRIES; tries++) {
-        bool waited = superslab_wait_purge();
+        bool waited = superslab_wait_for_held();
         if (superslab_release_free() == 0 && !waited)
             return NULL;
         block = big_try(h, size, align, zeroed);

@@ -28,9 +28,9 @@ size_t hk_trim_all(void) {
     return heap_relieve();
 }
 
-/* The first time it always is worth it: a purge may have ended since the attempt that failed. */
+/* The first time it always is worth it: who held slots may have let go since the attempt that failed. */
 bool heap_reclaim(unsigned tries) {
-    bool waited = superslab_wait_purge();
+    bool waited = superslab_wait_for_held();
     bool came_back = hk_trim_all() > 0;
     return tries == 0 || ((came_back || waited) && tries < RECLAIM_TRIES);
 }

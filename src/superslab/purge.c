@@ -13,13 +13,14 @@
 
 enum {
     PURGE_RANGES_MAX = 64,
-    PURGE_WAIT_MS = 250,
+    HELD_WAIT_MS = 250,
     HASTE_LOOKS_MAX = 256, /* superslabs that are looked at for what may go in haste */
     DIRTY_KEEP_MIN = 64,   /* slots that may lie dirty while memory grows, where none may go in haste, */
     DIRTY_KEEP_SHARE = 8,  /* ... or this part of what is in use */
 };
 
-static _Atomic uint32_t purging;        /* how many purges hold slots; a futex */
+_Atomic uint32_t hk_slots_holders;      /* a futex */
+static _Atomic uint32_t waiters;        /* for holders */
 static _Atomic size_t floor_slot_count; /* option: written at start */
 static _Atomic size_t growth_owed;      /* slots that memory has grown by and no purge has answered yet */
 static _Atomic size_t grown;            /* ... since it was last asked for */
@@ -127,7 +128,7 @@ static size_t return_locked(const purge_round_t *round) {
 }
 
 void superslab_after_fork(void) {
-    if (atomic_load_explicit(&purging, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&hk_slots_holders, memory_order_relaxed) == 0)
         return;
     hk_lock(&hk_superslab_lock);
     for (size_t i = region_next_used(1); i != 0; i = region_next_used(i + 1)) {
@@ -139,14 +140,26 @@ void superslab_after_fork(void) {
     }
     pool_change(&hk_pool.purging, -(ptrdiff_t)pool_count(&hk_pool.purging));
     hk_unlock(&hk_superslab_lock);
-    atomic_store_explicit(&purging, 0, memory_order_relaxed);
+    atomic_store_explicit(&hk_slots_holders, 0, memory_order_relaxed);
 }
 
-bool superslab_wait_purge(void) {
-    uint32_t now = atomic_load_explicit(&purging, memory_order_relaxed);
-    if (now == 0)
+/* Sequentially consistent, as in superslab_wait_for_held: of who lets go and then looks for waiters, and who says that
+ * he waits and then looks for holders, one sees the other. */
+void superslab_let_go(void) {
+    hk_assert(atomic_load_explicit(&hk_slots_holders, memory_order_relaxed) > 0);
+    atomic_fetch_sub_explicit(&hk_slots_holders, 1, memory_order_seq_cst);
+    if (hk_unlikely(atomic_load_explicit(&waiters, memory_order_seq_cst) != 0))
+        sys_futex_wake(&hk_slots_holders, INT32_MAX);
+}
+
+bool superslab_wait_for_held(void) {
+    if (atomic_load_explicit(&hk_slots_holders, memory_order_relaxed) == 0)
         return false;
-    sys_futex_wait(&purging, now, PURGE_WAIT_MS);
+    atomic_fetch_add_explicit(&waiters, 1, memory_order_seq_cst);
+    uint32_t now = atomic_load_explicit(&hk_slots_holders, memory_order_seq_cst);
+    if (now != 0)
+        sys_futex_wait(&hk_slots_holders, now, HELD_WAIT_MS);
+    atomic_fetch_sub_explicit(&waiters, 1, memory_order_relaxed);
     return true;
 }
 
@@ -184,7 +197,7 @@ static size_t purge(size_t slot_count, bool in_haste) {
         hk_lock(&hk_superslab_lock);
         collect_locked(&round, slot_count - (total >> HK_SLOT_SHIFT));
         if (round.count > 0)
-            atomic_fetch_add_explicit(&purging, 1, memory_order_relaxed);
+            superslab_hold();
         hk_unlock(&hk_superslab_lock);
         if (round.count == 0)
             break;
@@ -192,8 +205,7 @@ static size_t purge(size_t slot_count, bool in_haste) {
         hk_lock(&hk_superslab_lock);
         size_t bytes = return_locked(&round);
         hk_unlock(&hk_superslab_lock);
-        atomic_fetch_sub_explicit(&purging, 1, memory_order_relaxed);
-        sys_futex_wake(&purging, INT32_MAX);
+        superslab_let_go();
         hk_count_by(purged_bytes, bytes);
         event_purge(bytes, EVENT_PURGE_FREE);
         total += bytes;
