@@ -175,7 +175,7 @@ HK_INLINE void seal_clear(void *block, size_t block_size) {
     seal_clear_last(block, block_size);
 }
 
-/* The same by a call, where code is to be small. */
+/* Does what seal_clear does. Callers that are not in haste use it: their code stays small. */
 void seal_clear_called(void *block, size_t block_size);
 
 #define SEAL_SLACK_WORD (SEAL_SLACK * UINT64_C(0x0101010101010101))

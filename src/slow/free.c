@@ -289,32 +289,21 @@ static HK_NOINLINE void free_other(void *block, const void *caller) {
 }
 
 /* By a thread with a hardened heap. */
-HK_INLINE void free_hardened(void *block, uint32_t entry, heap_front_t *front, granule_t granule, const void *caller,
-                             int level) {
-    if (hardened_begin_free(entry, front, granule, level))
-        hardened_end_free(block, entry, front, granule, caller, level);
+HK_INLINE void free_hardened(void *block, uint32_t entry, heap_front_t *front, granule_t granule, const void *caller) {
+    if (hardened_begin_free(entry, front, granule))
+        hardened_end_free(block, entry, front, granule, caller);
     else
         free_other(block, caller);
 }
 
-static HK_NOINLINE void free_at_2(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
-                                  const void *caller) {
-    free_hardened(block, entry, front, granule, caller, 2);
+static HK_WIDE HK_NOINLINE void free_wide(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                          const void *caller) {
+    free_hardened(block, entry, front, granule, caller);
 }
 
-static HK_NOINLINE void free_at_3(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
-                                  const void *caller) {
-    free_hardened(block, entry, front, granule, caller, 3);
-}
-
-static HK_WIDE HK_NOINLINE void free_wide_at_2(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
-                                               const void *caller) {
-    free_hardened(block, entry, front, granule, caller, 2);
-}
-
-static HK_WIDE HK_NOINLINE void free_wide_at_3(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
-                                               const void *caller) {
-    free_hardened(block, entry, front, granule, caller, 3);
+static HK_NOINLINE void free_narrow(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                    const void *caller) {
+    free_hardened(block, entry, front, granule, caller);
 }
 
 /* By a thread without a heap, or with a hardened one. */
@@ -322,14 +311,10 @@ static HK_NOINLINE void free_untagged(void *block, uint32_t entry, heap_front_t 
                                       const void *caller) {
     if (!hardened_is_on())
         free_other(block, caller);
-    else if (hk_seal_is_wide && hk_hardened_level >= 3)
-        free_wide_at_3(block, entry, front, granule, caller);
     else if (hk_seal_is_wide)
-        free_wide_at_2(block, entry, front, granule, caller);
-    else if (hk_hardened_level >= 3)
-        free_at_3(block, entry, front, granule, caller);
+        free_wide(block, entry, front, granule, caller);
     else
-        free_at_2(block, entry, front, granule, caller);
+        free_narrow(block, entry, front, granule, caller);
 }
 
 HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {

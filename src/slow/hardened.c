@@ -147,7 +147,7 @@ HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_
     bool never_used = past == BLOCK_ZEROED && block_size >= LOOK_PAST_MIN;
     if (hk_unlikely(!never_used && !is_zero(block, block_size)))
         seal_report_written(block, block_size, caller);
-    hardened_seal_zeros(block, block_size, size, hk_hardened_level);
+    hardened_seal_zeros(block, block_size, size);
 }
 
 /* --- Explicit heaps ----------------------------------------------------------------------------------------------- */
@@ -281,7 +281,7 @@ static void *resize_huge(void *block, size_t size, const void *caller) {
 
 void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const void *caller) {
     seal_report_written(block, hk_class_info[cls].block_size, caller);
-    return hardened_hand_out(block, cls, size, hk_hardened_level);
+    return hardened_hand_out(block, cls, size);
 }
 
 static void *alloc(heap_t *h, size_t align, size_t size, bool is_zero(const void *, size_t), const void *caller) {
@@ -293,7 +293,7 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool is_zero(const void
     unsigned cls = class_for(align, size);
     lane_t *lane = cls < HK_CLASS_COUNT && h != heap_shared() ? lane_with_blocks(h, cls) : NULL;
     if (hk_likely(lane != NULL))
-        return hardened_take(h, lane, cls, size, caller, hk_hardened_level, is_zero);
+        return hardened_take(h, lane, cls, size, caller, is_zero);
     if (cls >= HK_CLASS_COUNT)
         return big_alloc(h, align, size);
     block_past_t past;

@@ -81,19 +81,19 @@ HK_INLINE bool hardened_clear_live(granule_t granule) {
     return libc_is_single_threaded() ? map_clear_live(granule) : map_clear_live_shared(granule);
 }
 
-/* Seals a block of zeros. `level` is hk_hardened_level, here and below. */
-HK_INLINE void hardened_seal_zeros(void *block, size_t block_size, size_t size, int level) {
+/* Seals a block of zeros. */
+HK_INLINE void hardened_seal_zeros(void *block, size_t block_size, size_t size) {
     size_t slack = block_size - SEAL_BYTES - size;
-    if (level >= 3 && hk_likely(slack < SEAL_SHORT && size > 0))
+    if (hk_hardened_level >= 3 && hk_likely(slack < SEAL_SHORT && size > 0))
         seal_fill_short(block, block_size, slack);
-    else if (level >= 3)
+    else if (hk_hardened_level >= 3)
         seal_fill_slack(block, block_size, size);
     seal_set(block, block_size, size);
 }
 
 /* Nobody has written to the block since it was taken from its lane, or that has been reported. */
-HK_INLINE void *hardened_hand_out(void *block, unsigned cls, size_t size, int level) {
-    hardened_seal_zeros(block, hk_class_info[cls].block_size, size, level);
+HK_INLINE void *hardened_hand_out(void *block, unsigned cls, size_t size) {
+    hardened_seal_zeros(block, hk_class_info[cls].block_size, size);
     hardened_set_live(map_granule(block), cls);
     return block;
 }
@@ -102,13 +102,13 @@ HK_INLINE void *hardened_hand_out(void *block, unsigned cls, size_t size, int le
 HK_COLD void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const void *caller);
 
 /* `is_zero` is one of the two of heap/seal.h. */
-HK_INLINE void *hardened_take(heap_t *h, lane_t *lane, unsigned cls, size_t size, const void *caller, int level,
+HK_INLINE void *hardened_take(heap_t *h, lane_t *lane, unsigned cls, size_t size, const void *caller,
                               bool is_zero(const void *, size_t)) {
     void *block = lane_take(lane);
     hk_add_in_place(h->class_stats[cls].refilled, 1);
     if (hk_unlikely(!is_zero(block, hk_class_info[cls].block_size)))
         return hardened_hand_out_written(block, cls, size, caller);
-    return hardened_hand_out(block, cls, size, level);
+    return hardened_hand_out(block, cls, size);
 }
 
 /* A lane that has blocks for a size that has been charged; NULL for none, or when there is something else to do. */
@@ -148,8 +148,8 @@ HK_INLINE void hardened_count_freed(heap_t *h, uint32_t owner, unsigned cls) {
 HK_COLD void hardened_free_broken(void *block, unsigned cls, const void *caller);
 
 /* Whether the block can be put where it is to wait without a lock. */
-HK_INLINE bool hardened_can_put(const lanes_t *all, const heap_t *h, unsigned cls, int level) {
-    return level >= 3 ? quarantine_has_turn(h, all, cls) : lane_has_turn(all, cls);
+HK_INLINE bool hardened_can_put(const lanes_t *all, const heap_t *h, unsigned cls) {
+    return hk_hardened_level >= 3 ? quarantine_has_turn(h, all, cls) : lane_has_turn(all, cls);
 }
 
 HK_INLINE bool hardened_slack_is_whole(const void *block, size_t block_size, size_t asked, size_t slack) {
@@ -158,36 +158,36 @@ HK_INLINE bool hardened_slack_is_whole(const void *block, size_t block_size, siz
 }
 
 /* Nothing was written behind what was asked for, nor before the block. */
-HK_INLINE bool hardened_seals_are_whole(const void *block, unsigned cls, size_t block_size, int level) {
+HK_INLINE bool hardened_seals_are_whole(const void *block, unsigned cls, size_t block_size) {
     size_t asked = seal_asked(block, block_size);
     size_t slack = block_size - SEAL_BYTES - asked; /* more than a block has when the seal is broken */
-    if (slack >= block_size || (level >= 3 && !hardened_slack_is_whole(block, block_size, asked, slack)))
+    if (slack >= block_size || (hk_hardened_level >= 3 && !hardened_slack_is_whole(block, block_size, asked, slack)))
         return false;
     return seal_below_is_whole(block, class_slab_offset(&hk_classes[cls], block), block_size);
 }
 
 /* Whether the block, of a slab with the slot table's entry `entry`, can be freed soon; then its live bit is clear. */
-HK_INLINE bool hardened_begin_free(uint32_t entry, const heap_front_t *front, granule_t granule, int level) {
+HK_INLINE bool hardened_begin_free(uint32_t entry, const heap_front_t *front, granule_t granule) {
     const heap_t *h = (const heap_t *)((const char *)front - offsetof(heap_t, front));
     const lanes_t *all = front->lanes;
     unsigned cls = entry & HK_MAP_CLASS_MAX;
     const bool in_slab = entry - map_tag(HK_OWNER_SHARED) < map_tag(HK_OWNER_EXPLICIT - HK_OWNER_SHARED);
-    return hk_likely(in_slab && cls < HK_CLASS_COUNT && all != NULL && hardened_can_put(all, h, cls, level) &&
+    return hk_likely(in_slab && cls < HK_CLASS_COUNT && all != NULL && hardened_can_put(all, h, cls) &&
                      hardened_clear_live(granule));
 }
 
 HK_INLINE void hardened_end_free(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
-                                 const void *caller, int level) {
+                                 const void *caller) {
     heap_t *h = heap_of_front(front);
     unsigned cls = entry & HK_MAP_CLASS_MAX;
     size_t block_size = hk_class_info[cls].block_size;
-    if (hk_unlikely(!hardened_seals_are_whole(block, cls, block_size, level))) {
+    if (hk_unlikely(!hardened_seals_are_whole(block, cls, block_size))) {
         hardened_free_broken(block, cls, caller);
         return;
     }
     seal_clear(block, block_size);
     hardened_count_freed(h, entry >> 8, cls);
-    if (level >= 3)
+    if (hk_hardened_level >= 3)
         quarantine_turn(h, front->lanes, granule, cls);
     else
         lane_turn(front->lanes, cls, granule);

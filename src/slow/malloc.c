@@ -127,36 +127,27 @@ static HK_NOINLINE void *malloc_mid_hardened(size_t size, const void *caller) {
     lane_t *lane = hardened_lane_mid(front, size, &cls);
     if (hk_unlikely(lane == NULL))
         return malloc_rare(size, caller);
-    return hardened_take(heap_of_front(front), lane, cls, size, caller, hk_hardened_level, seal_spots_are_zero);
+    return hardened_take(heap_of_front(front), lane, cls, size, caller, seal_spots_are_zero);
 }
 
-HK_INLINE void *malloc_hardened(size_t size, const void *caller, int level) {
+HK_INLINE void *malloc_hardened(size_t size, const void *caller) {
     heap_front_t *front = hk_front;
     unsigned cls;
     lane_t *lane = hardened_lane_soon(front, size, &cls);
     if (hk_unlikely(lane == NULL))
         return malloc_mid_hardened(size, caller);
-    return hardened_take(heap_of_front(front), lane, cls, size, caller, level, seal_is_zero);
+    return hardened_take(heap_of_front(front), lane, cls, size, caller, seal_is_zero);
 }
 
-static HK_NOINLINE void *malloc_at_2(size_t size, const void *caller) { return malloc_hardened(size, caller, 2); }
-static HK_NOINLINE void *malloc_at_3(size_t size, const void *caller) { return malloc_hardened(size, caller, 3); }
+static HK_WIDE HK_NOINLINE void *malloc_wide(size_t size, const void *caller) { return malloc_hardened(size, caller); }
 
-static HK_WIDE HK_NOINLINE void *malloc_wide_at_2(size_t size, const void *caller) {
-    return malloc_hardened(size, caller, 2);
-}
-
-static HK_WIDE HK_NOINLINE void *malloc_wide_at_3(size_t size, const void *caller) {
-    return malloc_hardened(size, caller, 3);
-}
+static HK_NOINLINE void *malloc_narrow(size_t size, const void *caller) { return malloc_hardened(size, caller); }
 
 void *heap_malloc_slow(size_t size) {
     const void *caller = __builtin_return_address(0);
     if (!hardened_is_on())
         return malloc_rare(size, caller);
-    if (hk_seal_is_wide)
-        return hk_hardened_level >= 3 ? malloc_wide_at_3(size, caller) : malloc_wide_at_2(size, caller);
-    return hk_hardened_level >= 3 ? malloc_at_3(size, caller) : malloc_at_2(size, caller);
+    return hk_seal_is_wide ? malloc_wide(size, caller) : malloc_narrow(size, caller);
 }
 
 void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }
