@@ -125,6 +125,9 @@ def man_commands(text, name):
 
 def commands_of(name, text):
     """The commands of a document, each with the reason why it is not run, if there is one; and what is wrong with the marks."""
+    broken = [line for line in text.split("\n") if "```" in line and not re.fullmatch(r"```[^`]*", line)]
+    if broken:
+        return [], ["%s: a fence stands alone on its line: %s" % (name, line) for line in broken]
     commands = (man_commands if name.endswith(".7") else markdown_commands)(text, name)
     problems = []
     for pattern, why in re.findall(r"not run \((.+?)\): (.*?)(?: -->|$)", text, re.MULTILINE):
