@@ -147,6 +147,7 @@ typedef struct heap {
     int64_t streak_countdown;             /* the countdown when streak_bytes was last written; the heap's thread */
     int64_t countdown_set;                /* what the countdown was set to; this and the next, the heap's thread */
     uint64_t tick_charged;                /* bytes allocated since the last tick, when it was set */
+    int64_t tick_left;     /* bytes to be allocated before it pays to look for a tick; the heap's thread */
     uint64_t tick_flushed; /* bytes flushed since the last tick: a thread that only frees has ticks too */
     uint64_t guard_random; /* of the distance to the next guarded block; this and the next two, the heap's thread */
     int64_t guard_left;    /* bytes to it, when guard_random is not 0 */
@@ -238,9 +239,21 @@ HK_INLINE void magazine_push(magazine_t *magazine, granule_t granule) {
 
 HK_INLINE heap_t *heap_of_front(heap_front_t *front) { return (heap_t *)((char *)front - offsetof(heap_t, front)); }
 
-/* The next look at the countdown finds that it ran out, and nothing more was charged. The heap's thread. */
+/* Taken off the countdown of a thread by another one that wants it to look: it is below 0 then, and what the thread has
+ * allocated is still known. More than any countdown. */
+#define HEAP_HURRY (INT64_C(1) << 62)
+
+/* Without that. The heap's thread. */
+HK_INLINE int64_t heap_countdown(const heap_t *h) {
+    const int64_t left = hk_read(h->front.countdown);
+    return left < -HEAP_HURRY / 2 ? left + HEAP_HURRY : left;
+}
+
+/* The next look at the countdown finds that it ran out, and looks for a tick; nothing more was charged. The heap's
+ * thread. */
 HK_INLINE void heap_run_out(heap_t *h) {
-    h->countdown_set = (int64_t)((uint64_t)h->countdown_set - (uint64_t)hk_read(h->front.countdown) - 1);
+    h->countdown_set = (int64_t)((uint64_t)h->countdown_set - (uint64_t)heap_countdown(h) - 1);
+    h->tick_left = 0;
     hk_write(h->front.countdown, -1);
 }
 

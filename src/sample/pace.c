@@ -28,7 +28,7 @@ static uint32_t wanted_log2(const pace_t *pace, unsigned interval_log2, uint64_t
     hk_assert(interval_log2 <= CHANCE_LOG2_MAX);
     const uint64_t most = UINT64_C(1) << CHANCE_LOG2_MAX, least = UINT64_C(1) << interval_log2;
     const uint32_t period = period_us(pace);
-    const uint64_t wanted = hk_min(bytes, most) * period / hk_max(elapsed_us, period / PACE_SEEN_SHARE);
+    const uint64_t wanted = hk_min(bytes, UINT64_MAX / period) * period / hk_max(elapsed_us, period / PACE_SEEN_SHARE);
     return (uint32_t)hk_log2_ceil(hk_max(hk_min(wanted, most), least)) - interval_log2;
 }
 

@@ -20,7 +20,7 @@
 
 enum {
     PACE_LOG2_MIN = 19, /* 512 KiB: who asks for less wants that many samples, whatever they cost */
-    PACE_SHARE = 500,
+    PACE_SHARE = 2000,
     PACE_BURST_NS = 24000,
     PACE_COST_NS = 2000,       /* of a sample, before one was measured */
     PACE_COST_MOST_NS = 16000, /* what is longer was the first of all, or not on a processor */

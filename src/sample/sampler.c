@@ -24,7 +24,7 @@ enum {
     BYTES_A_STACK = 24,  /* ... a quarter, */
     BYTES_A_SITE = 264,  /* ... a quarter */
     NAME_EACH = 64,      /* samples of a thread, after which its name is asked for again */
-    LOOK_EACH = 4,       /* slow paths of a thread that is sampled less often, for one look at the clock */
+    LOOK_EACH = 64,      /* slow paths of a thread that is sampled less often, for one look at the clock */
     TRACED_LOG2 = 19,    /* the interval where nobody but a tracer has asked: 512 KiB */
 };
 

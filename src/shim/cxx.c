@@ -101,7 +101,7 @@ static HK_NOINLINE void *new_refill(size_t size) {
     return hk_likely(p != NULL) ? p : new_slow(size, 0);
 }
 
-static void *cxx_new(size_t size) { return front_malloc_or(size, new_refill); }
+static HK_FAST void *cxx_new(size_t size) { return front_malloc_or(size, new_refill); }
 CXX_ALIAS(cxx_new) void *_Znwm(size_t size);
 
 static void *cxx_new_array(size_t size) {
@@ -232,7 +232,7 @@ CXX_OPERATOR sized_block_t __size_returning_new_aligned_nothrow_hot_cold(size_t 
 
 /* --- delete: plain and nothrow ------------------------------------------------------------------------------------ */
 
-static void cxx_delete(void *p) { front_free(p); }
+static HK_FAST void cxx_delete(void *p) { front_free(p); }
 CXX_ALIAS(cxx_delete) void _ZdlPv(void *p);
 
 static void cxx_delete_array(void *p) {

@@ -26,8 +26,8 @@ static __attribute__((used)) void (*const also_needed)(void) = hk_library_loaded
 
 static __attribute__((constructor)) void names_loaded(void) { stay_loaded(); }
 
-HK_EXPORT void *malloc(size_t size) { return front_malloc(size); }
-HK_EXPORT void free(void *block) { front_free(block); }
+HK_EXPORT HK_FAST void *malloc(size_t size) { return front_malloc(size); }
+HK_EXPORT HK_FAST void free(void *block) { front_free(block); }
 HK_EXPORT void *calloc(size_t count, size_t size) { return front_calloc(count, size); }
 HK_EXPORT HK_NOINLINE void *realloc(void *block, size_t size) { return front_realloc(block, size); }
 /* By way of the name: Valgrind replaces realloc, not reallocarray. */

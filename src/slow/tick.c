@@ -66,12 +66,14 @@ static uint64_t counted_bytes(const heap_t *h) {
     return hk_min(sum, h->tick_charged);
 }
 
-/* Bytes that may be charged before a tick can be due, about; 0: it is. */
+/* Bytes that may be charged before a tick can be due, about; 0: it is. Reads the magazines, a line of the cache for
+ * each two: not for a look that is due to a sample. */
 static int64_t bytes_to_tick(const heap_t *h) {
     uint64_t counted = counted_bytes(h), sum = counted + h->tick_flushed;
     if (sum >= HEAP_TICK_BYTES - HEAP_TICK_BYTES / NEAR_SHARE)
         return 0;
-    uint64_t spread = counted == 0 ? SPREAD_MAX : hk_min(h->tick_charged / counted, SPREAD_MAX);
+    const bool is_known = h->tick_charged >= HEAP_TICK_BYTES; /* of less than a tick it is chance */
+    const uint64_t spread = is_known ? hk_min(h->tick_charged / hk_max(counted, 1), SPREAD_MAX) : 1;
     return (int64_t)((HEAP_TICK_BYTES - sum) * hk_max(spread, 1));
 }
 
@@ -104,23 +106,30 @@ static int64_t count_guard(heap_t *h, uint64_t charged) {
     return h->guard_left;
 }
 
+/* What was charged is worth a look at how much of it counts. */
+static void look_for_tick(heap_t *h) {
+    h->tick_left = bytes_to_tick(h);
+    if (h->tick_left > 0)
+        return;
+    h->tick_left = HEAP_TICK_BYTES;
+    countdown_set(h, h->tick_left); /* not below 0 in the tick */
+    heap_tick(h);
+}
+
 bool heap_count_out(heap_t *h, size_t size) {
     if (sample_tracer_has_changed())
         follow_tracer();
-    const uint64_t charged = (uint64_t)h->countdown_set - (uint64_t)hk_read(h->front.countdown);
+    const uint64_t charged = (uint64_t)h->countdown_set - (uint64_t)heap_countdown(h);
     const bool due = sample_is_due(&h->draw, charged, size);
     if (!due && sample_is_paced(&h->draw))
         sample_keep_pace(&h->draw, (uint32_t)sys_now_us());
     h->tick_charged += charged;
+    h->tick_left -= (int64_t)charged;
     const int64_t to_guard = count_guard(h, charged);
-    int64_t to_tick = bytes_to_tick(h);
-    countdown_set(h, to_tick); /* not below 0 in the tick */
-    if (to_tick == 0) {
-        heap_tick(h);
-        to_tick = HEAP_TICK_BYTES;
-    }
-    int64_t to_sample = sample_bytes_left(&h->draw);
-    int64_t next = to_sample < to_tick ? to_sample : to_tick;
+    if (h->tick_left <= 0)
+        look_for_tick(h);
+    const int64_t to_sample = sample_bytes_left(&h->draw);
+    const int64_t next = to_sample < h->tick_left ? to_sample : h->tick_left;
     countdown_set(h, to_guard < next ? to_guard : next);
     return due;
 }
@@ -128,6 +137,10 @@ bool heap_count_out(heap_t *h, size_t size) {
 /* Relaxed, and against the owner's own stores: one of both may get lost, and then the thread looks when its countdown
  * runs out. */
 void heap_hurry_all(void) {
-    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        hk_write(heap_by_id(id)->front.countdown, -1);
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++) {
+        heap_t *h = heap_by_id(id);
+        const int64_t left = hk_read(h->front.countdown);
+        if (left >= 0)
+            hk_write(h->front.countdown, left - HEAP_HURRY);
+    }
 }
