@@ -46,17 +46,13 @@ size_t seal_find_other(const void *bytes, size_t from, size_t to, unsigned char 
 static HK_WIDE HK_NOINLINE bool is_zero_wide(const char *from, size_t bytes) {
     const char *end = from + bytes / LOOK_BYTES * LOOK_BYTES;
     while (from < end) {
-        seal_four_t some = {0}, more = {0};
-        for (const char *part = from + LOOK_BYTES; from < part; from += 4 * sizeof(seal_four_t)) {
-            const seal_four_t *at = (const seal_four_t *)from;
-            some |= at[0] | at[1];
-            more |= at[2] | at[3];
-        }
-        some |= more;
-        if ((some[0] | some[1] | some[2] | some[3]) != 0)
+        seal_seen_t seen = {0};
+        for (const char *part = from + LOOK_BYTES; from < part; from += SEAL_PART)
+            seal_look_at_part(&seen, from, true);
+        if (!seal_saw_zeros(&seen, true))
             return false;
     }
-    return bytes % LOOK_BYTES == 0 || seal_is_zero(from, bytes % LOOK_BYTES);
+    return bytes % LOOK_BYTES == 0 || seal_is_zero_wide(from, bytes % LOOK_BYTES);
 }
 
 static bool is_zero_soon(const char *from, size_t bytes) {

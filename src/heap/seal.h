@@ -89,35 +89,65 @@ HK_INLINE bool seal_below_is_whole(const void *block, size_t offset, size_t bloc
 
 typedef uint64_t __attribute__((vector_size(16), may_alias)) seal_pair_t;
 
-/* What one instruction takes in a function marked HK_WIDE, and two in another. */
+/* What one instruction takes in a function marked HK_WIDE, and two in another: where it is more than zeros to store, a
+ * compiler keeps it in memory there. */
 typedef uint64_t __attribute__((vector_size(32), may_alias, aligned(16))) seal_four_t;
 
 enum { SEAL_PART = 4 * sizeof(seal_four_t) };
 
-HK_INLINE void seal_look_at_part(const char *at, seal_four_t *some) {
-    const seal_four_t *part = (const seal_four_t *)at;
-    *some |= (part[0] | part[1]) | (part[2] | part[3]);
+/* The words that were looked at, or-ed: four together in a function marked HK_WIDE, else two and two. */
+typedef struct seal_seen {
+    seal_four_t four;
+    seal_pair_t low, high;
+} seal_seen_t;
+
+HK_INLINE void seal_look(seal_seen_t *seen, const char *one, const char *other, bool is_wide) {
+    const seal_pair_t *a = (const seal_pair_t *)one, *b = (const seal_pair_t *)other;
+    if (is_wide) {
+        seen->four |= *(const seal_four_t *)one | *(const seal_four_t *)other;
+    } else {
+        seen->low |= a[0] | b[0];
+        seen->high |= a[1] | b[1];
+    }
+}
+
+HK_INLINE void seal_look_at_part(seal_seen_t *seen, const char *at, bool is_wide) {
+    const size_t step = sizeof(seal_four_t);
+    seal_look(seen, at, at + step, is_wide);
+    seal_look(seen, at + 2 * step, at + 3 * step, is_wide);
+}
+
+HK_INLINE bool seal_saw_zeros(const seal_seen_t *seen, bool is_wide) {
+    const seal_pair_t pair = seen->low | seen->high;
+    return ((is_wide ? (seen->four[0] | seen->four[1]) | (seen->four[2] | seen->four[3]) : 0) | pair[0] | pair[1]) == 0;
 }
 
 /* Sizes of blocks are multiples of 16. A few steps for each of a few spans of sizes, of which the last ones reach back
  * into what the first ones saw: a loop that ends elsewhere for each size is a wrong guess of the processor a block. */
-HK_INLINE bool seal_is_zero(const void *block, size_t block_size) {
+HK_INLINE bool seal_is_zero_by(const void *block, size_t block_size, bool is_wide) {
     const char *at = block, *end = at + block_size;
-    seal_four_t some = {0};
+    const size_t step = sizeof(seal_four_t);
+    seal_seen_t seen = {0};
     if (block_size > SEAL_PART) {
         for (; at < end - SEAL_PART; at += SEAL_PART)
-            seal_look_at_part(at, &some);
-        seal_look_at_part(end - SEAL_PART, &some);
+            seal_look_at_part(&seen, at, is_wide);
+        seal_look_at_part(&seen, end - SEAL_PART, is_wide);
     } else if (block_size > SEAL_PART / 2) {
-        const seal_four_t *first = block, *last = (const seal_four_t *)end;
-        some = (first[0] | first[1]) | (last[-2] | last[-1]);
+        seal_look(&seen, at, at + step, is_wide);
+        seal_look(&seen, end - 2 * step, end - step, is_wide);
     } else if (block_size > sizeof(seal_pair_t)) {
-        some = *(const seal_four_t *)at | *((const seal_four_t *)end - 1);
+        seal_look(&seen, at, end - step, is_wide);
     } else {
-        seal_pair_t pair = *(const seal_pair_t *)block;
-        return (pair[0] | pair[1]) == 0;
+        seen.low = *(const seal_pair_t *)block;
     }
-    return ((some[0] | some[1]) | (some[2] | some[3])) == 0;
+    return seal_saw_zeros(&seen, is_wide);
+}
+
+HK_INLINE bool seal_is_zero(const void *block, size_t block_size) { return seal_is_zero_by(block, block_size, false); }
+
+/* In a function marked HK_WIDE. */
+HK_INLINE bool seal_is_zero_wide(const void *block, size_t block_size) {
+    return seal_is_zero_by(block, block_size, true);
 }
 
 HK_INLINE void seal_clear_part(char *at) {

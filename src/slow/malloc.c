@@ -130,18 +130,22 @@ static HK_NOINLINE void *malloc_mid_hardened(size_t size, const void *caller) {
     return hardened_take(heap_of_front(front), lane, cls, size, caller, seal_spots_are_zero);
 }
 
-HK_INLINE void *malloc_hardened(size_t size, const void *caller) {
+HK_INLINE void *malloc_hardened(size_t size, const void *caller, bool is_zero(const void *, size_t)) {
     heap_front_t *front = hk_front;
     unsigned cls;
     lane_t *lane = hardened_lane_soon(front, size, &cls);
     if (hk_unlikely(lane == NULL))
         return malloc_mid_hardened(size, caller);
-    return hardened_take(heap_of_front(front), lane, cls, size, caller, seal_is_zero);
+    return hardened_take(heap_of_front(front), lane, cls, size, caller, is_zero);
 }
 
-static HK_WIDE HK_NOINLINE void *malloc_wide(size_t size, const void *caller) { return malloc_hardened(size, caller); }
+static HK_WIDE HK_NOINLINE void *malloc_wide(size_t size, const void *caller) {
+    return malloc_hardened(size, caller, seal_is_zero_wide);
+}
 
-static HK_NOINLINE void *malloc_narrow(size_t size, const void *caller) { return malloc_hardened(size, caller); }
+static HK_NOINLINE void *malloc_narrow(size_t size, const void *caller) {
+    return malloc_hardened(size, caller, seal_is_zero);
+}
 
 void *heap_malloc_slow(size_t size) {
     const void *caller = __builtin_return_address(0);
