@@ -100,7 +100,7 @@ impl Attached {
 }
 
 /// Since its fork, by the kernel's clock.
-fn age(pid: i32) -> Option<Duration> {
+pub fn age(pid: i32) -> Option<Duration> {
     let began = Process::new(pid).ok()?.stat().ok()?.starttime as f64 / procfs::ticks_per_second() as f64;
     let now = procfs::Uptime::current().ok()?.uptime;
     Some(Duration::from_secs_f64((now - began).max(0.0)))

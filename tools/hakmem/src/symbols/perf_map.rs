@@ -2,10 +2,15 @@
 //! /tmp/perf-PID.map: a line `START SIZE NAME` for each function that was compiled at run time, as Node.js
 //! (--perf-basic-prof), Java and Python (PYTHONPERFSUPPORT=1) write it.
 
+use crate::attach::age;
 use crate::image::Profile;
 use procfs::process::Process;
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::{Duration, SystemTime};
+
+/// A clock may step so much between two looks.
+const SLACK: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 pub struct PerfMap {
@@ -15,7 +20,9 @@ pub struct PerfMap {
 
 impl PerfMap {
     pub fn of(profile: &Profile) -> PerfMap {
-        let text = paths(profile).iter().find_map(|path| fs::read(path).ok());
+        let written = |path: &String| fs::metadata(path).and_then(|file| file.modified());
+        let mut own = paths(profile).into_iter().filter(|path| written(path).is_ok_and(|at| may_be_of(profile, at)));
+        let text = own.find_map(|path| fs::read(path).ok());
         text.map(|text| PerfMap::parse(&String::from_utf8_lossy(&text))).unwrap_or_default()
     }
 
@@ -38,6 +45,16 @@ impl PerfMap {
     }
 }
 
+/// Numbers of processes come again: whether the process can have written to its map at that time last.
+fn may_be_of(profile: &Profile, written: SystemTime) -> bool {
+    if profile.is_running {
+        let began = age(profile.pid as i32).and_then(|age| SystemTime::now().checked_sub(age + SLACK));
+        return began.is_none_or(|began| written >= began);
+    }
+    let end = Duration::from_nanos(profile.start_unix_ns) + Duration::from_micros(profile.elapsed_us) + SLACK;
+    !profile.has_ended || written <= SystemTime::UNIX_EPOCH + end
+}
+
 /// In a container the process has another number, and a /tmp of its own.
 fn paths(profile: &Profile) -> Vec<String> {
     let pid = profile.pid;
@@ -53,6 +70,20 @@ fn paths(profile: &Profile) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn maps_of_other_processes_are_told_by_their_time() {
+        let now = SystemTime::now();
+        let unix = now.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let running = Profile { pid: std::process::id(), is_running: true, ..Profile::default() };
+        assert!(may_be_of(&running, now));
+        assert!(!may_be_of(&running, now - Duration::from_secs(365 * 24 * 3600)));
+        let start_unix_ns = (unix - Duration::from_secs(1000)).as_nanos() as u64;
+        let ended = Profile { has_ended: true, start_unix_ns, elapsed_us: 100_000_000, ..Profile::default() };
+        assert!(may_be_of(&ended, now - Duration::from_secs(900)));
+        assert!(may_be_of(&ended, now - Duration::from_secs(5000)));
+        assert!(!may_be_of(&ended, now));
+    }
 
     #[test]
     fn names_are_found_by_range() {
