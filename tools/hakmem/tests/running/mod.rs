@@ -39,6 +39,15 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
+/// Mounts of its own, which nobody else sees: not in a root that was changed to and is no mount point.
+pub fn may_mount_apart(what: &str) -> bool {
+    let may = is_root() && Command::new("unshare").args(["--mount", "true"]).output().is_ok_and(|o| o.status.success());
+    if !may {
+        skipped(what, "this machine does not let this user make a mount namespace here");
+    }
+    may
+}
+
 pub struct Running(pub Child);
 
 impl Running {
