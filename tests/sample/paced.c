@@ -100,7 +100,7 @@ static const struct site {
 } sites[] = {
     {"large", large, LARGE, TURNS *CYCLES, 0, 0},
     {"beside", beside, BESIDE, TURNS *CYCLES, 0, 0},
-    {"kept", keep, KEPT, (double)TURNS *CYCLES / KEPT_EACH, 1, 0},
+    {"kept", keep, KEPT, TURNS *(CYCLES / KEPT_EACH), 1, 0},
     {"slow", slow, SLOW, TURNS *CALM, 1, 0},
     {"grown", grow, BEFORE, TURNS *GROWN, 1, AFTER},
 };

@@ -43,7 +43,7 @@ int main(void) {
         front_free(grown);
         CHECK_EQ(hk_profile.header.live_bytes, 0);
     }
-    const double truth = (double)BLOCKS * AFTER / (1 << 20);
+    const double truth = (double)((uint64_t)BLOCKS * AFTER >> 20);
     if (live < 0.99 * truth || live > 1.01 * truth)
         test_fail("%.0f MiB were live by the profile, not %.0f", live, truth);
     CHECK(stayed > BLOCKS / 2);
