@@ -44,8 +44,28 @@ size_t sys_page_size(void) {
     return size;
 }
 
+/* The kernel hands an address out after it was given back; ThreadSanitizer does not see our system calls, and is told:
+ * of each page, as what is mapped next may begin anywhere. Of mappings that come and go, which are short. */
+#if HK_TSAN
+enum { TOLD_BYTES = 4 << 20, TOLD_STEP = 4096 };
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+static void tell(void what(void *), long address, size_t size) {
+    for (size_t at = 0; at < size && size <= TOLD_BYTES; at += TOLD_STEP)
+        what((char *)address + at);
+}
+static void tell_mapped(long address, size_t size) { tell(__tsan_acquire, address, size); }
+static void tell_unmapped(long address, size_t size) { tell(__tsan_release, address, size); }
+#else
+static void tell_mapped(long address, size_t size) { (void)address, (void)size; }
+static void tell_unmapped(long address, size_t size) { (void)address, (void)size; }
+#endif
+
 static long map(void *address, size_t size, int protection, int flags) {
-    return sys_call6(SYS_mmap, (long)address, (long)size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    long got = sys_call6(SYS_mmap, (long)address, (long)size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    if (!sys_failed(got))
+        tell_mapped(got, size);
+    return got;
 }
 
 /* What mmap(2) answers where MAP_FIXED_NOREPLACE is known: something is there, or memory is out (EAGAIN: of what may be
@@ -108,7 +128,10 @@ int sys_shut(void *address, size_t size) {
     return sys_failed(got) ? (int)-got : 0;
 }
 
-bool sys_unmap(void *address, size_t size) { return !sys_failed(sys_call2(SYS_munmap, (long)address, (long)size)); }
+bool sys_unmap(void *address, size_t size) {
+    tell_unmapped((long)address, size);
+    return !sys_failed(sys_call2(SYS_munmap, (long)address, (long)size));
+}
 
 void *sys_remap(void *address, size_t old_size, size_t new_size) {
     long got = sys_call4(SYS_mremap, (long)address, (long)old_size, (long)new_size, MREMAP_MAYMOVE);
