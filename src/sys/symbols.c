@@ -161,7 +161,12 @@ void *symbol_of_kernel(const char *name) {
     if (image == 0)
         return NULL;
     const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)image;
-    tables_t t;
-    bool whole = tables_read(&t, image, (const ElfW(Phdr) *)(image + head->e_phoff), head->e_phnum);
+    const ElfW(Phdr) *headers = (const ElfW(Phdr) *)(image + head->e_phoff), *first = headers;
+    while (first < headers + head->e_phnum && first->p_type != PT_LOAD)
+        first++;
+    if (first == headers + head->e_phnum)
+        return NULL;
+    tables_t t; /* its addresses count from 0, or, as QEMU makes it from 8.2 on, are those in memory */
+    bool whole = tables_read(&t, image + first->p_offset - first->p_vaddr, headers, head->e_phnum);
     return whole ? find(&t, name) : NULL;
 }
