@@ -18,9 +18,8 @@ import sys
 SIZES = (200, 1000, 5000, 40000)
 ROOMS = ((1000, 50), (1700, 50), (2700, 75), (4700, 75), (8000, 75))
 STEP_KIB, APART_KIB, LIMITS = 64, 32, 4
-# Above this size half of a slab of 64 KiB is left over in the mean; 32 KiB are for what systems take besides to load a
-# library (Debian 13 takes 23 KiB more than 12), and 32 KiB for code to come.
-SMALL_MAX, LOST_KIB = 1000, 32 + 32 + 32
+# Above this size half of a slab of 64 KiB is left over in the mean; and 32 KiB for code to come.
+SMALL_MAX, LOST_KIB = 1000, 32 + 32
 
 
 def measure(program, limit, size, library):
