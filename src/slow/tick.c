@@ -119,7 +119,9 @@ static void look_for_tick(heap_t *h) {
 bool heap_count_out(heap_t *h, size_t size) {
     if (sample_tracer_has_changed())
         follow_tracer();
-    const uint64_t charged = (uint64_t)h->countdown_set - (uint64_t)heap_countdown(h);
+    /* Below 0 where heap_hurry_all has written back what it read before the countdown was set anew. */
+    const int64_t passed = h->countdown_set - heap_countdown(h);
+    const uint64_t charged = passed > 0 ? (uint64_t)passed : 0;
     const bool due = sample_is_due(&h->draw, charged, size);
     if (!due && sample_is_paced(&h->draw))
         sample_keep_pace(&h->draw, (uint32_t)sys_now_us());
