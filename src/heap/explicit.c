@@ -212,9 +212,10 @@ static slab_t *room_locked(heap_t *h, unsigned cls, size_t align) {
 }
 
 void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, block_past_t *past) {
-    hk_assert(explicit_is_id(h) && cls < HK_CLASS_COUNT);
+    hk_assert(cls < HK_CLASS_COUNT);
     void *block = NULL;
     heap_lock(h);
+    hk_assert(explicit_is_id(h));
     slab_t *slab = runs_may_take_locked(h, beside) ? room_locked(h, cls, align) : NULL;
     if (slab != NULL) {
         block = slab_take_one(slab, past);

@@ -89,9 +89,10 @@ static void keep_to_limit_locked(heap_t *h, void *block, size_t size) {
 }
 
 void *runs_take(heap_t *h, size_t size, size_t align, const void *beside, bool *zeroed) {
-    hk_assert(size > 0 && h->own.id >= HK_OWNER_EXPLICIT);
+    hk_assert(size > 0);
     void *block = NULL;
     heap_lock(h);
+    hk_assert(h->own.id >= HK_OWNER_EXPLICIT);
     if (runs_may_take_locked(h, beside) && runs_fit_locked(h, hk_align_up(size, HK_SLOT_SIZE)) && limit_allows(size))
         block = large_alloc(&heap_shared()->large, size, align, zeroed);
     if (block != NULL) {
@@ -155,9 +156,10 @@ void *runs_resize(void *block, size_t size, bool may_move) {
 /* --- Huge blocks -------------------------------------------------------------------------------------------------- */
 
 void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
-    hk_assert(size > 0 && h->own.id >= HK_OWNER_EXPLICIT);
+    hk_assert(size > 0);
     void *block = NULL;
     heap_lock(h);
+    hk_assert(h->own.id >= HK_OWNER_EXPLICIT);
     if (runs_may_take_locked(h, beside) && runs_fit_locked(h, hk_align_up(size, sys_page_size())) && limit_allows(size))
         block = huge_alloc(size, align);
     if (block != NULL) {

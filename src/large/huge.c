@@ -2,6 +2,7 @@
 #include "large/huge.h"
 
 #include "base/bits.h"
+#include "base/relaxed.h"
 #include "core/counters.h"
 #include "core/events.h"
 #include "core/panic.h"
@@ -166,6 +167,16 @@ size_t huge_list(uint32_t owner, void **blocks, size_t most) {
     for (size_t i = 0; i < count && found < most; i++)
         if (hk_huge_blocks[i].owner == owner)
             blocks[found++] = hk_huge_blocks[i].start;
+    hk_unlock(&hk_huge_lock);
+    return found;
+}
+
+/* The lock is what keeps the memory: huge_free takes the block from the registry before it unmaps. */
+bool huge_read(const uint64_t *place, uint64_t *word) {
+    hk_lock(&hk_huge_lock);
+    bool found = find_locked(place) != SIZE_MAX;
+    if (found)
+        *word = hk_read(*place);
     hk_unlock(&hk_huge_lock);
     return found;
 }

@@ -37,6 +37,9 @@ bool huge_find(const void *address, void **start, size_t *size);
 /* huge_find without waiting for the lock: false also when somebody holds it. For signal handlers. */
 bool huge_find_try(const void *address, void **start, size_t *size);
 
+/* Reads a word of a huge block; false when no such block has it: another thread may have freed it. */
+bool huge_read(const uint64_t *place, uint64_t *word);
+
 /* Changes the size by mremap; NULL when `block` is not huge or memory is out. */
 void *huge_resize(void *block, size_t size);
 

@@ -287,10 +287,10 @@ void large_let_go(large_cache_t *cache, void *block) {
 
 void large_set_slack(void *block, size_t slack) {
     hk_assert(large_is_live(block) && slack <= large_size(block));
-    run_of(block)->slack = (uint32_t)slack;
+    atomic_store_explicit(&run_of(block)->slack, (uint32_t)slack, memory_order_relaxed);
 }
 
-size_t large_slack(const void *block) { return run_of(block)->slack; }
+size_t large_slack(const void *block) { return atomic_load_explicit(&run_of(block)->slack, memory_order_relaxed); }
 
 bool large_free(large_cache_t *cache, void *block) {
     large_run_t *run = run_of(block);

@@ -42,9 +42,9 @@ typedef struct large_run {
     bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
     bool fresh;             /* its pages are those that the program touched since they came from the kernel */
     uint8_t slab_owner[offsetof(slab_t, padding) - offsetof(slab_t, run_fields) - 10];
-    large_links_t links; /* heap/runs.h */
-    uint8_t alone;       /* 1 + the class whose slab the block stands in for; 0: none; written as `state` */
-    uint32_t slack;      /* large_set_slack */
+    large_links_t links;    /* heap/runs.h */
+    uint8_t alone;          /* 1 + the class whose slab the block stands in for; 0: none; written as `state` */
+    _Atomic uint32_t slack; /* large_set_slack; read by those who visit the heap too */
     uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - sizeof(large_links_t) - 8];
 } large_run_t;
 

@@ -32,9 +32,15 @@ static bool is_sealed(const void *block) {
     return entry == 0 ? hk_hardened_level >= 3 : !map_is_run(entry);
 }
 
-/* What was asked for, of a block whose size is known exactly; a number above its size when its seal is broken. */
+/* What was asked for, of a block whose size is known exactly; a number above its size when its seal is broken, or when
+ * another thread freed it: those who visit a heap ask too. */
 static size_t asked_exactly(const void *block, size_t block_size) {
-    return is_run(block) ? block_size - large_slack(block) : seal_asked(block, block_size);
+    uint32_t entry = map_lookup(block);
+    if (entry != 0)
+        return map_is_run(entry) ? block_size - large_slack(block) : seal_asked(block, block_size);
+    const uint64_t *place = seal_place(block, block_size);
+    uint64_t word;
+    return huge_read(place, &word) ? seal_size(place, word) : SIZE_MAX;
 }
 
 size_t hardened_size(const void *block, size_t block_size) {
