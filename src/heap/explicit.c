@@ -43,12 +43,11 @@ bool explicit_is_one(const void *handle) {
 static heap_t *make_fresh_locked(int *error) {
     hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     uint32_t id = atomic_load_explicit(&hk_explicit_id_limit, memory_order_relaxed);
-    size_t from = heap_place(id), to = from + HEAP_STRIDE;
     *error = EAGAIN;
-    if (id >= HK_OWNER_LIMIT || to > hk_window.area_sizes[REGION_AREA_HEAPS])
+    if (id >= HK_OWNER_LIMIT || heap_place(id) + HEAP_STRIDE > hk_window.area_sizes[REGION_AREA_HEAPS])
         return NULL;
     *error = ENOMEM;
-    if (region_area_cover_part(REGION_AREA_HEAPS, from, to) != 0)
+    if (!heap_cover(id))
         return NULL;
     heap_t *h = heap_by_id(id);
     heap_prepare(h, id, HK_RANK_HEAP);

@@ -31,11 +31,15 @@ void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
     large_cache_init(&h->large);
 }
 
+bool heap_cover(uint32_t id) {
+    size_t from = heap_place(id), to = from + HEAP_STRIDE;
+    return to <= hk_window.area_sizes[REGION_AREA_HEAPS] && region_area_cover_part(REGION_AREA_HEAPS, from, to) == 0;
+}
+
 heap_t *heap_make_locked(void) {
     hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     uint32_t id = heap_limit();
-    if (id >= HK_OWNER_EXPLICIT || heap_place(id + 1) > heap_place(HK_OWNER_EXPLICIT) ||
-        region_area_cover(REGION_AREA_HEAPS, (size_t)HEAP_STRIDE * (id + 1)) != 0)
+    if (id >= HK_OWNER_EXPLICIT || heap_place(id + 1) > heap_place(HK_OWNER_EXPLICIT) || !heap_cover(id))
         return NULL;
     heap_t *h = heap_by_id(id);
     heap_prepare(h, id, HK_RANK_HEAP);

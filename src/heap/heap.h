@@ -320,6 +320,9 @@ bool heap_has_id(uint32_t id);
 /* Makes the record one of a heap without blocks. */
 void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank);
 
+/* Maps the record of an id, and nothing of those before it: id 0 is no heap's. False when memory is out. */
+bool heap_cover(uint32_t id);
+
 /* One more, LIVE; NULL when memory is out. Caller holds the list lock. */
 heap_t *heap_make_locked(void);
 

@@ -31,7 +31,7 @@ static bool init_locked(void) {
     if (!options_are_read)
         hk_options_init(sys_environment());
     options_are_read = true;
-    if (region_init() != 0 || region_area_cover(REGION_AREA_HEAPS, HEAP_STRIDE * HK_OWNER_FIRST) != 0)
+    if (region_init() != 0 || !heap_cover(HK_OWNER_SHARED))
         return false;
     map_init();
     classes_init();
