@@ -16,8 +16,14 @@ typedef struct sum {
     uint32_t prefix, suffix, longest;
 } sum_t;
 
+/* A sum of the lower floor, which is of 4,096 superslabs. */
+typedef struct low_sum {
+    uint16_t prefix, suffix, longest;
+} low_sum_t;
+_Static_assert(INDEX_WORD_SHIFT + FLOOR_SHIFT < 16, "its numbers have 16 bits");
+
 static index_word_t *words;
-static sum_t low_sums[LOW_SUMS];
+static low_sum_t low_sums[LOW_SUMS];
 static sum_t high_sums[HIGH_SUMS];
 
 static unsigned shift_of(unsigned stair) { return INDEX_WORD_SHIFT + stair * FLOOR_SHIFT; }
@@ -36,7 +42,11 @@ static sum_t sum_of_bits(uint64_t bits, unsigned size) {
 
 static sum_t sum_at(unsigned stair, size_t superslab) {
     size_t at = superslab >> shift_of(stair);
-    return stair == 0 ? sum_of_bits(words[at].available, 64) : stair == 1 ? low_sums[at] : high_sums[at];
+    if (stair == 0)
+        return sum_of_bits(words[at].available, 64);
+    if (stair == 1)
+        return (sum_t){low_sums[at].prefix, low_sums[at].suffix, low_sums[at].longest};
+    return high_sums[at];
 }
 
 /* `sum` is that of the `size` superslabs before; those of `next` come behind them. */
@@ -60,8 +70,10 @@ static sum_t sum_below(unsigned stair, size_t superslab) {
 }
 
 static void add_up(size_t first, size_t count) {
-    for (size_t at = first >> shift_of(1); at <= (first + count - 1) >> shift_of(1); at++)
-        low_sums[at] = sum_below(1, at << shift_of(1));
+    for (size_t at = first >> shift_of(1); at <= (first + count - 1) >> shift_of(1); at++) {
+        sum_t sum = sum_below(1, at << shift_of(1));
+        low_sums[at] = (low_sum_t){(uint16_t)sum.prefix, (uint16_t)sum.suffix, (uint16_t)sum.longest};
+    }
     for (size_t at = first >> shift_of(2); at <= (first + count - 1) >> shift_of(2); at++)
         high_sums[at] = sum_below(2, at << shift_of(2));
 }
