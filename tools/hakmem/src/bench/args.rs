@@ -27,13 +27,15 @@ pub struct BenchArgs {
     #[arg(long, value_delimiter = ',', value_name = "COUNTS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: Vec<u32>,
 
-    /// Measure another allocator: NAME=/path/to/lib.so (also replaces one of that name)
-    #[arg(long = "lib", value_name = "NAME=PATH", value_parser = parse_lib)]
-    pub libs: Vec<(String, PathBuf)>,
+    /// Measure another allocator: NAME=/path/to/lib.so (also replaces one of that name), with variables of its own
+    /// after commas: on=/path/to/libhakmem.so,HAKMEM_PROFILE=512K
+    #[arg(long = "lib", value_name = "NAME=PATH[,VARIABLE=VALUE]", value_parser = parse_lib)]
+    pub libs: Vec<Lib>,
 
-    /// Compare two result folders row by row
+    /// Compare two result folders row by row, or two allocators, of one run or of two: FOLDER@NAME. Those of one run
+    /// are compared round by round, so that what the machine did meanwhile counts for neither
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["quick", "rows", "program"])]
-    pub compare: Vec<PathBuf>,
+    pub compare: Vec<String>,
 
     /// Write the report, charts and summaries of a result folder anew
     #[arg(long, value_name = "RESULTS")]
@@ -80,15 +82,37 @@ pub struct BenchArgs {
     pub program: Vec<String>,
 }
 
-fn parse_lib(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, path) = text.split_once('=').ok_or("expected NAME=PATH")?;
+/// An allocator that --lib names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lib {
+    pub name: String,
+    pub path: PathBuf,
+    pub environment: Vec<(String, String)>,
+}
+
+/// `VARIABLE=VALUE`, as a shell takes it.
+fn parse_variable(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once('=')?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then(|| (name.to_string(), value.to_string()))
+}
+
+fn parse_lib(text: &str) -> Result<Lib, String> {
+    let (name, mut path) = text.split_once('=').ok_or("expected NAME=PATH")?;
+    let mut environment = Vec::new();
+    while let Some((before, variable)) = path.rsplit_once(',') {
+        let Some(variable) = parse_variable(variable) else { break };
+        environment.insert(0, variable);
+        path = before;
+    }
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         return Err(format!("'{name}' is not a name: use letters, digits, '-', '_' and '.'"));
     }
     if path.is_empty() {
         return Err("the path is empty".into());
     }
-    Ok((name.to_string(), PathBuf::from(path)))
+    Ok(Lib { name: name.to_string(), path: PathBuf::from(path), environment })
 }
 
 #[cfg(test)]
@@ -97,7 +121,11 @@ mod tests {
 
     #[test]
     fn a_library_is_a_name_and_a_path() {
-        assert_eq!(parse_lib("a=/b.so"), Ok(("a".into(), PathBuf::from("/b.so"))));
+        let lib = |path: &str| Lib { name: "a".into(), path: path.into(), environment: vec![] };
+        assert_eq!(parse_lib("a=/b.so"), Ok(lib("/b.so")));
+        assert_eq!(parse_lib("a=/b,c.so"), Ok(lib("/b,c.so")), "a comma in a path");
+        let variables = vec![("X".into(), "1".into()), ("Y_2".into(), "a=b".into())];
+        assert_eq!(parse_lib("a=/b.so,X=1,Y_2=a=b"), Ok(Lib { environment: variables, ..lib("/b.so") }));
         assert!(parse_lib("/b.so").is_err());
         assert!(parse_lib("=x").is_err());
         assert!(parse_lib("a=").is_err());

@@ -46,7 +46,7 @@ const FULL_BUDGET: Duration = Duration::from_secs(58 * 60);
 
 pub fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     if let [a, b] = &arguments.compare[..] {
-        say(compare::text(&store::load(a)?, &store::load(b)?))?;
+        say(compare::of_words(a, b)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let places = Places::find()?;

@@ -242,13 +242,17 @@ impl Row {
 impl Results {
     /// Values of one figure, in the unit shown, of the runs that counted.
     pub fn values(&self, row: &str, metric: &Metric, allocator: &str) -> Vec<f64> {
+        self.values_by_round(row, metric, allocator).into_iter().map(|(_, value)| value).collect()
+    }
+
+    /// The same with the round of each. A row may have been run more than once in a round.
+    pub fn values_by_round(&self, row: &str, metric: &Metric, allocator: &str) -> Vec<(u32, f64)> {
         let of_memory_round = metric.field.starts_with("sampled_");
         self.samples
             .iter()
             .filter(|s| s.row == row && s.allocator == allocator && s.failure.is_none())
             .filter(|s| (s.round == 0) == of_memory_round)
-            .filter_map(|s| s.fields.get(&metric.field))
-            .map(|v| v / metric.divisor)
+            .filter_map(|s| Some((s.round, s.fields.get(&metric.field)? / metric.divisor)))
             .collect()
     }
 

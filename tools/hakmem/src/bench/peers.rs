@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! The allocators to measure: glibc, hakmem, what bench/peers built, and what the user names.
 
-use super::args::BenchArgs;
+use super::args::{BenchArgs, Lib};
 use super::elf;
 use super::model::{Allocator, GIVEN, GUARDED_PEERS, LEVELS, OURS};
 use super::places::Places;
@@ -114,10 +114,11 @@ fn means(word: &str, name: &str) -> bool {
 
 /// What --lib names. One that cannot be preloaded is a mistake in the command, not an allocator that is missing.
 pub fn given(arguments: &BenchArgs) -> Result<Vec<Allocator>> {
-    let allocator = |(name, path): &(String, PathBuf)| {
-        check_library(path).with_context(|| format!("--lib {name}"))?;
-        let (name, version, preload) = (name.clone(), GIVEN.into(), vec![resolved(path)]);
-        Ok(Allocator { name, version, preload, ..Allocator::default() })
+    let allocator = |lib: &Lib| {
+        check_library(&lib.path).with_context(|| format!("--lib {}", lib.name))?;
+        let (name, environment) = (lib.name.clone(), lib.environment.clone());
+        let (version, preload) = (GIVEN.into(), vec![resolved(&lib.path)]);
+        Ok(Allocator { name, version, preload, environment, ..Allocator::default() })
     };
     arguments.libs.iter().map(allocator).collect()
 }
@@ -177,7 +178,7 @@ pub fn choose(places: &Places, arguments: &BenchArgs, usual: impl Fn(&str) -> bo
         let names: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
         bail!("no allocator '{unknown}'; there are: {}", names.join(", "));
     }
-    let given = |name: &str| arguments.libs.iter().any(|(n, _)| n == name);
+    let given = |name: &str| arguments.libs.iter().any(|l| l.name == name);
     all.retain(|a| match wanted.is_empty() {
         true => given(&a.name) || (usual(&a.name) && !is_special(&a.name)),
         false => wanted.iter().any(|w| means(w, &a.name)) || given(&a.name),

@@ -156,6 +156,23 @@ pub fn ratio_interval(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     Some((quantile(&ratios, 0.025)?, quantile(&ratios, 0.975)?))
 }
 
+/// A ratio, its 95 % interval, and whether it is real.
+pub type Ratio = (f64, (f64, f64), Verdict);
+
+/// The median of ratios that were measured side by side, with an interval by resampling. It is real when the interval
+/// leaves out 1.
+pub fn paired(ratios: &[f64]) -> Option<Ratio> {
+    let middle = median(ratios)?;
+    let (low, high) = ratio_interval(ratios, &[1.0])?;
+    let verdict = match () {
+        () if ratios.len() < 4 => Verdict::Unknown,
+        () if (middle - 1.0).abs() <= SMALLEST_REAL_DIFFERENCE || (low <= 1.0 && high >= 1.0) => Verdict::Noise,
+        () if middle < 1.0 => Verdict::Less,
+        () => Verdict::More,
+    };
+    Some((middle, (low, high), verdict))
+}
+
 fn next_random(state: &mut u64) -> u64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -231,6 +248,16 @@ mod tests {
     #[test]
     fn too_few_runs_give_no_verdict() {
         assert_eq!(compare(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]), Verdict::Unknown);
+    }
+
+    #[test]
+    fn ratios_side_by_side_are_judged_by_their_own_spread() {
+        let real = paired(&[1.04, 1.05, 1.06, 1.05, 1.04, 1.06]).unwrap();
+        assert_eq!((real.0, real.2), (1.05, Verdict::More));
+        assert_eq!(paired(&[0.9, 1.1, 0.95, 1.12, 1.0]).unwrap().2, Verdict::Noise);
+        assert_eq!(paired(&[1.005; 9]).unwrap().2, Verdict::Noise, "too small a difference");
+        assert_eq!(paired(&[1.5; 3]).unwrap().2, Verdict::Unknown);
+        assert!(paired(&[]).is_none());
     }
 
     #[test]
