@@ -88,11 +88,11 @@ HK_INLINE void front_push(heap_front_t *front, void *block, granule_t granule, u
         heap_free_suspect(block, cls);
         return;
     }
-    magazine_t *magazine = front_at(front, cls)->magazines;
-    if (hk_unlikely(magazine->below == magazine->last))
-        heap_free_full(block, cls);
+    heap_front_t *at = front_at(front, cls);
+    if (hk_unlikely(at->magazines->below == at->magazines->last))
+        heap_free_full(block, at); /* not the class: to keep it takes an instruction */
     else
-        magazine_push(magazine, granule);
+        magazine_push(at->magazines, granule);
 }
 
 HK_INLINE void front_free(void *block) {

@@ -37,7 +37,8 @@ static void free_own(heap_t *h, unsigned cls, void *block) {
     heap_tick_if_due(h);
 }
 
-void heap_free_full(void *block, uint32_t cls) {
+void heap_free_full(void *block, const heap_front_t *at) {
+    unsigned cls = (unsigned)(at->magazines - hk_front->magazines);
     heap_t *h = heap_current();
     if (hk_unlikely(hardened_is_on()))
         hardened_free(h, block, cls, __builtin_return_address(0));

@@ -8,8 +8,8 @@
 #include "base/base.h"
 #include "heap/heap.h"
 
-/* free of an own block whose magazine is full. */
-HK_NOINLINE void heap_free_full(void *block, uint32_t cls);
+/* free of an own block whose magazine is full. `at` is hk_front moved to the magazine. */
+HK_NOINLINE void heap_free_full(void *block, const heap_front_t *at);
 
 /* free of what is not the thread's own: another heap's block, a large block, a foreign pointer, NULL. `mismatch` is the
  * slot's entry ^ the tag of hk_front; outside the window UINT32_MAX, or as if the entry were 0. `front` is hk_front,

@@ -6,8 +6,9 @@
 
 The instructions that malloc and free execute on a warm heap, as trace.c saw them step by step, are looked up in the
 disassembly. Of nine calls the most frequent path counts: the others may be where the countdown ran out. On that path: at most
-so many instructions, no call, no frame (push, pop, or arithmetic on the stack pointer), nothing executed twice. What the
-library imports and its thread-local storage: scripts/check-exports.
+so many instructions, in at most so many windows of 64 bytes (what a line of a processor's cache of decoded instructions holds: one
+more cost pairs of 4 KiB and more 5 %), no call, no frame (push, pop, or arithmetic on the stack pointer), nothing executed twice.
+What the library imports and its thread-local storage: scripts/check-exports.
 """
 
 import collections
@@ -16,7 +17,9 @@ import subprocess
 import sys
 
 TINY_MAX = 1024
-LIMITS = {"tiny malloc": 23, "mid malloc": 30, "free": 40}
+LIMITS = {"tiny malloc": 23, "mid malloc": 30, "free": 36}
+WINDOW = 64
+WINDOWS = {"tiny malloc": 2, "mid malloc": 3, "free": 3}
 
 FRAME = re.compile(
     r"^(push|pop|leave|enter|call|stp\s.*\[sp, #-|ldp\s.*\[sp\], #|(sub|add)\s+(\$\S+,%rsp|sp, sp)|and\s+\S+,%rsp|bl[r]?\s)"
@@ -53,13 +56,19 @@ def traced_paths(library, trace):
     return {call: paths.most_common(1)[0][0] for call, paths in calls.items()}
 
 
-def path_problems(code, path, limit):
+def windows(path):
+    return len({offset // WINDOW for offset in path})
+
+
+def path_problems(code, path, kind):
     if not path or any(offset not in code for offset in path):
         return ["the trace does not match the disassembly"]
     text = [code[offset] for offset in path]
     problems = []
-    if len(path) > limit:
-        problems.append(f"{len(path)} instructions, at most {limit} allowed")
+    if len(path) > LIMITS[kind]:
+        problems.append(f"{len(path)} instructions, at most {LIMITS[kind]} allowed")
+    if windows(path) > WINDOWS[kind]:
+        problems.append(f"{windows(path)} windows of {WINDOW} bytes, at most {WINDOWS[kind]} allowed")
     problems += [f"not straight: {t}" for t in text if FRAME.match(t)]
     problems += [f"loops: {code[offset]}" for offset, times in collections.Counter(path).items() if times > 1]
     if not text[-1].startswith("ret"):
@@ -76,9 +85,10 @@ def check_paths(library, trace):
     failures = 0
     for (function, size), path in sorted(paths.items()):
         kind = "free" if function == "free" else "tiny malloc" if size <= TINY_MAX else "mid malloc"
-        problems = path_problems(code, path, LIMITS[kind])
+        problems = path_problems(code, path, kind)
         failures += bool(problems)
-        print(f"{'FAIL' if problems else 'ok':4}  {function}({size}): {len(path)} of {LIMITS[kind]} instructions")
+        print(f"{'FAIL' if problems else 'ok':4}  {function}({size}): {len(path)} of {LIMITS[kind]} instructions, "
+              f"{windows(path)} of {WINDOWS[kind]} windows")
         for problem in problems[:8]:
             print(f"        {problem}")
         if problems and len(path) < 100:
