@@ -56,13 +56,19 @@ fn an_idle_process_answers_at_once() {
 fn exact_statistics_add_up() {
     let folder = Folder::new("socket-exact");
     let (child, _) = idle(&folder);
-    let exact = json(&hakmem(&["stats", "--exact", "--json", &child.id()]));
+    let live = || running::figure(&child.id(), "live");
+    let mut exact = serde_json::Value::Null;
+    until("its blocks never stood still", || {
+        let before = live(); // the program may be at its start yet
+        exact = json(&hakmem(&["stats", "--exact", "--json", &child.id()]));
+        before == live()
+    });
     let value = |name: &str| exact[name].as_u64().unwrap_or_else(|| panic!("no {name} in {exact}"));
     assert_eq!(exact["depth"], "exact");
     assert_eq!(exact["process"].as_u64().unwrap().to_string(), child.id());
     let parts = ["live", "cached", "fragmented", "retained", "metadata"].iter().map(|name| value(name)).sum::<u64>();
     assert_eq!(parts - value("untouched"), value("resident"), "{exact}");
-    assert_eq!(value("live"), running::figure(&child.id(), "live"));
+    assert_eq!(value("live"), live());
 }
 
 /// Without a socket it follows when it allocates, and one that does not says so.
