@@ -33,6 +33,8 @@ ROUND_MIB = 8  # 16 samples on average, of which a thread has so many as take PA
 REST = 0.05  # seconds, in which it regains more than that
 CALM_ROUNDS = 32
 HASTE_MIB = 128000
+HASTE_ROUNDS = 20  # at most: a thread samples for a share of its time, and a sample takes long where the machine has other work
+HASTE_EVENTS = 100  # which are enough
 
 
 def skip(why):
@@ -144,6 +146,16 @@ class Program:
         self.child.stdin.flush()
         return int(self.child.stdout.readline())
 
+    def hasty_rounds(self, trace):
+        """What it allocated, and the events of that."""
+        before, allocated = len(trace.events()), 0
+        for _ in range(HASTE_ROUNDS):
+            allocated += self.round(HASTE_MIB)
+            events = trace.events()[before:]
+            if len(events) >= HASTE_EVENTS:
+                break
+        return allocated, events
+
     def semaphore(self, address):
         with open("/proc/%d/maps" % self.child.pid) as maps:
             start = next(int(line.split("-")[0], 16) for line in maps if line.rstrip().endswith(self.library))
@@ -199,8 +211,7 @@ def main():
             before = len(trace.events())
             allocated = sum(program.calm_round() for _ in range(CALM_ROUNDS))
             events = trace.events()
-            in_haste = program.round(HASTE_MIB)
-            hasty_events = trace.events()[len(events) :]
+            in_haste, hasty_events = program.hasty_rounds(trace)
             trace.enable(False)
             assert seen() == [0, 0], "the semaphores are %s after" % seen()
             assert before > 0, "sampling has not begun within 64 MiB"
