@@ -32,8 +32,8 @@ void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
 }
 
 bool heap_cover(uint32_t id) {
-    size_t from = heap_place(id), to = from + HEAP_STRIDE;
-    return to <= hk_window.area_sizes[REGION_AREA_HEAPS] && region_area_cover_part(REGION_AREA_HEAPS, from, to) == 0;
+    size_t from = heap_place(id);
+    return region_area_cover_part(REGION_AREA_HEAPS, from, from + HEAP_STRIDE) == 0;
 }
 
 heap_t *heap_make_locked(void) {
