@@ -37,7 +37,8 @@ bool runs_may_take_locked(const heap_t *h, const void *beside) {
     hk_assert(hk_lock_is_held(&h->lock));
     if (hk_likely(beside == NULL))
         return true;
-    return (map_slot(beside) < map_count() ? map_lookup(beside) >> 8 : huge_owner(beside)) == h->own.id;
+    const uint32_t entry = map_lookup(beside);
+    return (entry != 0 ? entry >> 8 : huge_owner(beside)) == h->own.id;
 }
 
 /* --- Runs --------------------------------------------------------------------------------------------------------- */

@@ -97,7 +97,7 @@ static bool visit_place(const visitor_t *v, void *start) {
     size_t size;
     if (map_is_run(map_lookup(start)))
         return visit_run(v, start);
-    if (map_slot(start) < map_count())
+    if (map_lookup(start) != 0)
         return visit_slab(v, start);
     return huge_owner(start) != v->heap->own.id || !huge_find(start, &found, &size) ||
            v->visit(start, size, v->context);

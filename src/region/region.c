@@ -442,6 +442,14 @@ bool region_may_serve(size_t index) {
     return free;
 }
 
+bool region_has(size_t index) {
+    hk_lock(&hk_region_lock);
+    bool has = index > 0 && index < frontier &&
+               (index_next(index, index + 1, INDEX_USED) == index || index_next(index, index + 1, INDEX_FREE) == index);
+    hk_unlock(&hk_region_lock);
+    return has;
+}
+
 size_t region_lowest_free(void) {
     hk_lock(&hk_region_lock);
     size_t first = find_locked(1, 1);

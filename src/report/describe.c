@@ -31,33 +31,32 @@ static HK_SNAPSHOT void describe_large(const void *ptr, hk_description_t *out) {
     out->is_free = !large_is_live(out->block) || (tagged && heap_finds_free(out->block, entry & HK_MAP_CLASS_MAX));
 }
 
-static bool describe_outside(const void *ptr, hk_description_t *out) {
+/* Where the slot table has nothing. */
+static bool describe_apart(const void *ptr, hk_description_t *out) {
     void *start;
     size_t size;
-    /* First: in a window that the kernel chose, others may have mapped where our records could come one day. */
+    /* First: the kernel may have put it where blocks or records could come one day. */
     if (huge_find_try(ptr, &start, &size)) {
         out->where = HK_WHERE_HUGE;
         out->block = start;
         out->block_size = size;
         return true;
     }
-    if (!region_area_has(ptr))
-        return false;
-    out->where = HK_WHERE_METADATA;
-    return true;
+    if (map_slot(ptr) < map_count())
+        out->where = HK_WHERE_FREE_SLOT;
+    else if (region_area_has(ptr))
+        out->where = HK_WHERE_METADATA;
+    return out->where != HK_WHERE_NOT_OURS;
 }
 
 bool hk_describe(const void *ptr, hk_description_t *out) {
     *out = (hk_description_t){.where = HK_WHERE_NOT_OURS};
-    size_t slot = map_slot(ptr);
-    uint32_t entry = slot < map_count() ? map_entry(slot) : 0;
+    uint32_t entry = map_lookup(ptr);
     if (map_is_run(entry))
         describe_large(ptr, out);
     else if (entry != 0)
         describe_slab(ptr, entry, out);
-    else if (slot < map_count())
-        out->where = HK_WHERE_FREE_SLOT;
-    else if (!describe_outside(ptr, out))
+    else if (!describe_apart(ptr, out))
         return false;
     if (out->block != NULL)
         out->offset = (size_t)((uintptr_t)ptr - (uintptr_t)out->block);
@@ -70,7 +69,7 @@ bool hk_owns(const void *ptr) {
     size_t size;
     if (nothing_is_live(ptr) || guard_owns(ptr))
         return true;
-    if (!hk_describe(ptr, &found) || found.where == HK_WHERE_METADATA)
+    if (!hk_describe(ptr, &found) || found.block == NULL)
         return huge_find(ptr, &start, &size); /* hk_describe does not wait for the registry */
-    return found.block != NULL && !found.is_free && found.where != HK_WHERE_SLAB_TAIL;
+    return !found.is_free && found.where != HK_WHERE_SLAB_TAIL;
 }

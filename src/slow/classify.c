@@ -48,6 +48,17 @@ bool classify_run_is_good(const char *verb, void *block, uint32_t entry, const v
            classify_is_good(verb, block, entry & HK_MAP_CLASS_MAX, caller);
 }
 
+bool classify_is_void(const void *block) {
+    const size_t slot = map_slot(block);
+    if (slot >= map_count())
+        return false;
+    if (!fork_attend() || region_has(slot / HK_SLOTS_PER_SUPERSLAB))
+        return true;
+    foreign_t where;
+    foreign_classify(block, &where);
+    return where.kind == FOREIGN_UNMAPPED;
+}
+
 bool classify_is_libcs(const void *block, libc_allocator_t *libc) {
     foreign_t where;
     foreign_classify(block, &where);
@@ -84,6 +95,28 @@ static HK_COLD found_t find_guarded(const char *verb, const void *block, const v
     return (found_t){KIND_NONE, 0, 0};
 }
 
+/* Where the slot table has nothing. */
+static found_t find_apart(const char *verb, const void *block, const void *caller) {
+    void *start;
+    size_t size = emergency_size(block);
+    if (hk_unlikely(size != 0))
+        return (found_t){KIND_EMERGENCY, 0, size};
+    if (hk_unlikely(nothing_holds(block)))
+        return find_nothing(verb, block, caller);
+    if (hk_unlikely(guard_holds(block)))
+        return find_guarded(verb, block, caller);
+    bool is_huge = fork_attend() ? huge_find(block, &start, &size) : huge_find_try(block, &start, &size);
+    if (is_huge && start == block)
+        return (found_t){KIND_HUGE, 0, size};
+    if (!is_huge && !classify_is_void(block))
+        return (found_t){KIND_FOREIGN, 0, 0};
+    if (is_huge)
+        misuse_interior(verb, block, start, size, caller);
+    else
+        misuse_no_block(verb, block, caller);
+    return (found_t){KIND_NONE, 0, 0};
+}
+
 found_t classify(const char *verb, void *block, const void *caller) {
     uint32_t entry = map_lookup(block);
     unsigned cls = entry & HK_MAP_CLASS_MAX;
@@ -93,25 +126,7 @@ found_t classify(const char *verb, void *block, const void *caller) {
         bool good = classify_is_good(verb, block, cls, caller);
         return (found_t){good ? KIND_SLAB : KIND_NONE, cls, hk_class_info[cls].block_size};
     }
-    if (map_slot(block) < map_count()) {
-        misuse_no_block(verb, block, caller);
-        return (found_t){KIND_NONE, 0, 0};
-    }
-    void *start;
-    size_t size;
-    size = emergency_size(block);
-    if (hk_unlikely(size != 0))
-        return (found_t){KIND_EMERGENCY, 0, size};
-    if (hk_unlikely(nothing_holds(block)))
-        return find_nothing(verb, block, caller);
-    if (hk_unlikely(guard_holds(block)))
-        return find_guarded(verb, block, caller);
-    if (fork_attend() ? !huge_find(block, &start, &size) : !huge_find_try(block, &start, &size))
-        return (found_t){KIND_FOREIGN, 0, 0};
-    if (start == block)
-        return (found_t){KIND_HUGE, 0, size};
-    misuse_interior(verb, block, start, size, caller);
-    return (found_t){KIND_NONE, 0, 0};
+    return find_apart(verb, block, caller);
 }
 
 bool found_is_hardened(const found_t *found) {

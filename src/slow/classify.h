@@ -41,6 +41,10 @@ bool classify_is_good(const char *verb, void *block, unsigned cls, const void *c
 /* As classify_is_good, of the start of a run that the slot table has `entry` for. */
 bool classify_run_is_good(const char *verb, void *block, uint32_t entry, const void *caller);
 
+/* True when nothing is at the address: our memory without a block, or a place in the window that nobody has. What the
+ * kernel puts where the window has nothing of ours is somebody's, a huge block of ours among them. */
+bool classify_is_void(const void *block);
+
 /* Memory of the C library's own allocator goes to it; anything else is a mistake. Where the mappings cannot be read (a
  * confined process, no /proc) and it has handed memory out, the C library is the judge. `errno` is kept. */
 bool classify_is_libcs(const void *block, libc_allocator_t *libc);

@@ -236,7 +236,8 @@ static HK_COLD void free_foreign(void *block, const void *caller) {
     errno = saved;
 }
 
-static void free_outside_window(void *block, const void *caller) {
+/* Where the slot table has nothing. */
+static void free_apart(void *block, const void *caller) {
     void *start;
     size_t size;
     if (hk_unlikely(guard_holds(block))) {
@@ -257,6 +258,8 @@ static void free_outside_window(void *block, const void *caller) {
         misuse_interior("free", block, start, size, caller);
     else if (huge_was_freed(block, &size))
         misuse_double_free("free", block, size, caller);
+    else if (classify_is_void(block))
+        misuse_no_block("free", block, caller);
     else
         free_foreign(block, caller);
 }
@@ -282,10 +285,8 @@ static HK_NOINLINE void free_other(void *block, const void *caller) {
         free_large(block, caller);
     } else if (entry != 0) {
         free_remote(block, entry & HK_MAP_CLASS_MAX, caller);
-    } else if (map_slot(block) < map_count()) {
-        misuse_no_block("free", block, caller);
     } else {
-        free_outside_window(block, caller);
+        free_apart(block, caller);
     }
 }
 

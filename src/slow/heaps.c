@@ -126,7 +126,7 @@ void *heaps_alloc_beside(const void *block, size_t size) {
 
 heap_t *heaps_of(const void *block) {
     uint32_t entry = map_lookup(block), owner = entry >> 8;
-    if (entry == 0 && map_slot(block) >= map_count() && fork_attend())
+    if (entry == 0 && fork_attend())
         owner = huge_owner(block);
     else if (!map_is_explicit(entry) || !class_is_block(&hk_classes[entry & HK_MAP_CLASS_MAX], block) ||
              !map_is_live(map_granule(block)))

@@ -49,6 +49,14 @@ static void start_anew(void) {
     CHECK_EQ(region_init(), 0);
 }
 
+/* The place of the first superslab is free, and nobody who takes more than that can have it. */
+static void beginning_is_held(void) {
+    start_anew();
+    char *first = region_superslab_address(region_frontier());
+    CHECK_EQ(sys_map_none_at(first - sys_page_size(), HK_GIB), EEXIST);
+    CHECK_EQ(sys_map_none_at(first, HK_SUPERSLAB_SIZE), 0);
+}
+
 /* The distance of an area from the superslabs, or from another area, is not the one it was before. Places are multiples
  * of 2 MiB in some 64 TiB, which is 2^25. So it happens by chance, in one run of 2,000, that two of the 50 windows have
  * one distance in common; that it happens twice with the same distance, in one of 10^8. (A hole of the kernel's has the
@@ -261,6 +269,7 @@ static void small_address_space(void) {
 int main(void) {
     start_region();
     apart();
+    in_child(beginning_is_held);
     in_child(unknown_places);
     in_child(far_apart);
     in_child(somebody_there);
