@@ -7,6 +7,7 @@
 #include "heap/search.h"
 #include "large/huge.h"
 #include "region/region.h"
+#include "start/fork.h"
 #include "watch/guard.h"
 
 static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out) {
@@ -70,6 +71,6 @@ bool hk_owns(const void *ptr) {
     if (nothing_is_live(ptr) || guard_owns(ptr))
         return true;
     if (!hk_describe(ptr, &found) || found.block == NULL)
-        return huge_find(ptr, &start, &size); /* hk_describe does not wait for the registry */
+        return fork_attend() && huge_find(ptr, &start, &size); /* hk_describe does not wait for the registry */
     return !found.is_free && found.where != HK_WHERE_SLAB_TAIL;
 }

@@ -31,6 +31,17 @@ void *heap_keep_whole(void *block, int saved_errno) {
     return block;
 }
 
+size_t heap_block_size(const void *block) {
+    const uint32_t entry = map_lookup(block);
+    void *start;
+    size_t size;
+    if (map_is_run(entry))
+        return large_size(block);
+    if (entry != 0)
+        return hk_class_info[entry & HK_MAP_CLASS_MAX].block_size;
+    return huge_find(block, &start, &size) && start == block ? size : 0;
+}
+
 /* --- Large and huge blocks ---------------------------------------------------------------------------------------- */
 
 void heap_untag(heap_t *h, void *block, uint32_t entry) {

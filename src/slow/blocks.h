@@ -21,6 +21,10 @@ void *heap_class_alloc(heap_t *h, unsigned cls, size_t align);
 /* Large and huge blocks. `*zeroed` tells whether the block reads as zeros; NULL when nobody wants zeros. */
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 
+/* Bytes of a block that is the program's, with the seal of a hardened one: its class's, or those of its pages. 0 when
+ * none is there any more. */
+size_t heap_block_size(const void *block);
+
 /* A block straight from a slab; memory that can be given back is, before NULL is the answer. `h` may be the pool
  * heap. */
 void *heap_take_one_or_reclaim(heap_t *h, unsigned cls, block_past_t *past);

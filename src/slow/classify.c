@@ -48,17 +48,6 @@ bool classify_run_is_good(const char *verb, void *block, uint32_t entry, const v
            classify_is_good(verb, block, entry & HK_MAP_CLASS_MAX, caller);
 }
 
-bool classify_is_void(const void *block) {
-    const size_t slot = map_slot(block);
-    if (slot >= map_count())
-        return false;
-    if (!fork_attend() || region_has(slot / HK_SLOTS_PER_SUPERSLAB))
-        return true;
-    foreign_t where;
-    foreign_classify(block, &where);
-    return where.kind == FOREIGN_UNMAPPED;
-}
-
 bool classify_is_libcs(const void *block, libc_allocator_t *libc) {
     foreign_t where;
     foreign_classify(block, &where);
@@ -95,8 +84,38 @@ static HK_COLD found_t find_guarded(const char *verb, const void *block, const v
     return (found_t){KIND_NONE, 0, 0};
 }
 
-/* Where the slot table has nothing. */
-static found_t find_apart(const char *verb, const void *block, const void *caller) {
+/* Whether nothing is at an address of the window: it is our memory, or nobody's. Where the window has nothing of ours,
+ * the kernel may have put somebody else's. The region is asked twice, as another thread may claim the place meanwhile.
+ */
+static bool is_void(const void *block) {
+    const size_t index = map_slot(block) / HK_SLOTS_PER_SUPERSLAB;
+    if (region_has(index))
+        return true;
+    foreign_t where;
+    foreign_classify(block, &where);
+    return where.kind == FOREIGN_UNMAPPED || where.kind == FOREIGN_UNKNOWN || region_has(index);
+}
+
+/* A block that was freed, or one that never was ours. */
+static found_t find_freed(const char *verb, const void *block, const void *caller) {
+    size_t size;
+    if (huge_was_freed(block, &size))
+        misuse_double_free(verb, block, size, caller);
+    else if (map_slot(block) < map_count() && is_void(block))
+        misuse_no_block(verb, block, caller);
+    else
+        return (found_t){KIND_FOREIGN, 0, 0};
+    return (found_t){KIND_NONE, 0, 0};
+}
+
+static found_t find_huge(const char *verb, const void *block, const void *start, size_t size, const void *caller) {
+    if (start == block)
+        return (found_t){KIND_HUGE, 0, size};
+    misuse_interior(verb, block, start, size, caller);
+    return (found_t){KIND_NONE, 0, 0};
+}
+
+found_t classify_apart(const char *verb, const void *block, const void *caller) {
     void *start;
     size_t size = emergency_size(block);
     if (hk_unlikely(size != 0))
@@ -105,16 +124,10 @@ static found_t find_apart(const char *verb, const void *block, const void *calle
         return find_nothing(verb, block, caller);
     if (hk_unlikely(guard_holds(block)))
         return find_guarded(verb, block, caller);
-    bool is_huge = fork_attend() ? huge_find(block, &start, &size) : huge_find_try(block, &start, &size);
-    if (is_huge && start == block)
-        return (found_t){KIND_HUGE, 0, size};
-    if (!is_huge && !classify_is_void(block))
-        return (found_t){KIND_FOREIGN, 0, 0};
-    if (is_huge)
-        misuse_interior(verb, block, start, size, caller);
-    else
-        misuse_no_block(verb, block, caller);
-    return (found_t){KIND_NONE, 0, 0};
+    const bool attends = fork_attend(); /* else nobody may wait for a lock, or knows what became of a block */
+    if (attends ? huge_find(block, &start, &size) : huge_find_try(block, &start, &size))
+        return find_huge(verb, block, start, size, caller);
+    return attends ? find_freed(verb, block, caller) : (found_t){KIND_FOREIGN, 0, 0};
 }
 
 found_t classify(const char *verb, void *block, const void *caller) {
@@ -126,7 +139,7 @@ found_t classify(const char *verb, void *block, const void *caller) {
         bool good = classify_is_good(verb, block, cls, caller);
         return (found_t){good ? KIND_SLAB : KIND_NONE, cls, hk_class_info[cls].block_size};
     }
-    return find_apart(verb, block, caller);
+    return classify_apart(verb, block, caller);
 }
 
 bool found_is_hardened(const found_t *found) {

@@ -29,6 +29,9 @@ typedef struct found {
 /* What the program may use at `block`, or a report in the name of `verb` and KIND_NONE. */
 found_t classify(const char *verb, void *block, const void *caller);
 
+/* classify where the slot table has nothing. */
+found_t classify_apart(const char *verb, const void *block, const void *caller);
+
 /* Whether it was handed out by slow/hardened.h. */
 bool found_is_hardened(const found_t *found);
 
@@ -40,10 +43,6 @@ bool classify_is_good(const char *verb, void *block, unsigned cls, const void *c
 
 /* As classify_is_good, of the start of a run that the slot table has `entry` for. */
 bool classify_run_is_good(const char *verb, void *block, uint32_t entry, const void *caller);
-
-/* True when nothing is at the address: our memory without a block, or a place in the window that nobody has. What the
- * kernel puts where the window has nothing of ours is somebody's, a huge block of ours among them. */
-bool classify_is_void(const void *block);
 
 /* Memory of the C library's own allocator goes to it; anything else is a mistake. Where the mappings cannot be read (a
  * confined process, no /proc) and it has handed memory out, the C library is the judge. `errno` is kept. */

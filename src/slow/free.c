@@ -236,35 +236,38 @@ static HK_COLD void free_foreign(void *block, const void *caller) {
     errno = saved;
 }
 
-/* Where the slot table has nothing. */
-static void free_apart(void *block, const void *caller) {
-    void *start;
-    size_t size;
-    if (hk_unlikely(guard_holds(block))) {
-        guard_free(block, caller);
-        return;
-    }
-    if (hk_unlikely(hardened_is_on()) && hardened_free_huge(heap_current(), block, caller))
-        return;
-    (void)sample_close(block, heap_draw(heap_current()));
-    if (hk_unlikely(nothing_holds(block))) {
-        if (!nothing_free(block))
-            misuse_double_free("free", block, 0, caller);
-        return;
-    }
-    if (huge_free(block))
-        return;
-    if (huge_find(block, &start, &size))
-        misuse_interior("free", block, start, size, caller);
-    else if (huge_was_freed(block, &size))
+/* Which is the start of a huge block, unless another thread frees it at this moment. */
+static void free_huge(void *block, size_t size, const void *caller) {
+    heap_t *h = heap_current();
+    const bool hardened = hk_unlikely(hardened_is_on());
+    if (!hardened)
+        (void)sample_close(block, heap_draw(h));
+    if (!(hardened ? hardened_free_huge(h, block, caller) : huge_free(block)))
         misuse_double_free("free", block, size, caller);
-    else if (classify_is_void(block))
-        misuse_no_block("free", block, caller);
-    else
-        free_foreign(block, caller);
 }
 
-/* Of a stranded process, or of one that was. What is not of the emergency arena is lost. */
+static void free_nothing(void *block, const void *caller) {
+    (void)sample_close(block, heap_draw(heap_current()));
+    if (!nothing_free(block))
+        misuse_double_free("free", block, 0, caller);
+}
+
+/* Where the slot table has nothing. */
+static void free_apart(void *block, const void *caller) {
+    const found_t found = classify_apart("free", block, caller);
+    if (found.kind == KIND_GUARDED)
+        guard_free(block, caller);
+    else if (found.kind == KIND_NOTHING)
+        free_nothing(block, caller);
+    else if (found.kind == KIND_HUGE)
+        free_huge(block, found.size, caller);
+    else if (found.kind == KIND_FOREIGN)
+        free_foreign(block, caller);
+    else if (found.kind == KIND_EMERGENCY)
+        emergency_free(block);
+}
+
+/* Of a stranded process. What is not of the emergency arena is lost. */
 static HK_COLD void free_stranded(void *block) {
     if (emergency_size(block) != 0)
         emergency_free(block);
@@ -273,7 +276,7 @@ static HK_COLD void free_stranded(void *block) {
 static HK_NOINLINE void free_other(void *block, const void *caller) {
     if (block == NULL || (hardened_is_on() && fork_attend() && hardened_free_live(block, caller)))
         return;
-    if (hk_unlikely(!fork_attend()) || hk_unlikely(emergency_size(block) != 0)) {
+    if (hk_unlikely(!fork_attend())) {
         free_stranded(block);
         return;
     }

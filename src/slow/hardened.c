@@ -191,15 +191,6 @@ bool hardened_end(void *block, unsigned cls, const void *caller) {
 
 /* --- Large and huge blocks ---------------------------------------------------------------------------------------- */
 
-/* 0 when it is neither. */
-static size_t big_size(const void *block) {
-    void *start;
-    size_t size;
-    if (map_is_run(map_lookup(block)))
-        return large_size(block);
-    return huge_find(block, &start, &size) && start == block ? size : 0;
-}
-
 /* It reads as zeros: SEAL-1, and huge ones are mapped anew. */
 static void *big_alloc(heap_t *h, size_t align, size_t size) {
     void *block = heap_big_alloc(h, big_room(size), align, NULL);
@@ -207,7 +198,7 @@ static void *big_alloc(heap_t *h, size_t align, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    hardened_begin(block, big_size(block), size);
+    hardened_begin(block, heap_block_size(block), size);
     return block;
 }
 
@@ -229,7 +220,7 @@ void hardened_free_large(heap_t *h, void *block, const void *caller) {
 
 /* False when the huge block was written past what was asked for, which is reported. True when there is none. */
 static bool huge_is_whole(const void *block, const void *caller) {
-    size_t size = hk_hardened_level >= 3 ? big_size(block) : 0;
+    size_t size = hk_hardened_level >= 3 ? heap_block_size(block) : 0;
     return size == 0 || hardened_is_whole(block, size, caller);
 }
 
@@ -279,7 +270,7 @@ static void *resize_huge(void *block, size_t size, const void *caller) {
         return NULL;
     void *moved = huge_resize(block, big_room(size));
     if (moved != NULL)
-        hardened_begin(moved, big_size(moved), size);
+        hardened_begin(moved, heap_block_size(moved), size);
     return moved;
 }
 
@@ -374,8 +365,7 @@ static void free_moved(heap_t *h, void *block, size_t old_size, const void *call
 
 /* Memory is out when a block had to shrink: it stays, and keeps its seal where its size is now. */
 static void *stay(void *block, size_t size, int saved_errno, const void *caller) {
-    size_t big = big_size(block);
-    size_t block_size = big != 0 ? big : hk_class_info[map_lookup(block) & HK_MAP_CLASS_MAX].block_size;
+    const size_t block_size = heap_block_size(block);
     if (!hardened_is_whole(block, block_size, caller))
         return NULL;
     if (hk_hardened_level >= 3 && is_run(block))

@@ -60,22 +60,11 @@ static void *alloc_or_reclaim(heap_t *h, request_t *request) {
     return block;
 }
 
-static size_t size_of(const void *block) {
-    uint32_t entry = map_lookup(block);
-    void *start;
-    size_t size = 0;
-    if (map_is_run(entry))
-        return large_size(block);
-    if (entry != 0)
-        return hk_class_info[entry & HK_MAP_CLASS_MAX].block_size;
-    return huge_find(block, &start, &size) ? size : 0;
-}
-
 static HK_COLD void harden(void *block, const request_t *request, size_t size) {
     if (request->cls < HK_CLASS_COUNT)
         hardened_begin_block(block, request->cls, request->zeroed, size, __builtin_return_address(0));
     else
-        hardened_begin(block, size_of(block), size);
+        hardened_begin(block, heap_block_size(block), size);
 }
 
 static HK_COLD void *alloc_stranded(size_t align, size_t size, bool zero) {

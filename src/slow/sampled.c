@@ -1,19 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/sampled.h"
 
-#include "large/huge.h"
+#include "slow/blocks.h"
 #include "slow/tick.h"
-
-/* With the seal of hardened blocks. */
-static size_t usable_size(const void *block, uint32_t entry) {
-    void *start;
-    size_t size;
-    if (map_is_run(entry))
-        return large_size(block);
-    if (entry != 0)
-        return hk_class_info[entry & HK_MAP_CLASS_MAX].block_size;
-    return huge_find(block, &start, &size) ? size : 0;
-}
 
 void *heap_sampled(heap_t *h, void *block, size_t size, const void *caller) {
     const uint32_t entry = map_lookup(block);
@@ -22,7 +11,7 @@ void *heap_sampled(heap_t *h, void *block, size_t size, const void *caller) {
     const sample_block_t sample = {
         .address = block,
         .size = size,
-        .usable = usable_size(block, entry),
+        .usable = heap_block_size(block),
         .heap = h != NULL ? h->front.id : HK_OWNER_SHARED,
         .has_bit = entry != 0 && entry != HK_MAP_RUN_HEAD,
     };
@@ -43,6 +32,6 @@ void heap_sample_resized(heap_t *h, void *old, void *block, size_t old_size, siz
     const bool anew = sample_has_paces();
     const size_t charge = anew ? size : size > old_size ? size - old_size : 0;
     const bool due = charge > 0 && heap_charge(h, charge, false);
-    if (!sample_resize(block, size, usable_size(block, map_lookup(block)), anew) && due)
+    if (!sample_resize(block, size, heap_block_size(block), anew) && due)
         (void)heap_sampled(h, block, size, caller);
 }

@@ -65,12 +65,12 @@ static size_t size_now(const void *block, const found_t *found) {
 
 /* Blocks of heaps that the program makes are not sampled. */
 static void note_size(void *block, size_t size, const found_t *found, const void *caller) {
-    if (!sample_was_ever_on() || found_is_hardened(found) || !fork_attend() || heaps_of(block) != NULL)
+    if (!sample_was_ever_on() || !fork_attend() || heaps_of(block) != NULL)
         return;
-    if (found->kind == KIND_LARGE || found->kind == KIND_HUGE)
-        heap_sample_resized(heap_current(), block, block, found->size, size, caller);
-    else if (found->kind == KIND_SLAB)
+    if (found->kind == KIND_SLAB || found_is_hardened(found)) /* its slack is smaller or larger, and that is all */
         (void)sample_resize(block, size, found->size, false);
+    else if (found->kind == KIND_LARGE || found->kind == KIND_HUGE)
+        heap_sample_resized(heap_current(), block, block, found->size, size, caller);
 }
 
 size_t heap_expand(void *block, size_t size, const void *caller) {

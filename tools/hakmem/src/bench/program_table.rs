@@ -47,13 +47,34 @@ pub fn markdown(results: &Results) -> String {
         text += &format!("| {} | {} |\n", peak.row.name, cells.collect::<Vec<_>>().join(" | "));
     }
     for (title, lines) in [("peak over glibc's, mean", &peaks), ("time over glibc's, mean", &times)] {
-        let mean = |a: &Allocator| {
-            mean_ratio(results, lines, &a.name, |l| l.cost(results, "glibc"))
-                .map_or("-".into(), |(m, _)| format!("{m:.3}"))
-        };
+        let mean = |a: &Allocator| over_glibc(results, lines, &a.name).map_or("-".into(), |m| format!("{m:.3}"));
         text += &format!("| *{title}* | {} |\n", results.allocators.iter().map(mean).collect::<Vec<_>>().join(" | "));
     }
     text
+}
+
+/// An allocator's peaks or times over glibc's, as their mean.
+fn over_glibc(results: &Results, lines: &[Line], name: &str) -> Option<f64> {
+    mean_ratio(results, lines, name, |l| l.cost(results, "glibc")).map(|(mean, _)| mean)
+}
+
+/// What the table comes to, in a sentence.
+fn standing(results: &Results) -> Option<String> {
+    let results = &shown(results);
+    let (peaks, times) = (lines(results, Kind::Memory), lines(results, Kind::Speed));
+    let best = |lines: &[Line]| {
+        let others = results.allocators.iter().filter(|a| a.name != OURS && a.name != "glibc");
+        let means = others.filter_map(|a| Some((over_glibc(results, lines, &a.name)?, &a.name)));
+        means.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(mean, name)| format!("{name} ({mean:.2})"))
+    };
+    Some(format!(
+        "Over all programs, hakmem's peak is {:.2} of glibc's and its time {:.2}; of the others, the leanest is {}, the \
+         fastest {}. ",
+        over_glibc(results, &peaks, OURS)?,
+        over_glibc(results, &times, OURS)?,
+        best(&peaks)?,
+        best(&times)?
+    ))
 }
 
 /// The block of README.md.
@@ -63,7 +84,8 @@ pub fn block(results: &Results, folder: &str) -> String {
         0 => String::new(),
         n => format!(" {n} programs are not installed there and are left out."),
     };
-    format!(
+    standing(results).unwrap_or_default()
+        + &format!(
         "Peak of the largest process in MiB, its time in seconds behind it; medians of {} interleaved rounds on {cores} cores, \
          {}. Bold is the leanest and whatever cannot be told from it. `-`: the program does not run on that allocator, or \
          not under it.{left_out} `hakmem bench --rows programs` makes this table on your machine. Processor time, page \
@@ -106,5 +128,23 @@ mod tests {
         assert!(text.ends_with(
             "| *peak over glibc's, mean* | 0.500 | 1.000 |\n| *time over glibc's, mean* | 1.000 | 1.000 |\n"
         ));
+    }
+
+    #[test]
+    fn a_sentence_says_what_it_comes_to() {
+        let mut results = measured();
+        for name in results
+            .allocators
+            .iter_mut()
+            .map(|a| &mut a.name)
+            .chain(results.samples.iter_mut().map(|s| &mut s.allocator))
+        {
+            if name == "scudo" {
+                *name = "jemalloc".into();
+            }
+        }
+        let text = standing(&results).unwrap();
+        assert!(text.starts_with("Over all programs, hakmem's peak is 0.50 of glibc's and its time 1.00; "), "{text}");
+        assert!(text.ends_with("the leanest is jemalloc (0.00), the fastest jemalloc (1.00). "), "{text}");
     }
 }
