@@ -50,7 +50,7 @@ bool region_alloc_at(size_t first, size_t count);
 /* Whether superslab `index` is nobody's, as far as is known: a hint for region_alloc_at. */
 bool region_may_serve(size_t index);
 
-/* Whether superslab `index` is ours, if only a part of it: what is nobody's may have become somebody else's. */
+/* Whether superslab `index` is mapped by us, if only a part of it. What is not may be somebody else's mapping. */
 bool region_has(size_t index);
 
 /* The superslab that would be handed out next, as far as is known. */

@@ -236,7 +236,7 @@ static HK_COLD void free_foreign(void *block, const void *caller) {
     errno = saved;
 }
 
-/* Which is the start of a huge block, unless another thread frees it at this moment. */
+/* `block` starts a huge block of `size` bytes, unless another thread frees it at this moment. */
 static void free_huge(void *block, size_t size, const void *caller) {
     heap_t *h = heap_current();
     const bool hardened = hk_unlikely(hardened_is_on());
