@@ -53,8 +53,10 @@ bool budget_allows(const heap_t *h, size_t more_bytes) {
 
 size_t budget_passed_bytes(size_t threads) { return hk_max(BYTES_MIN, PASSED_TOGETHER / threads); }
 
+size_t budget_passed_now(void) { return budget_passed_bytes(hk_max(threads(), 1)); }
+
 bool budget_allows_passed(const heap_t *h, size_t more_bytes) {
-    return h->magazine_bytes + more_bytes <= budget_passed_bytes(hk_max(threads(), 1));
+    return h->magazine_bytes + more_bytes <= budget_passed_now();
 }
 
 /* Quota and affinity may change while the program runs: looked at when threads start, now and then, as long as that is

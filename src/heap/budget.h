@@ -34,6 +34,7 @@ bool budget_allows(const heap_t *h, size_t more_bytes);
 /* The bound for a class whose blocks change threads, when oversubscribed. Its slabs go to the threads that run, so the
  * bytes that a heap owns say little. Blocks in magazines serve nobody while their thread waits for a processor. */
 size_t budget_passed_bytes(size_t threads);
+size_t budget_passed_now(void);
 bool budget_allows_passed(const heap_t *h, size_t more_bytes);
 
 /* A thread has a heap from now on; has none any more; counted anew. */

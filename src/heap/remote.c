@@ -11,8 +11,15 @@
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/panic.h"
+#include "heap/budget.h"
 #include "heap/messages.h"
 #include "heap/wake.h"
+
+enum {
+    PENDING_MIN = 8 << 10,   /* bytes that a thread may hold back: */
+    PENDING_MAX = 256 << 10, /* ... never more than this, nor than its part of what all may, */
+    PENDING_SHARE = 128,     /* ... and of what it has given back so far this part */
+};
 
 /* Whoever holds the lock may be stopped for as long as it likes (a debugger, a collector that stops the world, a
  * preempted thread), or be what this thread is waited for by: so a lock that is taken is waited for only where
@@ -85,6 +92,13 @@ static void post_used(heap_t *h, unsigned word) {
     hk_write_release(h->remote_used[word], 0); /* for the child of a fork: entries still held stay marked */
 }
 
+/* A thread that goes to sleep keeps what it holds back, and each block of it a page: so one that gave back little may
+ * hold back little, and many threads less than few. */
+static uint32_t next_most(const heap_t *h) {
+    size_t earned = h->remote_pending_most + h->remote_pending_bytes / PENDING_SHARE;
+    return (uint32_t)hk_max(PENDING_MIN, hk_min(earned, hk_min(PENDING_MAX, budget_passed_now())));
+}
+
 void heap_remote_post_all(heap_t *h) {
     for (unsigned word = 0; word < HEAP_REMOTE_ENTRIES / 64; word++)
         post_used(h, word);
@@ -92,6 +106,7 @@ void heap_remote_post_all(heap_t *h) {
     hk_count_by(remote_batches, h->remote_batches);
     h->remote_batches = 0;
     h->posted_bytes += h->remote_pending_bytes;
+    h->remote_pending_most = next_most(h);
     h->remote_pending_bytes = 0;
     if (heap_posted_much(h))
         heap_memory_freed_much(); /* the owners may be asleep */
