@@ -47,6 +47,7 @@ enum {
     HEAP_OUTBOX = 8,                        /* owners that a thread has a message for */
     HEAP_INBOX_MAX = 256,                   /* messages that wait at a heap, about */
     MESSAGE_WORDS = 63,                     /* of remote frees in a message */
+    HEAP_REMOTE_PENDING_BYTES = 8 << 10,    /* of remote frees that any thread may hold back */
     HEAP_STRIDE = 24576,
     HEAP_TICK_BYTES = 4 << 20, /* allocated from one tick to the next, */
     HEAP_TICK_MID_BYTES =
@@ -160,8 +161,8 @@ typedef struct heap {
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
     _Atomic size_t freed_bytes;    /* the sum of the classes' freed_blocks, in bytes; also read without the lock */
     size_t posted_bytes;           /* remote frees since the helper was called; own, or under the shared one's lock */
-    uint32_t remote_pending_bytes; /* thread's own; so is the next, and heap_remote_post_all says what it is */
-    uint32_t remote_pending_most;
+    uint32_t remote_pending_bytes; /* thread's own, as the next */
+    uint32_t remote_earned_bytes;  /* so much may be pending beyond that: remote.c */
     uint32_t remote_batches;       /* thread's own: posted, not yet in the counter that all threads share */
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
     message_t *outbox[HEAP_OUTBOX];                 /* as remote_table: messages being filled, by owner */

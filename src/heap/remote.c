@@ -16,9 +16,8 @@
 #include "heap/wake.h"
 
 enum {
-    PENDING_MIN = 8 << 10,   /* bytes that a thread may hold back: */
-    PENDING_MAX = 256 << 10, /* ... never more than this, nor than its part of what all may, */
-    PENDING_SHARE = 128,     /* ... and of what it has given back so far this part */
+    EARNED_SHARE = 128,     /* a thread may hold back so small a part of what it has given back, */
+    EARNED_MAX = 256 << 10, /* ... so many bytes at the most, and its part of what all may */
 };
 
 /* Whoever holds the lock may be stopped for as long as it likes (a debugger, a collector that stops the world, a
@@ -94,9 +93,9 @@ static void post_used(heap_t *h, unsigned word) {
 
 /* A thread that goes to sleep keeps what it holds back, and each block of it a page: so one that gave back little may
  * hold back little, and many threads less than few. */
-static uint32_t next_most(const heap_t *h) {
-    size_t earned = h->remote_pending_most + h->remote_pending_bytes / PENDING_SHARE;
-    return (uint32_t)hk_max(PENDING_MIN, hk_min(earned, hk_min(PENDING_MAX, budget_passed_now())));
+static void earn(heap_t *h) {
+    size_t earned = h->remote_earned_bytes + h->remote_pending_bytes / EARNED_SHARE;
+    h->remote_earned_bytes = (uint32_t)hk_min(earned, hk_min(EARNED_MAX, budget_passed_now()));
 }
 
 void heap_remote_post_all(heap_t *h) {
@@ -106,7 +105,7 @@ void heap_remote_post_all(heap_t *h) {
     hk_count_by(remote_batches, h->remote_batches);
     h->remote_batches = 0;
     h->posted_bytes += h->remote_pending_bytes;
-    h->remote_pending_most = next_most(h);
+    earn(h);
     h->remote_pending_bytes = 0;
     if (heap_posted_much(h))
         heap_memory_freed_much(); /* the owners may be asleep */

@@ -48,7 +48,9 @@ HK_INLINE bool heap_remote_note(heap_t *h, const void *base, unsigned cls, unsig
     return heap_remote_note_in_place(h, base, cls, index);
 }
 
-HK_INLINE bool heap_remote_is_much(const heap_t *h) { return h->remote_pending_bytes > h->remote_pending_most; }
+HK_INLINE bool heap_remote_is_much(const heap_t *h) {
+    return h->remote_pending_bytes > HEAP_REMOTE_PENDING_BYTES + h->remote_earned_bytes;
+}
 
 HK_INLINE void heap_remote_post_much(heap_t *h) {
     if (hk_unlikely(heap_remote_is_much(h)))

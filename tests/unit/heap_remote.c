@@ -65,9 +65,11 @@ static void displaced(heap_t *h) {
     CHECK_EQ(filling->count, (words - p.in_remote_tables - 1) % MESSAGE_WORDS + 1);
 }
 
+/* As much as a thread that has given back much may hold back. */
 static void enough(heap_t *h) {
     size_t size = hk_class_info[KIB16].block_size;
     CHECK_EQ(size, 16384);
+    h->remote_earned_bytes = (KIB16_PENDING << 14) - HEAP_REMOTE_PENDING_BYTES;
     size_t posted = atomic_load(&hk_counters.remote_batches) + h->remote_batches + places_of(TINY).in_remote_tables;
     heap_remote_post_all(h);
     CHECK_EQ(atomic_load(&hk_counters.remote_batches), posted);
@@ -81,11 +83,24 @@ static void enough(heap_t *h) {
     CHECK_EQ(h->remote_pending_bytes, 0);
     CHECK_EQ(places_of(KIB16).in_remote_tables, 0);
     CHECK_EQ(places_of(KIB16).in_messages, KIB16_PENDING + 1);
-    /* A tick posts what is left. */
+    /* A tick posts what is left; nobody earns more than 256 KiB. */
     CHECK(add(h, large[KIB16_PENDING + 1], KIB16));
+    h->remote_earned_bytes = 256 << 10;
     heap_tick(h);
+    CHECK_EQ(h->remote_earned_bytes, 256 << 10);
     CHECK_EQ(places_of(KIB16).in_messages, KIB16_PENDING + 2);
     CHECK_EQ(h->class_stats[KIB16].freed_remote, KIB16_PENDING + 2);
+}
+
+/* A thread that has given back little sends it soon; each time it may hold back a little more. */
+static void little(heap_t *h) {
+    char *block = large[KIB16_PENDING + 3];
+    h->remote_earned_bytes = 0;
+    CHECK(add(h, block, KIB16));
+    CHECK_EQ(h->remote_pending_bytes, 0);
+    CHECK_EQ(places_of(KIB16).in_messages, KIB16_PENDING + 3);
+    CHECK_EQ(h->remote_earned_bytes, 16384 / 128);
+    h->remote_earned_bytes = 256 << 10;
 }
 
 static void *frees(void *unused) {
@@ -95,6 +110,7 @@ static void *frees(void *unused) {
     gathered(h);
     displaced(h);
     enough(h);
+    little(h);
     /* By the front door; the thread's end posts. */
     release(large[KIB16_PENDING + 2]);
     CHECK_EQ(places_of(KIB16).in_remote_tables, 1);
@@ -111,10 +127,10 @@ int main(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, frees, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - KIB16_PENDING - 3);
+    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - KIB16_PENDING - 4);
     places_t posted = places_of(TINY);
     CHECK_EQ(posted.in_remote_tables, 0);
-    CHECK_EQ(places_of(KIB16).in_messages, KIB16_PENDING + 3);
+    CHECK_EQ(places_of(KIB16).in_messages, KIB16_PENDING + 4);
     heap_lock(owner);
     heap_drain_locked(owner);
     heap_unlock(owner);
@@ -122,7 +138,7 @@ int main(void) {
     places_t home = places_of(TINY);
     CHECK_EQ(home.in_messages, 0);
     CHECK_EQ(home.in_free_bits, posted.in_free_bits + posted.in_messages);
-    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - KIB16_PENDING - 3);
+    CHECK_EQ(live_blocks(KIB16), KIB16_BLOCKS - KIB16_PENDING - 4);
     CHECK_EQ(places_of(KIB16).in_messages, 0);
     all_is_well();
     return CHECK_PASS;
