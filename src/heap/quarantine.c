@@ -7,6 +7,7 @@
 #include "heap/lane.h"
 #include "heap/seal.h"
 #include "heap/wipe.h"
+#include "large/fence.h"
 #include "map/meta.h"
 
 #include <stdatomic.h>
@@ -50,7 +51,7 @@ static void release_oldest(heap_t *h, struct quarantine *q, bool look, const voi
     void *block = map_granule_address(granule);
     queue_pop(q, weight(granule, cls));
     if (is_of_run(cls))
-        wipe_report_if_written(block, large_size(block), caller);
+        wipe_report_if_written(block, large_open_size(block), caller);
     else if (look && hk_unlikely(!seal_spots_are_zero(block, hk_class_info[cls].block_size)))
         seal_report_written(block, hk_class_info[cls].block_size, caller);
     /* Behind a lock, which the fork takes too: what is given back in the child has left the queue there. */
@@ -136,7 +137,7 @@ static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
 void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) { enqueue(h, block, cls, caller); }
 
 void quarantine_put_run(heap_t *h, void *block, const void *caller) {
-    bool stays = wipe_run(block, large_size(block));
+    bool stays = wipe_run(block, large_open_size(block));
     enqueue(h, block, stays ? QUEUE_CLASS_OF_RESIDENT : QUEUE_CLASS_OF_RUNS, caller);
 }
 

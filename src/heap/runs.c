@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "core/panic.h"
+#include "large/fence.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "sys/sys.h"
@@ -60,8 +61,10 @@ static void link_locked(heap_t *h, void *block) {
 /* At the higher levels, what the program has no longer reads as zeros: SEAL-1. */
 static void wipe(void *block) {
     hk_assert(large_is_live(block));
-    if (hk_unlikely(hardened_is_on()))
-        sys_purge(block, large_size(block));
+    if (hk_likely(!hardened_is_on()))
+        return;
+    large_unfence(block);
+    sys_purge(block, large_size(block));
 }
 
 static void unlink_locked(heap_t *h, void *block) {

@@ -24,7 +24,7 @@ static bool is_filled(const char *run, size_t size) {
 }
 
 bool wipe_run(char *run, size_t size) {
-    hk_assert((uintptr_t)run % HK_SLOT_SIZE == 0 && size % HK_SLOT_SIZE == 0 && size > 0);
+    hk_assert((uintptr_t)run % HK_SLOT_SIZE == 0 && size % sys_page_size() == 0 && size > 0);
     if (size > WIPE_BYTES_MAX || !is_filled(run, size)) {
         sys_purge(run, size);
         return false;
@@ -65,7 +65,7 @@ void wipe_report_if_written(char *run, size_t size, const void *caller) {
 
 /* Where the page ends that the slack begins in. */
 static size_t fill_end(size_t size, size_t slack) {
-    hk_assert(size % HK_SLOT_SIZE == 0 && slack <= size);
+    hk_assert(size % sys_page_size() == 0 && slack <= size);
     return hk_align_up(size - slack, sys_page_size());
 }
 

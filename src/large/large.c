@@ -6,6 +6,7 @@
 #include "core/counters.h"
 #include "core/options.h"
 #include "core/panic.h"
+#include "large/fence.h"
 #include "large/filling.h"
 #include "region/region.h"
 #include "superslab/residency.h"
@@ -32,10 +33,7 @@ static large_run_t *run_at(slot_t first) {
     return (large_run_t *)hk_window.areas[REGION_AREA_SLABS] + first;
 }
 
-static large_run_t *run_of(const void *block) {
-    hk_assert((uintptr_t)block % HK_SLOT_SIZE == 0);
-    return run_at((slot_t)map_slot(block));
-}
+static large_run_t *run_of(const void *block) { return large_run(block); }
 
 large_links_t *large_links(slot_t first) { return &run_at(first)->links; }
 
@@ -62,6 +60,7 @@ static void run_release(slot_t first, bool reuse) {
     large_run_t *run = run_at(first);
     size_t count = run->slot_count;
     bool dirty = true;
+    large_unfence(map_slot_address(first));
     if (run->moved) {
         dirty = region_map_over(map_slot_address(first), count << HK_SLOT_SHIFT) != 0;
         run->moved = false;
@@ -181,6 +180,8 @@ static char *run_begin(large_cache_t *cache, slots_t got, size_t count, bool fre
     run->moved = false;
     run->fresh = fresh;
     run->alone = 0;
+    run->fenced_bytes = 0;
+    run->fenced_before = false;
     atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
     run_mark(got.first, count);
     count_live(cache, (int64_t)(count << HK_SLOT_SHIFT));
@@ -219,8 +220,10 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
     }
     hk_count(large_cache_hits);
     atomic_store_explicit(&run_at(first)->state, LARGE_LIVE, memory_order_relaxed);
-    if (zeroed != NULL)
+    if (zeroed != NULL) {
+        large_unfence(map_slot_address(first));
         *zeroed = make_zeroed(first, run_at(first)->slot_count, false);
+    }
     return map_slot_address(first);
 }
 
@@ -411,6 +414,7 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
 
 void large_shrink(large_cache_t *cache, void *block, size_t size) {
     hk_assert(large_is_live(block));
+    large_unfence(block);
     slot_t first = (slot_t)map_slot(block);
     if (slots_for(size) < run_at(first)->slot_count)
         shrink(cache, first, slots_for(size));
@@ -418,6 +422,7 @@ void large_shrink(large_cache_t *cache, void *block, size_t size) {
 
 bool large_resize_here(large_cache_t *cache, void *block, size_t size) {
     hk_assert(large_is_live(block));
+    large_unfence(block);
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count > have)
@@ -430,6 +435,7 @@ bool large_resize_here(large_cache_t *cache, void *block, size_t size) {
 
 void *large_resize(large_cache_t *cache, void *block, size_t size) {
     hk_assert(large_is_live(block));
+    large_unfence(block);
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count <= have && large_resize_here(cache, block, size))

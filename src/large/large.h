@@ -21,32 +21,12 @@
 
 #include "base/base.h"
 #include "core/lock.h"
+#include "large/run.h"
 #include "map/map.h"
-#include "slab/slab.h"
 
 #define HK_LARGE_MAX HK_GIB
 
-enum { LARGE_FREE = 0, LARGE_LIVE, LARGE_CACHED };
 enum { LARGE_CACHE_ENTRIES = 16 };
-
-/* The runs of an explicit heap, by their first slots. */
-typedef struct large_links {
-    slot_t next, previous;
-} large_links_t;
-
-typedef struct large_run {
-    uint8_t
-        slab_fields[offsetof(slab_t, run_fields)]; /* read where the record is still taken for a slab's: as it was */
-    uint32_t slot_count;
-    _Atomic uint32_t state; /* written when the run is allocated and freed, read by reports too */
-    bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
-    bool fresh;             /* its pages are those that the program touched since they came from the kernel */
-    uint8_t slab_owner[offsetof(slab_t, padding) - offsetof(slab_t, run_fields) - 10];
-    large_links_t links;    /* heap/runs.h */
-    uint8_t alone;          /* 1 + the class whose slab the block stands in for; 0: none; written as `state` */
-    _Atomic uint32_t slack; /* large_set_slack; read by those who visit the heap too */
-    uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - sizeof(large_links_t) - 8];
-} large_run_t;
 
 typedef struct large_cache {
     hk_lock_t lock;

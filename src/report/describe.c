@@ -5,6 +5,7 @@
 #include "heap/heap.h"
 #include "heap/nothing.h"
 #include "heap/search.h"
+#include "large/fence.h"
 #include "large/huge.h"
 #include "region/region.h"
 #include "start/fork.h"
@@ -26,7 +27,7 @@ static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, hk_descri
 static HK_SNAPSHOT void describe_large(const void *ptr, hk_description_t *out) {
     out->where = HK_WHERE_LARGE;
     out->block = large_start(ptr);
-    out->block_size = large_size(out->block);
+    out->block_size = large_open_size(out->block);
     uint32_t entry = map_lookup(out->block);
     bool tagged = entry != HK_MAP_RUN_HEAD && entry != 0;
     out->is_free = !large_is_live(out->block) || (tagged && heap_finds_free(out->block, entry & HK_MAP_CLASS_MAX));

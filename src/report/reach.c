@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "core/mappings.h"
 #include "large/huge.h"
+#include "large/fence.h"
 #include "large/large.h"
 #include "map/map.h"
 #include "region/area.h"
@@ -167,7 +168,7 @@ static void see_run(reach_t *reach, uint32_t entry, uintptr_t start) {
     const void *block = (const void *)start;
     const bool is_live = large_is_live(block) && (entry == HK_MAP_RUN_HEAD || map_is_live(map_granule(block)));
     if (is_live && find(reach, start) == NULL)
-        see_block(reach, start, large_size(block));
+        see_block(reach, start, large_open_size(block));
 }
 
 /* Blocks that begin in this slot of a slab: from one copy, as there may be thousands. */

@@ -5,6 +5,7 @@
 #include "core/panic.h"
 #include "heap/magazine.h"
 #include "heap/supply.h"
+#include "large/fence.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "slow/reclaim.h"
@@ -36,7 +37,7 @@ size_t heap_block_size(const void *block) {
     void *start;
     size_t size;
     if (map_is_run(entry))
-        return large_size(block);
+        return large_open_size(block);
     if (entry != 0)
         return hk_class_info[entry & HK_MAP_CLASS_MAX].block_size;
     return huge_find(block, &start, &size) && start == block ? size : 0;

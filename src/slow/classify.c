@@ -4,6 +4,7 @@
 #include "core/panic.h"
 #include "heap/nothing.h"
 #include "heap/search.h"
+#include "large/fence.h"
 #include "large/huge.h"
 #include "slow/hardened.h"
 #include "start/emergency.h"
@@ -59,7 +60,7 @@ bool classify_is_libcs(const void *block, libc_allocator_t *libc) {
 
 static found_t find_large(const char *verb, void *block, const void *caller) {
     void *start = large_start(block);
-    size_t size = large_size(start);
+    size_t size = large_open_size(start);
     if (start != block)
         misuse_interior(verb, block, start, size, caller);
     else if (!large_is_live(block))

@@ -11,6 +11,7 @@
 #include "heap/remote.h"
 #include "heap/supply.h"
 #include "heap/wake.h"
+#include "large/fence.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "slow/blocks.h"
@@ -199,10 +200,10 @@ static void free_large(void *block, const void *caller) {
     large_cache_t *cache = h != NULL ? &h->large : &heap_shared()->large;
     if ((uintptr_t)block % HK_SLOT_SIZE != 0) {
         void *start = large_start(block);
-        misuse_interior("free", block, start, large_size(start), caller);
+        misuse_interior("free", block, start, large_open_size(start), caller);
         return;
     }
-    size_t size = large_size(block);
+    size_t size = large_open_size(block);
     uint32_t entry = map_lookup(block);
     bool was_sampled = sample_close(block, heap_draw(h));
     if (!was_sampled && !classify_run_is_good("free", block, entry, caller))
@@ -283,7 +284,7 @@ static HK_NOINLINE void free_other(void *block, const void *caller) {
     uint32_t entry = map_lookup(block);
     if (entry == HK_MAP_RUN_BODY) {
         void *start = large_start(block);
-        misuse_interior("free", block, start, large_size(start), caller);
+        misuse_interior("free", block, start, large_open_size(start), caller);
     } else if (map_is_run(entry)) {
         free_large(block, caller);
     } else if (entry != 0) {

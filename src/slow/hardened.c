@@ -8,6 +8,7 @@
 #include "heap/quarantine.h"
 #include "heap/seal.h"
 #include "heap/wipe.h"
+#include "large/fence.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "slow/blocks.h"
@@ -37,15 +38,17 @@ static bool is_sealed(const void *block) {
 static size_t asked_exactly(const void *block, size_t block_size) {
     uint32_t entry = map_lookup(block);
     if (entry != 0)
-        return map_is_run(entry) ? block_size - large_slack(block) : seal_asked(block, block_size);
+        return map_is_run(entry) ? large_open_size(block) - large_slack(block) : seal_asked(block, block_size);
     const uint64_t *place = seal_place(block, block_size);
     uint64_t word;
     return huge_read(place, &word) ? seal_size(place, word) : SIZE_MAX;
 }
 
 size_t hardened_size(const void *block, size_t block_size) {
-    if (hk_hardened_level < 3)
-        return is_sealed(block) ? block_size - SEAL_BYTES : block_size;
+    if (hk_hardened_level < 3 && is_sealed(block))
+        return block_size - SEAL_BYTES;
+    if (hk_hardened_level < 3 && !is_run(block))
+        return block_size;
     size_t asked = asked_exactly(block, block_size);
     return asked > block_size ? 0 : asked;
 }
@@ -60,19 +63,24 @@ static unsigned class_for(size_t align, size_t size) {
                                                                     : class_of_aligned(sealed, align);
 }
 
-/* What a large or huge block takes: at level 3 something is behind it. */
-static size_t big_room(size_t size) { return hk_hardened_level >= 3 ? sealed_size(size) : size; }
+/* What a large block takes, with a page behind it to be fenced; and a huge one: at level 3 something is behind it. */
+static size_t big_room(size_t size) {
+    size_t page = sys_page_size();
+    if (size <= HK_LARGE_MAX - page)
+        return hk_align_up(size, page) + page;
+    return hk_hardened_level >= 3 ? sealed_size(size) : size;
+}
 
 size_t hardened_good_size(size_t size) {
     if (hk_hardened_level >= 3 || size == 0)
         return size;
     unsigned cls = class_for(1, size);
-    return cls < HK_CLASS_COUNT ? hk_class_info[cls].block_size - SEAL_BYTES : 0;
+    return cls < HK_CLASS_COUNT ? hk_class_info[cls].block_size - SEAL_BYTES : hk_align_up(size, sys_page_size());
 }
 
 bool hardened_size_fits(const void *block, size_t block_size, size_t align, size_t size) {
     if (hk_hardened_level < 3 && !is_sealed(block))
-        return (align > HK_ALIGNMENT || size > HK_MID_MAX / 2) && size <= block_size;
+        return (align > HK_ALIGNMENT || size > HK_MID_MAX / 2) && size <= hardened_size(block, block_size);
     size_t asked = asked_exactly(block, block_size);
     if (asked > block_size) /* free reports that */
         return true;
@@ -111,12 +119,12 @@ static HK_COLD void report_broken(const void *block, size_t block_size, size_t a
     seal_set(block, block_size, block_size - SEAL_BYTES);
 }
 
-static bool run_is_whole(const void *block, size_t size, const void *caller) {
-    size_t slack = hk_hardened_level >= 3 ? large_slack(block) : 0;
-    size_t at = slack > 0 ? wipe_find_in_slack(block, size, slack) : size;
-    if (hk_likely(at == size))
+static bool run_is_whole(const void *block, const void *caller) {
+    size_t open = large_open_size(block), slack = large_slack(block);
+    size_t at = hk_hardened_level >= 3 && slack > 0 ? wipe_find_in_slack(block, open, slack) : open;
+    if (hk_likely(at == open))
         return true;
-    report_overflow(block, size, size, size - slack, at, caller);
+    report_overflow(block, open, open, open - slack, at, caller);
     return false;
 }
 
@@ -168,17 +176,26 @@ void hardened_begin_block(void *block, unsigned cls, bool never_used, size_t siz
     look_and_seal(block, cls, never_used ? BLOCK_ZEROED : BLOCK_USED, size, caller, seal_long_is_zero);
 }
 
+/* At level 2 all of the block's last page may be used. */
+static void begin_run(void *run, size_t size) {
+    large_fence(run, size);
+    size_t open = large_open_size(run);
+    size_t end = hk_hardened_level >= 3 ? size : hk_min(open, hk_align_up(size, sys_page_size()));
+    large_set_slack(run, open - end);
+    if (hk_hardened_level >= 3)
+        wipe_fill_slack(run, open, open - end);
+}
+
 void hardened_begin(void *block, size_t block_size, size_t size) {
     if (is_sealed(block)) {
         seal(block, block_size, size);
-    } else if (hk_hardened_level >= 3) {
-        large_set_slack(block, block_size - size);
-        wipe_fill_slack(block, block_size, block_size - size);
+    } else if (is_run(block)) {
+        begin_run(block, size);
     }
 }
 
 bool hardened_is_whole(const void *block, size_t block_size, const void *caller) {
-    return is_run(block) ? run_is_whole(block, block_size, caller)
+    return is_run(block) ? run_is_whole(block, caller)
                          : !is_sealed(block) || seal_is_whole(block, block_size, caller);
 }
 
@@ -208,7 +225,7 @@ void hardened_keep_free(heap_t *h, const void *block, bool was_sampled, const vo
 }
 
 void hardened_free_large(heap_t *h, void *block, const void *caller) {
-    size_t size = large_size(block);
+    size_t size = large_open_size(block);
     if (large_is_live(block) && !hardened_is_whole(block, size, caller))
         return;
     if (!large_hold(&(h != NULL ? h : heap_shared())->large, block)) {
@@ -251,7 +268,7 @@ static void *resize_large(heap_t *h, void *block, size_t size, const void *calle
         return NULL;
     size_t asked = hardened_size(block, have);
     if (hk_hardened_level >= 3) { /* what was behind it is the program's now, or the other way round */
-        wipe_clear_slack(block, have, have - asked);
+        wipe_clear_slack(block, large_open_size(block), large_slack(block));
         cut(block, asked, size);
     }
     if (grows)

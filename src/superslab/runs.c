@@ -336,17 +336,21 @@ slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     return got;
 }
 
-bool slots_take_dirty(slot_t first, size_t count) {
+static bool take_if(slot_t first, size_t count, bool dirty) {
     hk_assert(first / SLOTS == (first + count - 1) / SLOTS);
     size_t index, length;
     uint32_t mask = pool_part(first, count, &index, &length);
     hk_lock(&hk_superslab_lock);
-    bool dirty = pool_knows(index) && (pool_record(index)->dirty_mask & mask) == mask;
-    if (dirty)
+    const superslab_t *s = pool_record(index);
+    bool fits = pool_knows(index) && ((dirty ? s->dirty_mask : s->free_mask) & mask) == mask;
+    if (fits)
         (void)pool_take_locked(pool_record(index), mask);
     hk_unlock(&hk_superslab_lock);
-    return dirty;
+    return fits;
 }
+
+bool slots_take_free(slot_t first, size_t count) { return take_if(first, count, false); }
+bool slots_take_dirty(slot_t first, size_t count) { return take_if(first, count, true); }
 
 slots_t slots_alloc_clean(size_t count, size_t align) {
     hk_lock(&hk_superslab_lock);

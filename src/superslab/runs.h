@@ -22,7 +22,8 @@ bool slots_resident(size_t count, size_t align);
 /* Takes exactly the `count` slots from `first`, when all of them are free: growth in place. */
 bool slots_alloc_at(slot_t first, size_t count, bool *zeroed);
 
-/* Takes exactly these slots of one superslab, when all of them are free and dirty. */
+/* Takes exactly these slots of one superslab of the pool, when all of them are free, and dirty. */
+bool slots_take_free(slot_t first, size_t count);
 bool slots_take_dirty(slot_t first, size_t count);
 
 /* Gives slots back; `dirty` when their pages may be resident. */

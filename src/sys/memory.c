@@ -20,6 +20,10 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE  103
+#endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -194,6 +198,58 @@ size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
         calls += batch;
     }
     return calls;
+}
+
+/* Written once: how pages are fenced. The kernel refuses marks in locked memory with the error of a kernel that knows
+ * none: where all memory is locked, mappings do. */
+enum { FENCE_UNDECIDED, FENCE_BY_MARK, FENCE_BY_MAPPING };
+static _Atomic uint32_t fence_kind;
+static _Atomic uint32_t fences_mapped; /* relaxed: a bound */
+
+/* Undecided still when memory is out. Of several threads one decides: what was fenced in one way is unfenced so. */
+static uint32_t decide_fence_kind(void) {
+    void *page = sys_map(sys_page_size());
+    if (page == NULL)
+        return FENCE_UNDECIDED;
+    uint32_t kind = advise(page, sys_page_size(), MADV_GUARD_INSTALL) == 0 ? FENCE_BY_MARK : FENCE_BY_MAPPING;
+    (void)sys_unmap(page, sys_page_size());
+    uint32_t before = FENCE_UNDECIDED;
+    bool first = atomic_compare_exchange_strong_explicit(&fence_kind, &before, kind, memory_order_relaxed,
+                                                         memory_order_relaxed);
+    return first ? kind : before;
+}
+
+static bool protect(void *address, size_t size, long protection) {
+    return !sys_failed(sys_call3(SYS_mprotect, (long)address, (long)size, protection));
+}
+
+static bool fence_by_mapping(void *address, size_t size) {
+    bool within = atomic_fetch_add_explicit(&fences_mapped, 1, memory_order_relaxed) < SYS_FENCES_MAX;
+    (void)advise(address, size, MADV_DONTNEED); /* what is locked stays, and is its owner's to clear */
+    if (within && protect(address, size, PROT_NONE))
+        return true;
+    atomic_fetch_sub_explicit(&fences_mapped, 1, memory_order_relaxed);
+    return false;
+}
+
+bool sys_fence(void *address, size_t size) {
+    uint32_t kind = atomic_load_explicit(&fence_kind, memory_order_relaxed);
+    if (hk_unlikely(kind == FENCE_UNDECIDED))
+        kind = decide_fence_kind();
+    if (kind != FENCE_BY_MARK)
+        return kind == FENCE_BY_MAPPING && fence_by_mapping(address, size);
+    if (hk_likely(advise(address, size, MADV_GUARD_INSTALL) == 0))
+        return true;
+    (void)advise(address, size, MADV_GUARD_REMOVE); /* it may have come half of the way */
+    return false;
+}
+
+bool sys_unfence(void *address, size_t size) {
+    if (atomic_load_explicit(&fence_kind, memory_order_relaxed) == FENCE_BY_MARK)
+        return advise(address, size, MADV_GUARD_REMOVE) == 0;
+    (void)protect(address, size, PROT_READ | PROT_WRITE); /* which makes mappings fewer, so that it is not refused */
+    atomic_fetch_sub_explicit(&fences_mapped, 1, memory_order_relaxed);
+    return false;
 }
 
 int sys_advise_huge(void *address, size_t size) { return advise(address, size, MADV_HUGEPAGE); }

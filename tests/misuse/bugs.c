@@ -373,7 +373,7 @@ static void overflow_aligned(void) {
 
 static void overflow_full_class(void) { overflow(64, 64); }
 static void overflow_mid(void) { overflow(5000, 5000); }
-static void overflow_border(void) { overflow(256 * TEST_KIB, 256 * TEST_KIB); }
+static void overflow_border(void) { overflow(256 * TEST_KIB - 5, 256 * TEST_KIB - 5); }
 static void overflow_large(void) { overflow(5000000, 5000000); }
 static void overflow_huge(void) { overflow(2 * TEST_GIB, 2 * TEST_GIB + 7); }
 

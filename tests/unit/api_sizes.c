@@ -27,13 +27,13 @@ static size_t size_of_block(size_t size) {
     return (size + step - 1) / step * step;
 }
 
-/* At level 2 a block of a slab ends in its seal. */
+/* At level 2 a block of a slab ends in its seal, a larger one at a page that nobody may touch. */
 static size_t model_size(size_t size) {
-    if (level == 3)
-        return size;
-    if (level == 2 && size == 0)
-        return 0;
-    return level == 2 && size <= 256 * HK_KIB - 8 ? size_of_block(size + 8) - 8 : size_of_block(size);
+    if (level == 3 || size == 0)
+        return level >= 2 ? size : size_of_block(size);
+    if (level < 2)
+        return size_of_block(size);
+    return size <= 256 * HK_KIB - 8 ? size_of_block(size + 8) - 8 : hk_align_up(size, sys_page_size());
 }
 
 static void is_intact(const char *block, size_t size) {

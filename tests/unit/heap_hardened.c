@@ -7,10 +7,13 @@
 #include "core/panic.h"
 #include "slow/hardened.h"
 #include "heap_places.h"
+#include "large/fence.h"
+#include "large/run.h"
 #include "superslab/residency.h"
 #include "superslab/superslab.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 enum { ASKED = 100, BLOCK2 = 112, BLOCK3 = 112 };
 
@@ -287,15 +290,86 @@ static void large_overflow_at(size_t size) {
 
 static void large_overflow(void) { large_overflow_at(300000); }
 /* In a page behind the one that the block ends in. */
-static void large_overflow_far(void) {
-    start_safe("3");
-    char *block = heap_malloc_slow(300000);
-    block[300000 + 8192] = 1;
-    release(block);
-    CHECK_EQ(hk_misuse_count(), 1);
+static void border_overflow(void) { large_overflow_at(HK_MID_MAX - 5); }
+static bool can_touch(const char *address) { return sys_is_readable((uintptr_t)address); }
+
+/* The pages behind what was asked for, and the slot before; but not what lies there once the block has gone. */
+static void is_fenced(const char *block, size_t size) {
+    size_t end = hk_align_up(size, sys_page_size()), run = large_size(block);
+    CHECK(end < run && !can_touch(block + end) && !can_touch(block + run - 1));
+    CHECK(can_touch(block) && can_touch(block + end - 1));
+    CHECK(!can_touch(block - 1));
 }
 
-static void border_overflow(void) { large_overflow_at(HK_MID_MAX); }
+static void can_write(char *from, size_t size) { memset(from, 7, size); }
+
+static void fences(const char *level) {
+    start_safe(level);
+    /* Not at the beginning of a superslab: those before may lie free. */
+    char *block[4];
+    for (unsigned i = 0; i < 4; i++)
+        CHECK((block[i] = heap_malloc_slow(300000 + i * 50000)) != NULL);
+    for (unsigned i = 0; i < 4; i++)
+        is_fenced(block[i], 300000 + i * 50000);
+    size_t usable = heap_usable_size(block[3], NULL);
+    CHECK_EQ(usable, level[0] == '3' ? 450000 : hk_align_up(450000, sys_page_size()));
+    /* They go along with the size, here and elsewhere. */
+    for (size_t size = 440000; size < 9 * HK_MIB; size += size / 5) {
+        block[3] = heap_realloc(block[3], size, NULL);
+        CHECK(block[3] != NULL);
+        can_write(block[3], size);
+        is_fenced(block[3], size);
+    }
+    /* Where slots lie free in front of it. */
+    for (unsigned i = 0; i < 2; i++) {
+        char *apart = hardened_alloc(h, HK_MIB / 2, 300000);
+        CHECK(apart != NULL);
+        is_fenced(apart, 300000);
+        CHECK(i == 0 || large_run(apart)->fenced_before);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        release(block[i]);
+    quarantine_drain(h);
+    (void)superslab_purge(SIZE_MAX);
+    /* Where they were the next blocks lie, of any size. */
+    for (size_t size = 1000; size < 40 * HK_MIB; size += size / 2) {
+        char *next = heap_malloc_slow(size);
+        CHECK(next != NULL);
+        can_write(next, size);
+    }
+    CHECK_EQ(hk_misuse_count(), 0);
+    all_is_well();
+}
+
+static void fences_2(void) { fences("2"); }
+static void fences_3(void) { fences("3"); }
+
+/* Where all memory is locked the kernel takes no marks: mappings without access do, as long as there are few. */
+static void fences_locked(void) {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) == 0)
+        fences("2");
+}
+
+static void many_fences(void) {
+    start_safe("2");
+    static char *block[2 * SYS_FENCES_MAX];
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0 || heap_malloc_slow(300000) == NULL)
+        return;
+    CHECK_EQ(munlockall(), 0); /* it is decided by now */
+    unsigned fenced = 0;
+    for (unsigned i = 0; i < 2 * SYS_FENCES_MAX; i++) {
+        CHECK((block[i] = heap_malloc_slow(300000)) != NULL);
+        fenced += !can_touch(block[i] + 300000 + sys_page_size());
+    }
+    CHECK(fenced > SYS_FENCES_MAX / 4 && fenced <= SYS_FENCES_MAX);
+    for (unsigned i = 0; i < 2 * SYS_FENCES_MAX; i++) {
+        can_write(block[i], 300000);
+        release(block[i]);
+    }
+    quarantine_drain(h);
+    all_is_well();
+}
+
 static void huge_overflow(void) { large_overflow_at(2 * HK_GIB); }
 
 static void huge_overflow_at_realloc(void) {
@@ -563,21 +637,23 @@ int main(void) {
     says(overflow_far, "hakmem: overflow of 0x", "(112-byte block, its last bytes are overwritten)");
     says(twice, "hakmem: double free of 0x", "(112-byte block, free)");
     says(large_write_after_free, "hakmem: write after free of 0x", "(3145728-byte block, offset 2109497)");
-    says(border_write_after_free, "hakmem: write after free of 0x", "(327680-byte block, offset 0)");
+    says(border_write_after_free, "hakmem: write after free of 0x", "(262144-byte block, offset 0)");
     says(border_2_write_after_free, "hakmem: write after free of 0x", "(262144-byte block, offset 0)");
-    says(large_3_write_after_free, "hakmem: write after free of 0x", "(1114112-byte block, offset 1048575)");
+    says(large_3_write_after_free, "hakmem: write after free of 0x", "(1048576-byte block, offset 1048575)");
     says(write_behind_realloc, "hakmem: write after free of 0x", "(4194304-byte block, offset 100)");
     says(large_overflow, "hakmem: overflow of 0x",
-         "(327680-byte block, 300000 bytes asked for, offset 300000 overwritten)");
-    says(large_overflow_far, "hakmem: overflow of 0x",
-         "(327680-byte block, 300000 bytes asked for, offset 308192 overwritten)");
+         "(303104-byte block, 300000 bytes asked for, offset 300000 overwritten)");
     says(border_overflow, "hakmem: overflow of 0x",
-         "(327680-byte block, 262144 bytes asked for, offset 262144 overwritten)");
+         "(262144-byte block, 262139 bytes asked for, offset 262139 overwritten)");
     says(huge_overflow, "hakmem: overflow of 0x", "2147483648 bytes asked for, offset 2147483648 overwritten)");
     says(huge_overflow_at_realloc, "hakmem: overflow of 0x",
          "2147483648 bytes asked for, offset 2147483648 overwritten)");
     says(large_twice, "hakmem: double free of 0x", "(1048576-byte block, free)");
     says(overflow_of_grown, "hakmem: overflow of 0x", "3145733 bytes asked for, offset 3145733 overwritten)");
+    in_child(fences_2);
+    in_child(fences_3);
+    in_child(fences_locked);
+    in_child(many_fences);
     in_child(realloc_stays_2);
     in_child(realloc_stays_3);
     in_child(large_only_read);
