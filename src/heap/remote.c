@@ -110,3 +110,8 @@ void heap_remote_post_all(heap_t *h) {
     if (heap_posted_much(h))
         heap_memory_freed_much(); /* the owners may be asleep */
 }
+
+void heap_remote_post_last(heap_t *h) {
+    heap_remote_post_all(h);
+    h->remote_earned_bytes = 0;
+}

@@ -17,8 +17,9 @@ void heap_remote_claim(heap_t *h, unsigned at, uint64_t key);
  * any more: double frees. Any thread; the caller holds no heap's lock. */
 uint64_t heap_remote_give(const remote_entry_t *word);
 
-/* Posts everything in the remote table. */
+/* Posts everything in the remote table; and for a thread that is over, so that the heap's next one begins anew. */
 void heap_remote_post_all(heap_t *h);
+void heap_remote_post_last(heap_t *h);
 
 /* The only entry that may be the key's. */
 HK_INLINE remote_entry_t *heap_remote_entry(heap_t *h, uint64_t key) {

@@ -63,8 +63,7 @@ static void wipe(void *block) {
     hk_assert(large_is_live(block));
     if (hk_likely(!hardened_is_on()))
         return;
-    large_unfence(block);
-    sys_purge(block, large_size(block));
+    sys_purge(block, large_open_size(block)); /* behind it there are zeros */
 }
 
 static void unlink_locked(heap_t *h, void *block) {

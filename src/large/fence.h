@@ -17,7 +17,9 @@
 /* A touch outside of the pages of the block's first `size` bytes faults from now on. Nothing is fenced where the kernel
  * has no means. */
 void large_fence(void *block, size_t size);
-void large_unfence(void *block);
+
+/* False when the kernel has no memory to open the pages behind the block: they stay fenced. */
+bool large_unfence(void *block);
 
 /* Bytes from the block's start that are not fenced: whole pages. */
 size_t large_open_size(const void *block);

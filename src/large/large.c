@@ -60,7 +60,8 @@ static void run_release(slot_t first, bool reuse) {
     large_run_t *run = run_at(first);
     size_t count = run->slot_count;
     bool dirty = true;
-    large_unfence(map_slot_address(first));
+    char *block = map_slot_address(first);
+    size_t open = large_unfence(block) ? count : large_open_size(block) >> HK_SLOT_SHIFT; /* what is closed is lost */
     if (run->moved) {
         dirty = region_map_over(map_slot_address(first), count << HK_SLOT_SHIFT) != 0;
         run->moved = false;
@@ -68,9 +69,9 @@ static void run_release(slot_t first, bool reuse) {
     map_set(first, (unsigned)count, 0);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
     if (reuse && dirty)
-        slots_free_for_reuse(first, count);
+        slots_free_for_reuse(first, open);
     else
-        slots_free(first, count, dirty);
+        slots_free(first, open, dirty);
 }
 
 /* The smallest cached run of `count` to `most` slots, as an index, or LARGE_CACHE_ENTRIES. */
@@ -214,16 +215,19 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
     size_t align_slots = hk_max(align >> HK_SLOT_SHIFT, 1);
     hk_count(large_allocs);
     slot_t first = take_cached(cache, count, align_slots);
+    if (hk_unlikely(first != 0 && zeroed != NULL && !large_unfence(map_slot_address(first)))) {
+        count_live(cache, -((int64_t)run_at(first)->slot_count << HK_SLOT_SHIFT));
+        run_release(first, false);
+        first = 0;
+    }
     if (first == 0) {
         slots_use_t use = filling_expected(count << HK_SLOT_SHIFT) ? SLOTS_DENSE : SLOTS_SPARSE;
         return alloc_new(cache, count, align_slots, use, zeroed);
     }
     hk_count(large_cache_hits);
     atomic_store_explicit(&run_at(first)->state, LARGE_LIVE, memory_order_relaxed);
-    if (zeroed != NULL) {
-        large_unfence(map_slot_address(first));
+    if (zeroed != NULL)
         *zeroed = make_zeroed(first, run_at(first)->slot_count, false);
-    }
     return map_slot_address(first);
 }
 
@@ -414,15 +418,15 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
 
 void large_shrink(large_cache_t *cache, void *block, size_t size) {
     hk_assert(large_is_live(block));
-    large_unfence(block);
     slot_t first = (slot_t)map_slot(block);
-    if (slots_for(size) < run_at(first)->slot_count)
+    if (large_unfence(block) && slots_for(size) < run_at(first)->slot_count)
         shrink(cache, first, slots_for(size));
 }
 
 bool large_resize_here(large_cache_t *cache, void *block, size_t size) {
     hk_assert(large_is_live(block));
-    large_unfence(block);
+    if (!large_unfence(block))
+        return false;
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count > have)
@@ -435,7 +439,8 @@ bool large_resize_here(large_cache_t *cache, void *block, size_t size) {
 
 void *large_resize(large_cache_t *cache, void *block, size_t size) {
     hk_assert(large_is_live(block));
-    large_unfence(block);
+    if (!large_unfence(block))
+        return NULL;
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count <= have && large_resize_here(cache, block, size))

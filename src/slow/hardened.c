@@ -180,7 +180,7 @@ void hardened_begin_block(void *block, unsigned cls, bool never_used, size_t siz
 static void begin_run(void *run, size_t size) {
     large_fence(run, size);
     size_t open = large_open_size(run);
-    size_t end = hk_hardened_level >= 3 ? size : hk_min(open, hk_align_up(size, sys_page_size()));
+    size_t end = hk_hardened_level >= 3 ? size : hk_min(open, hk_align_up(hk_max(size, 1), sys_page_size()));
     large_set_slack(run, open - end);
     if (hk_hardened_level >= 3)
         wipe_fill_slack(run, open, open - end);
@@ -195,8 +195,7 @@ void hardened_begin(void *block, size_t block_size, size_t size) {
 }
 
 bool hardened_is_whole(const void *block, size_t block_size, const void *caller) {
-    return is_run(block) ? run_is_whole(block, caller)
-                         : !is_sealed(block) || seal_is_whole(block, block_size, caller);
+    return is_run(block) ? run_is_whole(block, caller) : !is_sealed(block) || seal_is_whole(block, block_size, caller);
 }
 
 bool hardened_end(void *block, unsigned cls, const void *caller) {
@@ -208,9 +207,16 @@ bool hardened_end(void *block, unsigned cls, const void *caller) {
 
 /* --- Large and huge blocks ---------------------------------------------------------------------------------------- */
 
+/* Whether the run's pages are open as far as `size` bytes need; it may have a fence from before. */
+static bool opens_to(void *run, size_t size) { return large_open_size(run) >= size || large_unfence(run); }
+
 /* It reads as zeros: SEAL-1, and huge ones are mapped anew. */
 static void *big_alloc(heap_t *h, size_t align, size_t size) {
     void *block = heap_big_alloc(h, big_room(size), align, NULL);
+    if (block != NULL && is_run(block) && !opens_to(block, size)) {
+        (void)large_free(&h->large, block);
+        block = NULL;
+    }
     if (block == NULL) {
         errno = ENOMEM;
         return NULL;
@@ -273,7 +279,9 @@ static void *resize_large(heap_t *h, void *block, size_t size, const void *calle
     }
     if (grows)
         heap_untag(h, block, map_lookup(block));
-    void *same = grows ? large_resize(h != NULL ? &h->large : &heap_shared()->large, block, room) : block;
+    void *same = grows                   ? large_resize(h != NULL ? &h->large : &heap_shared()->large, block, room)
+                 : opens_to(block, size) ? block
+                                         : NULL;
     if (same != NULL)
         hardened_begin(same, large_size(same), size);
     else
@@ -391,15 +399,20 @@ static void *stay(void *block, size_t size, int saved_errno, const void *caller)
     return heap_keep_whole(block, saved_errno);
 }
 
+/* With what is fenced. */
+static size_t whole_size(const void *block, size_t block_size) {
+    return is_run(block) ? large_size(block) : block_size;
+}
+
 /* Within its class, and what it was asked for is that from then on. */
 bool hardened_expand(void *block, size_t block_size, size_t size, const void *caller) {
     uint32_t entry = map_lookup(block);
     bool in_slab = entry != 0 && !map_is_run(entry);
     size_t room = in_slab ? sealed_size(size) : big_room(size);
     bool fits = in_slab                 ? class_of_aligned(room, HK_ALIGNMENT) == (entry & HK_MAP_CLASS_MAX)
-                : hk_hardened_level < 3 ? sealed_size(size) > HK_MID_MAX && room <= block_size
+                : hk_hardened_level < 3 ? sealed_size(size) > HK_MID_MAX && room <= whole_size(block, block_size)
                                         : asked_exactly(block, block_size) == size;
-    if (!fits || !hardened_is_whole(block, block_size, caller))
+    if (!fits || !hardened_is_whole(block, block_size, caller) || (is_run(block) && !opens_to(block, size)))
         return false;
     hardened_begin(block, block_size, size);
     return true;

@@ -55,7 +55,7 @@ bool hardened_end(void *block, unsigned cls, const void *caller);
 /* What the program may use of a block. */
 size_t hardened_size(const void *block, size_t block_size);
 
-/* The largest size that takes no larger block than `size` does; 0: that is 0, or large or huge, without a seal. */
+/* The largest size that takes no larger block than `size` does; 0: that is 0. */
 size_t hardened_good_size(size_t size);
 
 /* Whether it was asked for with this size: exactly at level 3; at level 2 with this or a smaller one, as far as the

@@ -57,7 +57,7 @@ static size_t size_now(const void *block, const found_t *found) {
     void *start;
     size_t size = 0;
     if (found_is_hardened(found))
-        return hardened_size(block, found->size);
+        return hardened_size(block, heap_block_size(block));
     if (found->kind == KIND_LARGE)
         return large_size(block);
     return found->kind == KIND_HUGE && huge_find(block, &start, &size) ? size : found->size;

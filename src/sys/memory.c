@@ -214,19 +214,14 @@ static uint32_t decide_fence_kind(void) {
     uint32_t kind = advise(page, sys_page_size(), MADV_GUARD_INSTALL) == 0 ? FENCE_BY_MARK : FENCE_BY_MAPPING;
     (void)sys_unmap(page, sys_page_size());
     uint32_t before = FENCE_UNDECIDED;
-    bool first = atomic_compare_exchange_strong_explicit(&fence_kind, &before, kind, memory_order_relaxed,
-                                                         memory_order_relaxed);
+    bool first =
+        atomic_compare_exchange_strong_explicit(&fence_kind, &before, kind, memory_order_relaxed, memory_order_relaxed);
     return first ? kind : before;
 }
 
-static bool protect(void *address, size_t size, long protection) {
-    return !sys_failed(sys_call3(SYS_mprotect, (long)address, (long)size, protection));
-}
-
 static bool fence_by_mapping(void *address, size_t size) {
-    bool within = atomic_fetch_add_explicit(&fences_mapped, 1, memory_order_relaxed) < SYS_FENCES_MAX;
-    (void)advise(address, size, MADV_DONTNEED); /* what is locked stays, and is its owner's to clear */
-    if (within && protect(address, size, PROT_NONE))
+    if (atomic_fetch_add_explicit(&fences_mapped, 1, memory_order_relaxed) < SYS_FENCES_MAX &&
+        sys_shut(address, size) == 0)
         return true;
     atomic_fetch_sub_explicit(&fences_mapped, 1, memory_order_relaxed);
     return false;
@@ -247,7 +242,6 @@ bool sys_fence(void *address, size_t size) {
 bool sys_unfence(void *address, size_t size) {
     if (atomic_load_explicit(&fence_kind, memory_order_relaxed) == FENCE_BY_MARK)
         return advise(address, size, MADV_GUARD_REMOVE) == 0;
-    (void)protect(address, size, PROT_READ | PROT_WRITE); /* which makes mappings fewer, so that it is not refused */
     atomic_fetch_sub_explicit(&fences_mapped, 1, memory_order_relaxed);
     return false;
 }

@@ -85,7 +85,7 @@ static void heap_retire(heap_t *h) {
         quarantine_drain(h);
     lease_end(h);
     magazine_retire_all(h);
-    heap_remote_post_all(h);
+    heap_remote_post_last(h);
     (void)large_cache_trim(&h->large, 0, 0);
     heap_lock(h);
     heap_hand_over_locked(h);
@@ -183,7 +183,7 @@ static bool park(heap_t *h) {
         return false;
     lease_end(h);
     magazine_drop_large(h);
-    heap_remote_post_all(h);
+    heap_remote_post_last(h);
     (void)large_cache_trim(&h->large, 0, 0);
     return park_locked(h);
 }

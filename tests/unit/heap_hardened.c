@@ -7,6 +7,7 @@
 #include "core/panic.h"
 #include "slow/hardened.h"
 #include "heap_places.h"
+#include "heap/seal.h"
 #include "large/fence.h"
 #include "large/run.h"
 #include "superslab/residency.h"
@@ -14,6 +15,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 enum { ASKED = 100, BLOCK2 = 112, BLOCK3 = 112 };
 
@@ -350,6 +352,79 @@ static void fences_locked(void) {
         fences("2");
 }
 
+/* Old bytes behind what is open must not come out again: here the kernel does not take them back by advice. */
+static void no_leak_locked(void) {
+    start_safe("2");
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        return;
+    for (unsigned i = 0; i < 8; i++) {
+        char *block = heap_malloc_slow(HK_MIB);
+        memset(block, 0xaa, HK_MIB);
+        block = heap_realloc(block, HK_MIB - 65536, NULL);
+        release(block);
+        const char *zeros = heap_calloc_slow(HK_MIB);
+        CHECK(seal_long_is_zero(zeros, HK_MIB));
+        release((void *)(uintptr_t)zeros);
+    }
+}
+
+/* Aligned beyond a slab's blocks, and of no bytes. */
+static void nothing_aligned(const char *level) {
+    start_safe(level);
+    for (unsigned i = 0; i < 40; i++) {
+        char *block = hardened_alloc(h, HK_MIB / 2, 0);
+        CHECK(block != NULL && (uintptr_t)block % (HK_MIB / 2) == 0);
+        CHECK(heap_usable_size(block, NULL) <= sys_page_size());
+        release(block);
+    }
+    quarantine_drain(h);
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
+static void nothing_aligned_2(void) { nothing_aligned("2"); }
+static void nothing_aligned_3(void) { nothing_aligned("3"); }
+
+static void expands(void) {
+    start_safe("2");
+    char *block = heap_malloc_slow(300000);
+    size_t page = sys_page_size(), usable = heap_usable_size(block, NULL), run = large_size(block);
+    CHECK(hardened_expand(block, large_open_size(block), 300000, NULL));
+    CHECK(hardened_expand(block, large_open_size(block), usable, NULL));
+    CHECK_EQ(heap_usable_size(block, NULL), usable);
+    CHECK(hardened_expand(block, large_open_size(block), run - page, NULL));
+    CHECK_EQ(heap_usable_size(block, NULL), run - page);
+    can_write(block, run - page);
+    CHECK(!hardened_expand(block, large_open_size(block), run - page + 1, NULL));
+    release(block);
+    quarantine_drain(h);
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
+/* Where the kernel has no room for what is opened again, the block is none, or what is closed is lost: see the
+ * allowance of data below. */
+static void without_room(void) {
+    start_safe("2");
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0 || heap_malloc_slow(300000) == NULL)
+        return;
+    CHECK_EQ(munlockall(), 0);
+    char *block[64];
+    for (unsigned i = 0; i < 64; i++)
+        CHECK((block[i] = heap_malloc_slow(300000)) != NULL);
+    const struct rlimit none = {0, 0};
+    CHECK_EQ(setrlimit(RLIMIT_DATA, &none), 0);
+    for (unsigned i = 0; i < 64; i++)
+        release(block[i]);
+    quarantine_drain(h);
+    for (size_t size = 290000; size < 500000; size += 700) {
+        char *next = heap_malloc_slow(size);
+        if (next != NULL)
+            can_write(next, size);
+        if (next != NULL && size % 3 == 0)
+            release(next);
+    }
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
 static void many_fences(void) {
     start_safe("2");
     static char *block[2 * SYS_FENCES_MAX];
@@ -654,6 +729,11 @@ int main(void) {
     in_child(fences_3);
     in_child(fences_locked);
     in_child(many_fences);
+    in_child(no_leak_locked);
+    in_child(nothing_aligned_2);
+    in_child(nothing_aligned_3);
+    in_child(expands);
+    in_child(without_room);
     in_child(realloc_stays_2);
     in_child(realloc_stays_3);
     in_child(large_only_read);
