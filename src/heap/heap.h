@@ -44,10 +44,10 @@ enum {
     HEAP_BINS = 4,              /* partial slabs by quarters of free blocks; the fullest are used first */
     HEAP_BIN_EMPTY = HEAP_BINS, /* what an empty slab has for a bin: it is in the last one's list, at its head */
     HEAP_REMOTE_ENTRIES = 256,
-    HEAP_OUTBOX = 8,                        /* owners that a thread has a message for */
-    HEAP_INBOX_MAX = 256,                   /* messages that wait at a heap, about */
-    MESSAGE_WORDS = 63,                     /* of remote frees in a message */
-    HEAP_REMOTE_PENDING_BYTES = 8 << 10,    /* of remote frees that any thread may hold back */
+    HEAP_OUTBOX = 8,                     /* owners that a thread has a message for */
+    HEAP_INBOX_MAX = 256,                /* messages that wait at a heap, about */
+    MESSAGE_WORDS = 63,                  /* of remote frees in a message */
+    HEAP_REMOTE_PENDING_BYTES = 8 << 10, /* of remote frees that any thread may hold back */
     HEAP_STRIDE = 24576,
     HEAP_TICK_BYTES = 4 << 20, /* allocated from one tick to the next, */
     HEAP_TICK_MID_BYTES =
