@@ -61,9 +61,8 @@ static void link_locked(heap_t *h, void *block) {
 /* At the higher levels, what the program has no longer reads as zeros: SEAL-1. */
 static void wipe(void *block) {
     hk_assert(large_is_live(block));
-    if (hk_likely(!hardened_is_on()))
-        return;
-    sys_purge(block, large_open_size(block)); /* behind it there are zeros */
+    if (hk_unlikely(hardened_is_on()))
+        sys_purge(block, large_open_size(block)); /* behind a fence there are zeros */
 }
 
 static void unlink_locked(heap_t *h, void *block) {

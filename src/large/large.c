@@ -63,7 +63,7 @@ static void run_release(slot_t first, bool reuse) {
     char *block = map_slot_address(first);
     size_t open = large_unfence(block) ? count : large_open_size(block) >> HK_SLOT_SHIFT; /* what is closed is lost */
     if (run->moved) {
-        dirty = region_map_over(map_slot_address(first), count << HK_SLOT_SHIFT) != 0;
+        dirty = region_map_over(block, count << HK_SLOT_SHIFT) != 0;
         run->moved = false;
     }
     map_set(first, (unsigned)count, 0);
