@@ -18,6 +18,23 @@ fn rows_and_programs_are_checked_first() {
     assert!(said.contains("./no-such-program is not there"), "{said}");
 }
 
+/// Names have commas, which separate words too.
+#[test]
+fn a_row_has_a_name_or_words() {
+    let repository = Repository::new("words");
+    let listed = |rows: &str| {
+        let output = repository.hakmem(&["bench", "--list", "--rows", rows]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let one = listed("larson small, 2 threads");
+    assert!(one.contains("larson small, 2 threads") && !one.contains("larson small, 4 threads"), "{one}");
+    let more = listed("larson small,survivors");
+    assert!(more.contains("larson small, 4 threads") && more.contains("survivors"), "{more}");
+    assert!(repository
+        .refusal(&["bench", "--rows", "larson small, 3 threads"])
+        .contains("no row matches ' 3 threads'"));
+}
+
 #[test]
 fn folders_are_checked_first() {
     let repository = Repository::new("folders");

@@ -15,8 +15,8 @@ pub struct BenchArgs {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub allocators: Vec<String>,
 
-    /// Only rows whose name contains one of these words
-    #[arg(long, value_delimiter = ',', value_name = "WORDS")]
+    /// Only the row of this name, or those whose name contains one of these words, separated by commas
+    #[arg(long, value_name = "NAME|WORDS")]
     pub rows: Vec<String>,
 
     /// Timed rounds per row

@@ -130,21 +130,31 @@ fn chosen_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {
     } else if arguments.quick && arguments.threads.is_empty() {
         chosen.retain(|r| r.quick);
     }
-    let says = |row: &Row, word: &String| {
-        let word = word.to_lowercase();
-        row.name.to_lowercase().contains(&word) || row.group.contains(&word)
-    };
-    if let Some(word) = arguments.rows.iter().find(|w| !chosen.iter().any(|r| says(r, w))) {
-        bail!("no row matches '{word}'; `hakmem bench --list` shows them all");
-    }
-    match arguments.rows.is_empty() {
-        true => chosen.retain(|r| !r.apart),
-        false => chosen.retain(|r| arguments.rows.iter().any(|w| says(r, w))),
+    if arguments.rows.is_empty() {
+        chosen.retain(|r| !r.apart);
+    } else {
+        let meant = arguments.rows.iter().map(|r| rows_meant(r, &chosen)).collect::<Result<Vec<_>>>()?.concat();
+        chosen.retain(|r| meant.contains(&r.name));
     }
     if chosen.is_empty() {
         bail!("no row is left; `hakmem bench --list` shows them all");
     }
     Ok(chosen)
+}
+
+/// Names of the rows that a text means: the one of that name, else all with one of its words in their name or group.
+fn rows_meant(text: &str, rows: &[Row]) -> Result<Vec<String>> {
+    let text = text.to_lowercase();
+    if let Some(row) = rows.iter().find(|r| r.name.to_lowercase() == text) {
+        return Ok(vec![row.name.clone()]);
+    }
+    let says = |row: &Row, word: &str| row.name.to_lowercase().contains(word) || row.group.contains(word);
+    let words: Vec<&str> = text.split(',').collect();
+    if let Some(word) = words.iter().find(|w| !rows.iter().any(|r| says(r, w))) {
+        bail!("no row matches '{word}'; `hakmem bench --list` shows them all");
+    }
+    let meant = rows.iter().filter(|r| words.iter().any(|w| says(r, w)));
+    Ok(meant.map(|r| r.name.clone()).collect())
 }
 
 fn wanted_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {

@@ -4,6 +4,7 @@
 use super::machine;
 use super::model::{Allocator, Needed, Results, Row, Sample, Target};
 use super::run::Runner;
+use crate::output::remark;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
@@ -58,6 +59,9 @@ pub fn run(plan: &Plan, runner: &Runner, mut finished: impl FnMut(&Results)) -> 
         bar.set_position(milliseconds(plan.begin_seconds()));
     }
     for (index, row) in plan.rows.iter().enumerate() {
+        if bar.is_hidden() {
+            remark(format_args!("row {} of {}: {}", index + 1, plan.rows.len(), row.name));
+        }
         let left = plan.budget.map(|b| b.saturating_sub(begin.elapsed()));
         if let Some(reason) = cannot_run(row).or_else(|| plan.no_time_for(row, left?)) {
             results.skipped.push((row.name.clone(), reason));
@@ -298,6 +302,7 @@ impl<'a> RowRun<'a> {
             && !self.out_of_patience()
         {
             let begin = Instant::now();
+            self.bar.set_message(format!("{}: the machine is busy, so once more {}", self.row.name, allocator.name));
             machine::wait_for_idle(WAIT_FOR_IDLE.min(self.patience));
             let again = self.runner.run(self.row, allocator, round);
             self.patience = self.patience.saturating_sub(begin.elapsed());
