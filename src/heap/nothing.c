@@ -6,9 +6,9 @@
 
 enum { NOTHING_WORDS = NOTHING_COUNT / 64, NOTHING_BYTES = NOTHING_COUNT * NOTHING_STEP };
 
-static _Atomic(char *) mapping;              /* NULL until the first block of size 0 */
-static _Atomic uint64_t live[NOTHING_WORDS]; /* relaxed: what the program does passes a block on */
-static _Atomic uint32_t cursor;              /* a hint: of which word the next one is */
+static _Atomic(char *) mapping;                      /* NULL until the first block of size 0 */
+static _Atomic uint64_t live[NOTHING_WORDS] HK_RARE; /* relaxed: what the program does passes a block on */
+static _Atomic uint32_t cursor;                      /* a hint: of which word the next one is */
 
 /* Two threads may come first: one mapping goes again. Acquire and release: none, the mapping has no contents. */
 static char *mapped(void) {

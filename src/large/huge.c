@@ -20,7 +20,7 @@ hk_lock_t hk_huge_lock = HK_LOCK_INIT(HK_RANK_HUGE);
 /* Guarded by hk_huge_lock; hk_huge_count and hk_huge_total are also read without it. */
 huge_block_t *hk_huge_blocks;
 static size_t capacity;
-static huge_block_t freed[FREED_REMEMBERED]; /* a ring, for reports only */
+static huge_block_t freed[FREED_REMEMBERED] HK_RARE; /* a ring, for reports only */
 static size_t freed_next;
 _Atomic size_t hk_huge_count;
 _Atomic size_t hk_huge_total;

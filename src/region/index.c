@@ -23,7 +23,7 @@ typedef struct low_sum {
 _Static_assert(INDEX_WORD_SHIFT + FLOOR_SHIFT < 16, "its numbers have 16 bits");
 
 static index_word_t *words;
-static low_sum_t low_sums[LOW_SUMS];
+static low_sum_t low_sums[LOW_SUMS] HK_RARE; /* but for the first ones */
 static sum_t high_sums[HIGH_SUMS];
 
 static unsigned shift_of(unsigned stair) { return INDEX_WORD_SHIFT + stair * FLOOR_SHIFT; }

@@ -146,19 +146,11 @@ static int begin_all(uintptr_t at, size_t first, dice_t *dice) {
 
 /* --- The window --------------------------------------------------------------------------------------------------- */
 
-/* Maps the page before the first superslab, if nobody has that superslab: then nobody who maps terabytes can lie over
- * it before its first block is there. A page is enough, and the superslab would count against limits. */
-static int hold(char *superslab) {
-    const size_t page = sys_page_size();
-    int error = sys_map_none_at(superslab - page, page + HK_SUPERSLAB_SIZE);
-    if (error == 0)
-        sys_unmap(superslab, HK_SUPERSLAB_SIZE);
-    else if (error != EEXIST)
-        error = sys_map_none_at(superslab - page, page);
-    return error;
-}
+/* Maps the page before the first superslab: nobody who maps terabytes can lie over it before its first block is there.
+ * What somebody has behind the page is stepped over as everywhere. */
+static int hold(char *superslab) { return sys_map_none_at(superslab - sys_page_size(), sys_page_size()); }
 
-/* Usable when nobody else has the first superslab, and when the areas find places. */
+/* Usable when nobody else has the page before the first superslab, and when the areas find places. */
 static int window_try(uintptr_t base, size_t superslab_max, size_t first, dice_t *dice) {
     hk_window = (region_window_t){.base = base, .superslab_max = superslab_max};
     char *superslab = region_superslab_address(first);

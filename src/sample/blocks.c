@@ -88,7 +88,7 @@ static struct recent {
     uint64_t size; /* 0: none */
     uint64_t log2;
     chance_weight_t weight;
-} recents[RECENTS];
+} recents[RECENTS] HK_RARE;
 
 chance_weight_t block_weight(const profile_sample_t *sample) {
     const uint64_t size = hk_max(sample->size, 1), log2 = sample->interval_log2;

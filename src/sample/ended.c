@@ -13,7 +13,8 @@ typedef struct ended {
 } ended_t;
 
 /* The last `kept`, a power of two, the oldest of which is the next to go. Under hk_sample_lock. */
-static ended_t few[ENDED_KEPT], *ended = few;
+static ended_t few[ENDED_KEPT] HK_RARE;
+static ended_t *ended = few;
 static unsigned kept = ENDED_KEPT, next;
 
 static ended_t *ended_at(unsigned index) { return &ended[index % kept]; }

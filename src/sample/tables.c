@@ -19,7 +19,7 @@ enum {
 /* Entries of the first piece. What the first samples need of the three tables and their buckets is a page. */
 static const uint8_t first_shift[KINDS] = {[PROFILE_STACKS] = 6, [PROFILE_SAMPLES] = 4, [PROFILE_SITES] = 2};
 
-profile_t hk_profile;
+profile_t hk_profile HK_RARE;
 hk_lock_t hk_sample_lock = HK_LOCK_INIT(HK_RANK_SAMPLE);
 
 static uint32_t counts[KINDS];

@@ -24,7 +24,7 @@ typedef struct closed_places {
     _Atomic slot_t first[CLOSED_MAX];
 } closed_places_t;
 
-static closed_places_t closed[HK_CLASS_COUNT - HK_TINY_CLASSES];
+static closed_places_t closed[HK_CLASS_COUNT - HK_TINY_CLASSES] HK_RARE;
 
 static size_t bitmap_bytes(unsigned words) { return hk_align_up(words * sizeof(uint64_t), HK_CACHE_LINE); }
 

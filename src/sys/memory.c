@@ -324,13 +324,3 @@ int sys_resident(const void *address, size_t size, unsigned char *pages) {
     sys_passage_end();
     return error;
 }
-
-bool sys_huge_pages_unasked(void) {
-    char text[64];
-    long fd = sys_open_read("/sys/kernel/mm/transparent_hugepage/enabled");
-    if (fd < 0)
-        return false;
-    long length = sys_read(fd, text, sizeof text);
-    sys_close_read(fd);
-    return length > 8 && text[0] == '[';
-}

@@ -95,7 +95,4 @@ int sys_touched(uintptr_t address, size_t size, unsigned char *pages);
  * process. */
 int sys_resident(const void *address, size_t size, unsigned char *pages);
 
-/* True when the kernel gives huge pages to mappings that did not ask for them (THP "always"). */
-bool sys_huge_pages_unasked(void);
-
 #endif

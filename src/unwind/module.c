@@ -211,7 +211,7 @@ static bool is_in_staying(uintptr_t pc, unwind_module_t *m) {
 
 /* Places are taken by adding to `listed_count`, and hold something once `end` is set. Two threads may enter the same
  * module. */
-static struct { _Atomic uintptr_t start, end, tables; } listed[MODULES_MAX];
+static struct { _Atomic uintptr_t start, end, tables; } listed[MODULES_MAX] HK_RARE;
 static _Atomic uint32_t listed_count;
 static _Atomic uint64_t listed_in_vain_ms; /* 0: not yet */
 

@@ -24,7 +24,7 @@ typedef struct entry {
 } entry_t;
 
 /* The first place for rules. Once some had to go for others a large one is mapped, which stays. */
-static entry_t few[1 << FEW_SHIFT];
+static entry_t few[1 << FEW_SHIFT] HK_RARE;
 static entry_t *_Atomic many;
 static _Atomic uint32_t gone; /* rules, no more than has to be known */
 

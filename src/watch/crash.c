@@ -16,7 +16,7 @@ static const int crash_numbers[CRASH_COUNT] = {SIGSEGV, SIGBUS, SIGABRT};
 static const char *const crash_names[CRASH_COUNT] = {"SIGSEGV", "SIGBUS", "SIGABRT"};
 
 /* Written by crash_report_init before the handlers are there, constant afterwards. */
-static struct sigaction crash_previous[CRASH_COUNT];
+static struct sigaction crash_previous[CRASH_COUNT] HK_RARE;
 static bool (*crash_describe)(const void *, hk_description_t *);
 
 /* Raised by an instruction, which will raise it again; not sent by a process, not news of the hardware. */

@@ -31,7 +31,7 @@ static guard_cell_t *cells;
 
 /* What was there before our handler; the newest of the two. A program may install its own at any time, and ours comes
  * back in front of it with the next guarded block. Written by who holds `installing`. */
-static struct sigaction previous[2];
+static struct sigaction previous[2] HK_RARE;
 static _Atomic uint32_t newest;
 static _Atomic bool installing;
 

@@ -25,17 +25,14 @@ FUTEX, OF_MALLOC = "futex", ("brk", "getrandom 8")
 STARTED = {
     "getpid": 2,  # whose helper and whose fork handlers these are
     "prlimit64": 2,  # RLIMIT_AS and RLIMIT_DATA: how much address space may be taken
-    "openat": 1,  # how the machine is set for huge pages
-    "mmap": 10,  # a look at whether a place is free, and nine tables
-    "munmap": 1,  # after that look
+    "mmap": 10,  # the page before the first block's place, and nine tables
     "prctl PR_GET_SECCOMP": 1,  # a filter might kill for PR_SET_VMA
 }
-WITH_BLOCKS = {**STARTED, "mmap": 11}  # the first superslab
+WITH_BLOCKS = {**STARTED, "mmap": 11, "madvise": 1}  # the first superslab, without huge pages
 # What chance decides: addresses for the tables are thrown by dice, as often as two are too near.
 BY_CHANCE = {"getrandom 96": (1, 6)}
-# What the kernel decides. A container may lack the file; with names of memory each mapping gets one, without them the first call learns
-# that; a machine set to huge pages for everybody is told where there are to be none.
-BY_KERNEL = {"read": (0, 1), "close": (0, 1), "prctl PR_SET_VMA": (0, 16), "madvise": (0, 4)}
+# What the kernel decides: with names of memory each mapping gets one, without them the first call learns that.
+BY_KERNEL = {"prctl PR_SET_VMA": (0, 16)}
 
 
 class Skipped(Exception):

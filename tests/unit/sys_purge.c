@@ -70,7 +70,6 @@ static void supplied_ahead(void) {
     if (sys_populate(at, 4 * page) == 0)
         CHECK(resident(at, 8) >= 4);
     sys_unmap(at, 8 * page);
-    (void)sys_huge_pages_unasked();
 }
 
 int main(void) {
