@@ -24,7 +24,7 @@ static lanes_t *lanes_of(heap_t *h) {
     if (all == NULL)
         return NULL;
     memset(all, 0, sizeof *all);
-    hk_random_init(&all->random);
+    hk_random_stir(&all->random);
     hk_write_release(h->front.lanes, all);
     return all;
 }

@@ -18,7 +18,7 @@
 #ifndef HK_HEAP_LANE_H
 #define HK_HEAP_LANE_H
 
-#include "heap/random.h"
+#include "core/random.h"
 #include "heap/heap.h"
 
 enum {

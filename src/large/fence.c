@@ -4,7 +4,6 @@
 #include "base/bits.h"
 #include "core/panic.h"
 #include "large/run.h"
-#include "region/region.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
@@ -13,28 +12,8 @@ HK_SNAPSHOT size_t large_open_size(const void *block) {
     return ((size_t)run->slot_count << HK_SLOT_SHIFT) - run->fenced_bytes;
 }
 
-/* What is mapped anew lies between pages of its superslab's kind. */
-static bool open_pages(char *from, size_t size) {
-    if (sys_unfence(from, size))
-        return true;
-    if (region_map_over(from, size) != 0)
-        return false;
-    if (superslab_view(map_slot(from) / HK_SLOTS_PER_SUPERSLAB).huge)
-        (void)sys_advise_huge(from, size);
-    return true;
-}
-
-static bool fence_slot(slot_t slot) {
-    if (!slots_take_free(slot, 1))
-        return false;
-    if (sys_fence(map_slot_address(slot), HK_SLOT_SIZE))
-        return true;
-    slots_free(slot, 1, true);
-    return false;
-}
-
 static bool unfence_end(char *block, large_run_t *run) {
-    if (run->fenced_bytes > 0 && !open_pages(block + large_open_size(block), run->fenced_bytes))
+    if (run->fenced_bytes > 0 && !slots_open(block + large_open_size(block), run->fenced_bytes))
         return false;
     run->fenced_bytes = 0;
     return true;
@@ -49,14 +28,13 @@ void large_fence(void *block, size_t size) {
         sys_fence((char *)block + open, have - open))
         run->fenced_bytes = (uint32_t)(have - open);
     if (!run->fenced_before)
-        run->fenced_before = fence_slot((slot_t)map_slot(block) - 1);
+        run->fenced_before = slots_fence((slot_t)map_slot(block) - 1);
 }
 
-/* A slot that cannot be opened is lost. */
 bool large_unfence(void *block) {
     large_run_t *run = large_run(block);
-    if (run->fenced_before && open_pages((char *)block - HK_SLOT_SIZE, HK_SLOT_SIZE))
-        slots_free((slot_t)map_slot(block) - 1, 1, false);
+    if (run->fenced_before)
+        slots_unfence((slot_t)map_slot(block) - 1);
     run->fenced_before = false;
     return unfence_end(block, run);
 }

@@ -11,11 +11,13 @@
 #include "start/fork.h"
 #include "watch/guard.h"
 
-static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, hk_description_t *out) {
+/* What lies behind the slab's last block counts as its tail, and so does all that is_behind the slab. */
+static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, bool is_behind, hk_description_t *out) {
     hk_assert(!map_is_run(entry) && entry != 0);
     unsigned cls = entry & HK_MAP_CLASS_MAX;
     const slab_t *slab = slab_of(ptr, cls);
-    unsigned index = class_block_index(&hk_classes[cls], ptr), last = hk_class_info[cls].block_count - 1u;
+    unsigned index = is_behind ? UINT32_MAX : class_block_index(&hk_classes[cls], ptr);
+    unsigned last = hk_class_info[cls].block_count - 1u;
     out->where = index > last ? HK_WHERE_SLAB_TAIL : HK_WHERE_BLOCK;
     index = index > last ? last : index;
     out->block_size = hk_class_info[cls].block_size;
@@ -31,6 +33,16 @@ static HK_SNAPSHOT void describe_large(const void *ptr, hk_description_t *out) {
     uint32_t entry = map_lookup(out->block);
     bool tagged = entry != HK_MAP_RUN_HEAD && entry != 0;
     out->is_free = !large_is_live(out->block) || (tagged && heap_finds_free(out->block, entry & HK_MAP_CLASS_MAX));
+}
+
+/* The fence behind a slab: who touches it has mostly come from the slab. */
+static HK_SNAPSHOT bool describe_slab_fence(const void *ptr, hk_description_t *out) {
+    const void *in_front = (const void *)((uintptr_t)ptr - HK_SLOT_SIZE);
+    uint32_t entry = map_lookup(in_front);
+    if (entry == 0 || map_is_run(entry) || !slab_of(in_front, entry & HK_MAP_CLASS_MAX)->fenced)
+        return false;
+    describe_slab(in_front, entry, true, out);
+    return true;
 }
 
 /* Where the slot table has nothing. */
@@ -57,8 +69,8 @@ bool hk_describe(const void *ptr, hk_description_t *out) {
     if (map_is_run(entry))
         describe_large(ptr, out);
     else if (entry != 0)
-        describe_slab(ptr, entry, out);
-    else if (!describe_apart(ptr, out))
+        describe_slab(ptr, entry, false, out);
+    else if (!describe_slab_fence(ptr, out) && !describe_apart(ptr, out))
         return false;
     if (out->block != NULL)
         out->offset = (size_t)((uintptr_t)ptr - (uintptr_t)out->block);

@@ -126,6 +126,7 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
         return NULL;
     }
     fill_bits(slab);
+    slab->fenced = slots_fence_at_times(got.first + info->slab_slots);
     map_reset_live(got.first, info->slab_slots);
     atomic_store_explicit(&slab->owner, owner, memory_order_relaxed);
     /* Release: pairs with the acquire in slab_block_is_free, which then finds a bitmap of so many words. */
@@ -146,6 +147,8 @@ void slab_close(slab_t *slab) {
     atomic_store_explicit(&slab->state, SLAB_CLOSED, memory_order_relaxed);
     atomic_store_explicit(&slab->owner, HK_OWNER_NONE, memory_order_relaxed);
     return_bits(slab);
+    if (slab->fenced)
+        slots_unfence(first + slots);
     slots_free(first, slots, slab->peak_count > 0 || !slab->zeroed); /* from here on the record is another's */
     if (use_of(&hk_class_info[cls]) == SLOTS_SPARSE)
         note_closed(cls, first);

@@ -50,6 +50,7 @@ typedef struct slab {
     uint8_t bin;           /* which of the partial lists */
     bool zeroed : 1;
     bool used_in_full : 1;  /* was full once: all its pages are in use */
+    bool fenced : 1;        /* the slot behind it is, and goes with it (superslab/fence.h) */
     uint8_t age;            /* SLAB_AGE_*, or since when no block came or went: upkeep/sparse.h */
     uint16_t settle_at;     /* so many free blocks bring it into another list, or to its end: heap/lists.h */
     uint16_t generation;    /* counts the slabs that began in this slot */
@@ -102,7 +103,8 @@ HK_INLINE char *slab_base(const slab_t *slab) { return map_slot_address(slab_slo
 
 HK_INLINE unsigned slab_word_count(const slab_t *slab) { return (slab->block_count + 63u) / 64u; }
 
-/* Opens a slab for `owner`. `*reused` tells whether its slots were dirty. NULL when memory is out. */
+/* Opens a slab for `owner`. `*reused` tells whether its slots were dirty. NULL when memory is out. At levels 2 and 3
+ * the slot behind some slabs is fenced until they are closed. */
 slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused);
 
 /* Closes a slab whose blocks are all free, and gives its slots back. It is on no list. */

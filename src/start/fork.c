@@ -126,6 +126,7 @@ static void attend_new(void) {
     unnoticed_after_fork();
     helper_after_unseen_fork();
     sample_after_fork();
+    scatter_after_fork();
     owed = true;
     if (!is_whole()) {
         strand();
@@ -208,6 +209,7 @@ void fork_in_child(void) {
     fork_return();
     unnoticed_after_fork();
     sample_after_fork();
+    scatter_after_fork();
     if (!forks_alone) {
         heap_orphan_others(HEAP_ORPHANS_ALL);
         release_all();

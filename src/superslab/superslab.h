@@ -36,10 +36,12 @@
 
 #include "superslab/bins.h"
 #include "superslab/dirty.h"
+#include "superslab/fence.h"
 #include "superslab/haste.h"
 #include "superslab/huge_pages.h"
 #include "superslab/pool.h"
 #include "superslab/purge.h"
 #include "superslab/runs.h"
+#include "superslab/scatter.h"
 
 #endif

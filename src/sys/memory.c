@@ -227,23 +227,36 @@ static bool fence_by_mapping(void *address, size_t size) {
     return false;
 }
 
-bool sys_fence(void *address, size_t size) {
-    uint32_t kind = atomic_load_explicit(&fence_kind, memory_order_relaxed);
-    if (hk_unlikely(kind == FENCE_UNDECIDED))
-        kind = decide_fence_kind();
-    if (kind != FENCE_BY_MARK)
-        return kind == FENCE_BY_MAPPING && fence_by_mapping(address, size);
+static bool fence_by_mark(void *address, size_t size) {
     if (hk_likely(advise(address, size, MADV_GUARD_INSTALL) == 0))
         return true;
     (void)advise(address, size, MADV_GUARD_REMOVE); /* it may have come half of the way */
     return false;
 }
 
+/* A filter that knows malloc's advice may kill for this one. */
+bool sys_fence(void *address, size_t size) {
+    if (!sys_passage_begin())
+        return false;
+    uint32_t kind = atomic_load_explicit(&fence_kind, memory_order_relaxed);
+    if (hk_unlikely(kind == FENCE_UNDECIDED))
+        kind = decide_fence_kind();
+    bool fenced = kind == FENCE_BY_MARK ? fence_by_mark(address, size)
+                                        : kind == FENCE_BY_MAPPING && fence_by_mapping(address, size);
+    sys_passage_end();
+    return fenced;
+}
+
 bool sys_unfence(void *address, size_t size) {
-    if (atomic_load_explicit(&fence_kind, memory_order_relaxed) == FENCE_BY_MARK)
-        return advise(address, size, MADV_GUARD_REMOVE) == 0;
-    atomic_fetch_sub_explicit(&fences_mapped, 1, memory_order_relaxed);
-    return false;
+    if (atomic_load_explicit(&fence_kind, memory_order_relaxed) != FENCE_BY_MARK) {
+        atomic_fetch_sub_explicit(&fences_mapped, 1, memory_order_relaxed);
+        return false;
+    }
+    if (!sys_passage_begin())
+        return false;
+    bool opened = advise(address, size, MADV_GUARD_REMOVE) == 0;
+    sys_passage_end();
+    return opened;
 }
 
 int sys_advise_huge(void *address, size_t size) { return advise(address, size, MADV_HUGEPAGE); }

@@ -37,12 +37,12 @@ int sys_shut(void *address, size_t size);
 
 /* A touch of these pages of a mapping of ours faults until sys_unfence; what they held is gone. The kernel keeps it in
  * its page tables (MADV_GUARD_INSTALL, Linux 6.13), or else in mappings of their own, of which there are at most
- * SYS_FENCES_MAX. False: nothing is fenced. */
+ * SYS_FENCES_MAX. False: nothing is fenced, as in a confined process. */
 enum { SYS_FENCES_MAX = 1024 };
 bool sys_fence(void *address, size_t size);
 
 /* Exactly what was fenced by one call reads as zeros. False: it is to be mapped anew, as what has a mapping of its own
- * always is, and marks where a filter of system calls came after them. */
+ * always is, and marks in a confined process. */
 bool sys_unfence(void *address, size_t size);
 
 /* Grows, shrinks or moves a mapping of its own (mremap); NULL on failure. */

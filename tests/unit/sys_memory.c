@@ -119,6 +119,20 @@ static void readable(void) {
     }
 }
 
+/* In a confined process nothing more is fenced, and what is so is to be mapped anew. */
+static void fenced(void) {
+    char *at = sys_map(2 * page);
+    for (unsigned round = 0; round < 2; round++) {
+        CHECK(sys_fence(at, page) && !sys_is_readable((uintptr_t)at) && sys_is_readable((uintptr_t)at + page));
+        CHECK(sys_unfence(at, page) || sys_map_over(at, page) == 0);
+        CHECK(sys_is_readable((uintptr_t)at) && at[0] == 0);
+    }
+    CHECK(sys_fence(at, page));
+    sys_confine();
+    CHECK(!sys_fence(at + page, page) && sys_is_readable((uintptr_t)at + page));
+    CHECK(!sys_unfence(at, page) && !sys_is_readable((uintptr_t)at));
+}
+
 int main(void) {
     page = sys_page_size();
     CHECK_EQ(page, sysconf(_SC_PAGESIZE));
@@ -129,6 +143,8 @@ int main(void) {
     no_access();
     CHECK(sys_map((size_t)1 << 60) == NULL);
     CHECK(sys_map_none((size_t)1 << 60) == NULL);
+    char text[256];
+    CHECK_EQ(check_child(fenced, 2, text, sizeof text), 0);
     readable();
     return CHECK_PASS;
 }

@@ -3,12 +3,12 @@
  * random.h: numbers that nobody can foretell: ChaCha with 8 rounds, four blocks at a time (D. J. Bernstein, 2008; J.-P.
  * Aumasson, "Too much crypto", 2019, on the rounds).
  *
- * Each generator belongs to one thread. The first of the bytes that it makes become its next key, so that a reader of
- * its memory learns nothing of what it gave before. The child of a fork goes on with its parent's numbers until its
- * generator is made anew.
+ * Each generator belongs to one thread, or to a lock. The first of the bytes that it makes become its next key, so that
+ * a reader of its memory learns nothing of what it gave before. The child of a fork goes on with its parent's numbers
+ * until its generator is stirred.
  */
-#ifndef HK_HEAP_RANDOM_H
-#define HK_HEAP_RANDOM_H
+#ifndef HK_CORE_RANDOM_H
+#define HK_CORE_RANDOM_H
 
 #include "base/base.h"
 
@@ -20,8 +20,8 @@ typedef struct hk_random {
     uint8_t values[HK_RANDOM_VALUES];
 } hk_random_t;
 
-/* With a key from the kernel. */
-void hk_random_init(hk_random_t *random);
+/* Adds a key from the kernel to the generator's own, which is zeros at first. */
+void hk_random_stir(hk_random_t *random);
 
 void hk_random_fill(hk_random_t *random);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/random.h"
+#include "core/random.h"
 
 #include "sys/sys.h"
 
@@ -46,7 +46,10 @@ void hk_random_fill(hk_random_t *random) {
     random->left = HK_RANDOM_VALUES;
 }
 
-void hk_random_init(hk_random_t *random) {
-    sys_random(random->key, sizeof random->key);
+void hk_random_stir(hk_random_t *random) {
+    uint32_t fresh[sizeof random->key / sizeof random->key[0]];
+    sys_random(fresh, sizeof fresh);
+    for (size_t i = 0; i < sizeof fresh / sizeof fresh[0]; i++)
+        random->key[i] ^= fresh[i];
     random->left = 0;
 }

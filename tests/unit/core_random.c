@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The generator of the lanes gives ChaCha8's numbers, each of its keys is another, and all values come about as often.
+ * The generator gives ChaCha8's numbers, each of its keys is another, and all values come about as often.
  */
 #include "check.h"
-#include "heap/random.h"
-#include "rooms.h"
+#include "core/random.h"
 
 /* ChaCha8, 256 bits of key, all zeros as the nonce: the first 16 bytes. Source: draft-strombergson-chacha-test-vectors,
  * TC1. */
@@ -21,9 +20,9 @@ static void known_numbers(void) {
 static void even(void) {
     enum { BOUND = 64, TURNS = 64000 };
     unsigned seen[BOUND] = {0};
-    hk_random_t random, other;
-    hk_random_init(&random);
-    hk_random_init(&other);
+    hk_random_t random = {0}, other = {0};
+    hk_random_stir(&random);
+    hk_random_stir(&other);
     CHECK(memcmp(random.key, other.key, sizeof random.key) != 0);
     for (unsigned i = 0; i < TURNS; i++)
         seen[hk_random_below(&random, BOUND)]++;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * fence.h: slots that nobody may touch. A fenced slot is taken from the pool. Call it without the superslab lock.
+ */
+#ifndef HK_SUPERSLAB_FENCE_H
+#define HK_SUPERSLAB_FENCE_H
+
+#include "superslab/pool.h"
+
+/* Takes the slot if it is free, and fences it. */
+bool slots_fence(slot_t slot);
+
+/* The same where slots are scattered, for one slot in a few, which nobody can foretell. Only for a clean slot, as what
+ * is dirty may yet tell of a write after free; and not in a superslab of huge pages, which a fence breaks up. */
+bool slots_fence_at_times(slot_t slot);
+
+/* Opens the slot and gives it back. One that cannot be opened is lost. */
+void slots_unfence(slot_t slot);
+
+/* Opens what was fenced by one call; it reads as zeros. False when the kernel has no memory for that. */
+bool slots_open(char *from, size_t size);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * scatter.h: chance, for who decides where something lies. At safety levels 2 and 3 nobody is to foretell that.
+ */
+#ifndef HK_SUPERSLAB_SCATTER_H
+#define HK_SUPERSLAB_SCATTER_H
+
+#include "core/options.h"
+#include "superslab/pool.h"
+
+/* Not where address space is scarce. */
+HK_INLINE bool pool_scatters(void) { return hk_option(HK_OPT_SAFE) >= 2 && !region_is_tight(); }
+
+/* A number below `bound`, which is at most 256; 0 where nothing is scattered. */
+unsigned pool_draw_locked(unsigned bound);
+
+/* In the child of a fork, whatever locks are held: it draws other numbers than its parent. */
+void scatter_after_fork(void);
+
+#endif
