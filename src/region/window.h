@@ -8,8 +8,9 @@
  *
  * Each area has a random place of its own.
  *
- * Unknown to an attacker are 15 bits of the base and 6 of the first superslab that is used; and of each area 24 bits or
- * more, so that the address of a block tells nothing of the place of any record.
+ * Unknown to an attacker are 15 bits of the base and 6 of the first superslab that is used, and at levels 2 and 3 of
+ * each single one (superslab/scatter.h); and of each area 24 bits or more, so that the address of a block tells nothing
+ * of the place of any record.
  *
  * Where fixed places cannot be had (Valgrind, ThreadSanitizer, small address spaces), a hole found by the kernel holds
  * all of it, the areas behind the superslabs.

@@ -9,6 +9,7 @@
 #include "superslab/dirty.h"
 #include "superslab/haste.h"
 #include "superslab/huge_pages.h"
+#include "superslab/scatter.h"
 #include "sys/sys.h"
 
 enum {
@@ -149,7 +150,7 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(slot_count > 0 && hk_is_pow2(align));
     region_earn_huge_records(pool_records_earn_huge());
-    size_t count = pool_superslabs_for(slot_count), first = region_alloc(count, align);
+    size_t count = pool_superslabs_for(slot_count), first = pool_claim_locked(count, align);
     if (first == 0)
         return 0;
     map_cover((first + count) * SLOTS);
@@ -389,7 +390,7 @@ slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use
     }
     /* Prefer a stretch whose pages are still resident. */
     uint32_t dirty = pool_stretches(s->dirty_mask, count, align);
-    unsigned at = hk_ctz64(dirty != 0 ? dirty : pool_stretches(s->free_mask, count, align));
+    unsigned at = pool_draw_bit_locked(dirty != 0 ? dirty : pool_stretches(s->free_mask, count, align));
     bool zeroed = pool_take_locked(s, (uint32_t)hk_low_mask64(count) << at);
     return (slots_t){pool_first_slot(s) + at, zeroed};
 }

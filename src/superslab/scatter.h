@@ -14,6 +14,13 @@ HK_INLINE bool pool_scatters(void) { return hk_option(HK_OPT_SAFE) >= 2 && !regi
 /* A number below `bound`, which is at most 256; 0 where nothing is scattered. */
 unsigned pool_draw_locked(unsigned bound);
 
+/* One of the bits of a mask that has some: the lowest where nothing is scattered. */
+unsigned pool_draw_bit_locked(uint32_t mask);
+
+/* Takes neighbouring superslabs from the region, the first at a multiple of `align`. A single one has a random place
+ * among those around the lowest that is nobody's. Returns the first, or 0 when memory is out. */
+size_t pool_claim_locked(size_t count, size_t align);
+
 /* In the child of a fork, whatever locks are held: it draws other numbers than its parent. */
 void scatter_after_fork(void);
 

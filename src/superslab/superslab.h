@@ -3,7 +3,8 @@
  * superslab.h: the slot pool.
  *
  * A superslab is 2 MiB of the region, 32 slots of 64 KiB. Slots of any use lie side by side. New slots come from the
- * fullest superslab that has room, so that the emptiest drain and go back whole.
+ * fullest superslab that has room, so that the emptiest drain and go back whole: in it the lowest that serve, or any by
+ * chance at levels 2 and 3 (scatter.h).
  *
  *     free_mask   1 = the slot is free
  *     dirty_mask  1 = the slot is free and its pages may be resident; subset of free_mask

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * HAKMEM_SAFE=2 and 3: the slot behind some slabs cannot be touched, as long as the slab is open, whoever has it.
+ * HAKMEM_SAFE=2 and 3: the slot behind some slabs cannot be touched, as long as the slab is open, whoever has it; and
+ * slabs and superslabs lie at random places.
  */
 #include "heap/explicit.h"
 #include "heap_places.h"
@@ -9,6 +10,7 @@
 #include "sys/sys.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 static heap_t *h;
@@ -77,7 +79,7 @@ static void slab_fences(const char *level) {
         size_t before = superslab_used_slots();
         allocate_small();
         unsigned all, fenced = fenced_slabs(&all);
-        CHECK_SAY(fenced > all / 40 && fenced < all / 4, "%u of %u slabs are fenced", fenced, all);
+        CHECK_SAY(fenced > all / 32 && fenced < all / 4, "%u of %u slabs are fenced", fenced, all);
         release_small();
         CHECK(superslab_used_slots() <= before);
         all_is_well();
@@ -95,14 +97,20 @@ static void slab_fences(const char *level) {
 static void slab_fences_2(void) { slab_fences("2"); }
 static void slab_fences_3(void) { slab_fences("3"); }
 
-/* What was freed and is not looked at yet stays as it is: only where fences were before there are some again. */
+/* What was freed and is not looked at yet stays as it is. */
 static void dirty_is_not_fenced(void) {
+    static uint32_t dirty[1024];
     start_safe("2");
     allocate_small();
     release_small();
+    CHECK(superslab_dirty_bytes() > 0 && map_count() <= 1024 * SLOTS);
+    for (size_t i = region_next_used(1); i != 0; i = region_next_used(i + 1))
+        dirty[i] = superslab_view(i).dirty_mask;
     allocate_small();
-    unsigned all, fenced = fenced_slabs(&all);
-    CHECK_SAY(fenced < all / 16, "%u of %u slabs are fenced", fenced, all);
+    for (unsigned i = 0; i < SMALLS; i++) {
+        slot_t behind = slab_slot(slab_of_block(small[i])) + 1;
+        CHECK(!slab_of_block(small[i])->fenced || (dirty[behind / SLOTS] >> (behind % SLOTS) & 1) == 0);
+    }
 }
 
 /* The child has its parent's fences, and lets go of them. */
@@ -188,6 +196,77 @@ static void no_slab_fences(void) {
     CHECK_EQ(fenced_slabs(&all), 0);
 }
 
+/* --- Places ------------------------------------------------------------------------------------------------------- */
+
+enum { PLACES = 60 };
+
+/* How many of what was taken lie just behind what was taken before. */
+static unsigned in_order(const slot_t *taken, size_t count) {
+    unsigned behind = 0;
+    for (unsigned i = 1; i < PLACES; i++)
+        behind += taken[i] == taken[i - 1] + count;
+    return behind;
+}
+
+static unsigned take_in_order(size_t count, slot_t taken[PLACES]) {
+    for (unsigned i = 0; i < PLACES; i++)
+        CHECK((taken[i] = slots_alloc(count, count, SLOTS_DENSE).first) != 0);
+    return in_order(taken, count);
+}
+
+/* Neither superslabs nor slots of one follow on each other; together they are few, and the lowest serve. */
+static void places_are_random(void) {
+    slot_t taken[PLACES];
+    start_safe("2");
+    for (size_t count = SLOTS; count > 0; count /= SLOTS) {
+        unsigned behind = take_in_order(count, taken);
+        CHECK_SAY(behind < PLACES / 4, "%u of %u places of %zu slots are in order", behind, PLACES, count);
+        for (unsigned i = 0; i < PLACES; i++)
+            slots_free(taken[i], count, true);
+        CHECK(region_frontier() < 4 * 64);
+    }
+    all_is_well();
+}
+
+/* What is resident goes before what is not. */
+static void dirty_serves_first(void) {
+    slot_t taken[PLACES];
+    start_safe("2");
+    (void)take_in_order(1, taken);
+    for (unsigned i = 0; i < PLACES; i++)
+        slots_free(taken[i], 1, true);
+    for (unsigned i = 0; i < PLACES; i++)
+        CHECK(!slots_alloc(1, 1, SLOTS_DENSE).zeroed);
+    CHECK_EQ(superslab_dirty_bytes(), 0);
+    all_is_well();
+}
+
+static void in_order_below_level_2(void) {
+    slot_t taken[PLACES];
+    h = start_heap();
+    for (size_t count = SLOTS; count > 0; count /= SLOTS)
+        CHECK(take_in_order(count, taken) >= PLACES - 3);
+}
+
+/* Parent and child of a fork do not go on alike. */
+static void child_draws_anew(void) {
+    start_safe("2");
+    slot_t own[PLACES], *childs = mmap(NULL, sizeof own, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(childs != MAP_FAILED);
+    (void)take_in_order(1, own);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    (void)take_in_order(1, child == 0 ? childs : own);
+    if (child == 0)
+        _exit(CHECK_PASS);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    unsigned alike = 0;
+    for (unsigned i = 0; i < PLACES; i++)
+        alike += own[i] == childs[i];
+    CHECK_SAY(alike < PLACES / 2, "%u of %u are alike", alike, PLACES);
+}
+
 int main(void) {
     in_child(slab_fences_2);
     in_child(slab_fences_3);
@@ -197,5 +276,9 @@ int main(void) {
     in_child(slab_fences_change_hands);
     in_child(slab_fences_end_with_heap);
     in_child(no_slab_fences);
+    in_child(places_are_random);
+    in_child(dirty_serves_first);
+    in_child(in_order_below_level_2);
+    in_child(child_draws_anew);
     return CHECK_PASS;
 }
