@@ -13,6 +13,7 @@
 #include "heap/lease.h"
 #include "slow/realloc.h"
 #include "start/start.h"
+#include "sys/tags.h"
 
 #include <errno.h>
 #include <string.h>
@@ -91,7 +92,7 @@ HK_EXPORT void hak_heap_release(hak_heap_t *heap) {
         heaps_release(h);
 }
 
-HK_EXPORT hak_heap_t *hak_heap_of(const void *block) { return (hak_heap_t *)heaps_of(block); }
+HK_EXPORT hak_heap_t *hak_heap_of(const void *block) { return (hak_heap_t *)heaps_of(tags_strip(block)); }
 
 static void fill(heap_t *h, hak_heap_stats_t *stats) {
     heap_totals_t totals;

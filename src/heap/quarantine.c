@@ -9,6 +9,9 @@
 #include "heap/wipe.h"
 #include "large/fence.h"
 #include "map/meta.h"
+#include "sys/linked.h"
+#include "sys/sys.h"
+#include "sys/tags.h"
 
 #include <stdatomic.h>
 
@@ -18,8 +21,14 @@ enum { QUEUE_RUN_SHARE = 64, QUEUE_RESIDENT_SHARE = WIPE_BYTES_MAX / QUEUE_BYTES
 /* Of HAKMEM_QUARANTINE, what no queue has. Relaxed: it is only a number. */
 static _Atomic size_t bytes_left;
 
+static bool is_alone(void) {
+    const char *known = linked_single_threaded();
+    return (known != NULL && *known != 0) || sys_thread_count() == 1;
+}
+
 void hardened_init(int level, size_t bytes) {
     seal_init(level);
+    tags_init(is_alone);
     hk_hardened_level = level;
     atomic_store_explicit(&bytes_left, bytes, memory_order_relaxed);
 }

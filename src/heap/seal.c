@@ -156,5 +156,7 @@ void seal_report_below(void *block, size_t block_size, const void *caller) {
         .state = HK_MISUSE_ALLOCATED,
     };
     hk_misuse(&misuse, "%zu-byte block, or overflow of the one below it at %p", block_size, (void *)below);
+    const uint64_t tags = tags_pause();
     seal_set(below, block_size, block_size - SEAL_BYTES);
+    tags_resume(tags);
 }

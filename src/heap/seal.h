@@ -21,6 +21,7 @@
 #include "base/bits.h"
 #include "base/relaxed.h"
 #include "slab/size_class.h"
+#include "sys/tags.h"
 
 #include <string.h>
 
@@ -78,12 +79,20 @@ HK_INLINE size_t seal_asked(const void *block, size_t block_size) {
     return seal_size(place, hk_read(*place));
 }
 
+/* A word that may be of a block that is with the program. */
+HK_INLINE uint64_t seal_read(const uint64_t *place) {
+    const uint64_t tags = tags_pause();
+    uint64_t word = hk_read(*place);
+    tags_resume(tags);
+    return word;
+}
+
 /* Whether the word before the block at `offset` of a slab is what the block below left there: SEAL-2. */
 HK_INLINE bool seal_below_is_whole(const void *block, size_t offset, size_t block_size) {
     const uint64_t *place = (const uint64_t *)block - 1;
     if (offset == 0)
         return true;
-    uint64_t word = hk_read(*place);
+    uint64_t word = seal_read(place);
     return word == 0 || seal_size(place, word) <= block_size - SEAL_BYTES;
 }
 

@@ -50,12 +50,12 @@ static int mapped(int error, void *address, size_t size) {
 
 int region_map_at(void *address, size_t size) {
     hk_assert(size > 0 && ((uintptr_t)address | size) % sys_page_size() == 0);
-    return mapped(sys_map_at(address, size), address, size);
+    return mapped(sys_map_blocks_at(address, size), address, size);
 }
 
 int region_map_over(void *address, size_t size) {
     hk_assert(size > 0 && ((uintptr_t)address | size) % sys_page_size() == 0);
-    return mapped(sys_map_over(address, size), address, size);
+    return mapped(sys_map_blocks_over(address, size), address, size);
 }
 
 /* --- Claiming ----------------------------------------------------------------------------------------------------- */

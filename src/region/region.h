@@ -77,8 +77,8 @@ void region_release_part(size_t index, uint32_t mask);
 /* Unmaps what is free, where address space is scarce. */
 void region_relieve(void);
 
-/* sys_map_at and sys_map_over for a piece of the window, without huge pages that nobody asked for (a kernel set to
- * `always`). */
+/* sys_map_blocks_at and sys_map_blocks_over for a piece of the window, without huge pages that nobody asked for (a
+ * kernel set to `always`). */
 int region_map_at(void *address, size_t size);
 int region_map_over(void *address, size_t size);
 

@@ -9,7 +9,13 @@
 #include "large/huge.h"
 #include "region/region.h"
 #include "start/fork.h"
+#include "sys/tags.h"
 #include "watch/guard.h"
+
+/* What lies in a lane is found by its tag: TAG-1. */
+static bool has_no_tag(const void *block) {
+    return tags_are_on() && !map_is_live(map_granule(block)) && tags_load(block) == block;
+}
 
 /* What lies behind the slab's last block counts as its tail, and so does all that is_behind the slab. */
 static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, bool is_behind, hk_description_t *out) {
@@ -23,7 +29,7 @@ static HK_SNAPSHOT void describe_slab(const void *ptr, uint32_t entry, bool is_b
     out->block_size = hk_class_info[cls].block_size;
     out->block = slab_base(slab) + index * out->block_size;
     out->owner = entry >> 8;
-    out->is_free = heap_finds_free(out->block, cls);
+    out->is_free = heap_finds_free(out->block, cls) || has_no_tag(out->block);
 }
 
 static HK_SNAPSHOT void describe_large(const void *ptr, hk_description_t *out) {
@@ -63,7 +69,8 @@ static bool describe_apart(const void *ptr, hk_description_t *out) {
     return out->where != HK_WHERE_NOT_OURS;
 }
 
-bool hk_describe(const void *ptr, hk_description_t *out) {
+bool hk_describe(const void *pointer, hk_description_t *out) {
+    const void *ptr = tags_strip(pointer);
     *out = (hk_description_t){.where = HK_WHERE_NOT_OURS};
     uint32_t entry = map_lookup(ptr);
     if (map_is_run(entry))

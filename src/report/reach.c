@@ -11,6 +11,7 @@
 #include "sample/tables.h"
 #include "slab/size_class.h"
 #include "sys/sys.h"
+#include "sys/tags.h"
 
 #include <string.h>
 
@@ -78,7 +79,8 @@ static reach_block_t *find(reach_t *reach, uintptr_t address) {
     return block != NULL && address - block->start < block->size ? block : NULL;
 }
 
-static void see_word(reach_t *reach, uintptr_t word) {
+static void see_word(reach_t *reach, uintptr_t seen) {
+    const uintptr_t word = tags_strip_word(seen);
     reach_block_t *block = word >= reach->low && word < reach->high ? find(reach, word) : NULL;
     if (block == NULL || block->reached != 0)
         return;

@@ -14,10 +14,12 @@
 #include "large/fence.h"
 #include "large/huge.h"
 #include "limit/limit.h"
+#include "map/pointer.h"
 #include "slow/blocks.h"
 #include "slow/classify.h"
 #include "slow/hardened.h"
 #include "slow/sampled.h"
+#include "slow/tagged.h"
 #include "slow/tick.h"
 #include "start/emergency.h"
 #include "start/fork.h"
@@ -312,11 +314,20 @@ static HK_NOINLINE void free_narrow(void *block, uint32_t entry, heap_front_t *f
     free_hardened(block, entry, front, granule, caller);
 }
 
+/* By such a thread, of a pointer with a tag. */
+static HK_NOINLINE void free_tagged(const void *pointer, heap_front_t *front, const void *caller) {
+    void *block = tagged_enter("free", pointer, caller);
+    if (hk_likely(block != NULL))
+        free_narrow(block, map_lookup(block), front, map_granule(block), caller);
+}
+
 /* By a thread without a heap, or with a hardened one. */
 static HK_NOINLINE void free_untagged(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
                                       const void *caller) {
     if (!hardened_is_on())
         free_other(block, caller);
+    else if (tags_are_on())
+        free_tagged(block, front, caller);
     else if (hk_seal_is_wide)
         free_wide(block, entry, front, granule, caller);
     else
@@ -367,6 +378,6 @@ void heap_free_found(void *block) {
             (void)sample_close_suspect(block, heap_draw(h));
         free_own(h, cls, block);
     } else {
-        heap_free_other(block, map_lookup(block) ^ hk_front->tag, hk_front, map_granule(block));
+        heap_free_other(pointer_to(block), map_lookup(block) ^ hk_front->tag, hk_front, map_granule(block));
     }
 }

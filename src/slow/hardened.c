@@ -11,6 +11,7 @@
 #include "large/fence.h"
 #include "large/huge.h"
 #include "limit/limit.h"
+#include "map/pointer.h"
 #include "slow/blocks.h"
 #include "slow/sampled.h"
 #include "slow/tick.h"
@@ -37,8 +38,12 @@ static bool is_sealed(const void *block) {
  * another thread freed it: those who visit a heap ask too. */
 static size_t asked_exactly(const void *block, size_t block_size) {
     uint32_t entry = map_lookup(block);
-    if (entry != 0)
-        return map_is_run(entry) ? large_open_size(block) - large_slack(block) : seal_asked(block, block_size);
+    if (entry != 0 && map_is_run(entry))
+        return large_open_size(block) - large_slack(block);
+    if (entry != 0) {
+        const uint64_t *seal = seal_place(block, block_size);
+        return seal_size(seal, seal_read(seal));
+    }
     const uint64_t *place = seal_place(block, block_size);
     uint64_t word;
     return huge_read(place, &word) ? seal_size(place, word) : SIZE_MAX;
@@ -87,10 +92,13 @@ bool hardened_size_fits(const void *block, size_t block_size, size_t align, size
     return hk_hardened_level >= 3 ? asked == size : asked <= size && size <= block_size - SEAL_BYTES;
 }
 
+/* Of a block that is with the program. */
 static void seal(void *block, size_t block_size, size_t size) {
+    const uint64_t tags = tags_pause();
     seal_set(block, block_size, size);
     if (hk_hardened_level >= 3)
         seal_fill_slack(block, block_size, size);
+    tags_resume(tags);
 }
 
 /* The byte at `at`, or where `asked` is above `room`, the seal behind that, was overwritten. */
@@ -154,6 +162,17 @@ HK_INLINE bool slab_seal_is_whole(void *block, unsigned cls, const void *caller)
     return seal_is_whole(block, block_size, caller);
 }
 
+void hardened_tag(void *block, unsigned cls) {
+    hk_assert(cls < HK_CLASS_COUNT);
+    const size_class_info_t *info = &hk_class_info[cls];
+    const char *start = block, *above = start + info->block_size;
+    unsigned index = class_block_index(&hk_classes[cls], block);
+    hk_assert(class_is_block(&hk_classes[cls], block));
+    hk_assert(tags_load(block) == block && tags_load(above - TAG_GRANULE) == above - TAG_GRANULE); /* TAG-1 */
+    tags_draw(block, info->block_size, index > 0 ? start - TAG_GRANULE : NULL,
+              index + 1 < info->block_count ? above : NULL);
+}
+
 /* A free block of a slab is handed out. */
 HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_t size, const void *caller,
                              bool is_zero(const void *, size_t)) {
@@ -162,6 +181,8 @@ HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_
     if (hk_unlikely(!never_used && !is_zero(block, block_size)))
         seal_report_written(block, block_size, caller);
     hardened_seal_zeros(block, block_size, size);
+    if (tags_are_on())
+        hardened_tag(block, cls);
 }
 
 /* --- Explicit heaps ----------------------------------------------------------------------------------------------- */
@@ -195,10 +216,16 @@ void hardened_begin(void *block, size_t block_size, size_t size) {
 }
 
 bool hardened_is_whole(const void *block, size_t block_size, const void *caller) {
-    return is_run(block) ? run_is_whole(block, caller) : !is_sealed(block) || seal_is_whole(block, block_size, caller);
+    const uint64_t tags = tags_pause();
+    bool is =
+        is_run(block) ? run_is_whole(block, caller) : !is_sealed(block) || seal_is_whole(block, block_size, caller);
+    tags_resume(tags);
+    return is;
 }
 
 bool hardened_end(void *block, unsigned cls, const void *caller) {
+    if (tags_are_on())
+        tags_clear(block, hk_class_info[cls].block_size);
     if (hk_unlikely(!slab_seal_is_whole(block, cls, caller)))
         return false;
     seal_clear_called(block, hk_class_info[cls].block_size);
@@ -445,7 +472,7 @@ void *hardened_realloc(void *block, size_t old_size, size_t size, const void *ca
         return stay(block, size, saved, caller);
     if (copy == NULL)
         return NULL;
-    memcpy(copy, block, hk_min(old_size, size));
+    memcpy(pointer_to(copy), pointer_to(block), hk_min(old_size, size));
     free_moved(h, block, old_size, caller);
     return copy;
 }

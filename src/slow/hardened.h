@@ -20,6 +20,7 @@
 #include "heap/quarantine.h"
 #include "heap/seal.h"
 #include "sys/libc_doors.h"
+#include "sys/tags.h"
 
 /* What is handed out reads as zeros, but for the slack and the seal: as far as was looked, and where it is asked for.
  * `h` may be NULL. NULL with errno ENOMEM on failure. */
@@ -91,9 +92,14 @@ HK_INLINE void hardened_seal_zeros(void *block, size_t block_size, size_t size) 
     seal_set(block, block_size, size);
 }
 
+/* A block of a slab, sealed, gets a tag by chance that neither neighbour in the slab has. */
+void hardened_tag(void *block, unsigned cls);
+
 /* Nobody has written to the block since it was taken from its lane, or that has been reported. */
 HK_INLINE void *hardened_hand_out(void *block, unsigned cls, size_t size) {
     hardened_seal_zeros(block, hk_class_info[cls].block_size, size);
+    if (tags_are_on())
+        hardened_tag(block, cls);
     hardened_set_live(map_granule(block), cls);
     return block;
 }
@@ -181,6 +187,8 @@ HK_INLINE void hardened_end_free(void *block, uint32_t entry, heap_front_t *fron
     heap_t *h = heap_of_front(front);
     unsigned cls = entry & HK_MAP_CLASS_MAX;
     size_t block_size = hk_class_info[cls].block_size;
+    if (tags_are_on())
+        tags_clear(block, block_size);
     if (hk_unlikely(!hardened_seals_are_whole(block, cls, block_size))) {
         hardened_free_broken(block, cls, caller);
         return;

@@ -7,6 +7,7 @@
 #include "heap/visit.h"
 #include "heap/wake.h"
 #include "large/huge.h"
+#include "map/pointer.h"
 #include "slow/blocks.h"
 #include "slow/hardened.h"
 #include "slow/malloc.h"
@@ -98,8 +99,9 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *
         return heap_fail();
     if (hk_unlikely(hardened_is_on()))
         harden(block, &request, size);
-    return zero && !(request.zeroed || (hardened_is_on() && request.cls < HK_CLASS_COUNT)) ? memset(block, 0, size)
-                                                                                           : block;
+    if (zero && !(request.zeroed || (hardened_is_on() && request.cls < HK_CLASS_COUNT)))
+        memset(block, 0, size);
+    return pointer_to(block);
 }
 
 void *heaps_alloc(heap_t *h, size_t align, size_t size, bool zero) { return alloc(h, align, size, zero, NULL); }
@@ -130,7 +132,7 @@ typedef struct visitor {
 
 static bool visit_hardened(void *block, size_t size, void *context) {
     const visitor_t *visitor = context;
-    return visitor->visit(block, hardened_size(block, size), visitor->context);
+    return visitor->visit(pointer_to(block), hardened_size(block, size), visitor->context);
 }
 
 int heaps_visit(heap_t *h, bool visit(void *block, size_t size, void *context), void *context) {

@@ -5,14 +5,15 @@
 #include "core/panic.h"
 #include "heap/magazine.h"
 #include "limit/limit.h"
+#include "map/pointer.h"
 #include "slow/blocks.h"
 #include "slow/hardened.h"
 #include "slow/sampled.h"
 #include "slow/tick.h"
 #include "start/emergency.h"
 #include "start/fork.h"
-#include "watch/guard.h"
 #include "start/start.h"
+#include "watch/guard.h"
 
 #include <errno.h>
 #include <string.h>
@@ -110,7 +111,7 @@ HK_INLINE void *malloc_or_fail(size_t size, bool charged, const void *caller) {
     if (hk_unlikely(apart != NULL))
         return apart;
     if (hk_unlikely(hardened_is_on()))
-        return heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size), size, caller);
+        return pointer_to(heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size), size, caller));
     void *block = malloc_charged(h, size);
     return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
 }
@@ -127,7 +128,7 @@ static HK_NOINLINE void *malloc_mid_hardened(size_t size, const void *caller) {
     lane_t *lane = hardened_lane_mid(front, size, &cls);
     if (hk_unlikely(lane == NULL))
         return malloc_rare(size, caller);
-    return hardened_take(heap_of_front(front), lane, cls, size, caller, seal_spots_are_zero);
+    return pointer_to_slab(hardened_take(heap_of_front(front), lane, cls, size, caller, seal_spots_are_zero));
 }
 
 HK_INLINE void *malloc_hardened(size_t size, const void *caller, bool is_zero(const void *, size_t)) {
@@ -136,7 +137,7 @@ HK_INLINE void *malloc_hardened(size_t size, const void *caller, bool is_zero(co
     lane_t *lane = hardened_lane_soon(front, size, &cls);
     if (hk_unlikely(lane == NULL))
         return malloc_mid_hardened(size, caller);
-    return hardened_take(heap_of_front(front), lane, cls, size, caller, is_zero);
+    return pointer_to_slab(hardened_take(heap_of_front(front), lane, cls, size, caller, is_zero));
 }
 
 static HK_WIDE HK_NOINLINE void *malloc_wide(size_t size, const void *caller) {
@@ -166,7 +167,7 @@ HK_INLINE void *aligned_or_fail(size_t align, size_t size, bool charged, const v
     if (hk_unlikely(apart != NULL))
         return apart;
     if (hk_unlikely(hardened_is_on()))
-        return heap_sampled_if(due, h, hardened_alloc(h, align, size), size, caller);
+        return pointer_to(heap_sampled_if(due, h, hardened_alloc(h, align, size), size, caller));
     if (h == NULL && !heap_system_ready())
         return heap_fail();
     unsigned cls = class_of_aligned(size, align);
@@ -222,7 +223,7 @@ void *heap_calloc_slow(size_t size) {
     if (hk_unlikely(apart != NULL))
         return apart;
     if (hk_unlikely(hardened_is_on()))
-        return heap_sampled_if(due, h, hardened_calloc(h, size), size, caller);
+        return pointer_to(heap_sampled_if(due, h, hardened_calloc(h, size), size, caller));
     void *block = calloc_charged(h, size);
     return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
 }

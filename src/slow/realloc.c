@@ -5,6 +5,7 @@
 #include "heap/runs.h"
 #include "large/huge.h"
 #include "limit/limit.h"
+#include "map/pointer.h"
 #include "slow/blocks.h"
 #include "slow/classify.h"
 #include "slow/free.h"
@@ -12,6 +13,7 @@
 #include "slow/heaps.h"
 #include "slow/malloc.h"
 #include "slow/sampled.h"
+#include "slow/tagged.h"
 #include "start/fork.h"
 #include "start/start.h"
 #include "watch/misuse.h"
@@ -19,7 +21,8 @@
 #include <errno.h>
 #include <string.h>
 
-size_t heap_usable_size(const void *block, const void *caller) {
+size_t heap_usable_size(const void *pointer, const void *caller) {
+    const void *block = tagged_enter("malloc_usable_size", pointer, caller);
     if (block == NULL)
         return 0;
     found_t found = classify("malloc_usable_size", (void *)(uintptr_t)block, caller);
@@ -56,7 +59,7 @@ static void *move_block(void *block, size_t old_size, size_t size, const void *c
     void *copy = heap_malloc(size, caller);
     if (copy == NULL)
         return size <= old_size ? heap_keep_whole(block, saved) : NULL;
-    memcpy(copy, block, hk_min(old_size, size));
+    memcpy(copy, pointer_to(block), hk_min(old_size, size));
     heap_free_found(block);
     return copy;
 }
@@ -111,30 +114,31 @@ static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *fou
     void *copy = to == NULL ? heaps_alloc_beside(block, size) : heaps_alloc(to, HK_ALIGNMENT, size, false);
     if (copy == NULL)
         return size <= old_size ? heap_keep_whole(block, saved) : NULL;
-    memcpy(copy, block, hk_min(old_size, size));
+    memcpy(copy, pointer_to(block), hk_min(old_size, size));
     heap_free_found(block);
     return copy;
 }
 
-void *heap_realloc_to(heap_t *to, void *block, size_t size, const void *caller) {
-    if (block == NULL)
+void *heap_realloc_to(heap_t *to, void *pointer, size_t size, const void *caller) {
+    if (pointer == NULL)
         return heaps_alloc(to, HK_ALIGNMENT, size, false);
+    void *block = tagged_enter("hak_heap_realloc", pointer, caller);
+    if (block == NULL)
+        return heap_fail();
     found_t found = classify("hak_heap_realloc", block, caller);
     if (found.kind == KIND_FOREIGN)
         misuse_foreign("hak_heap_realloc", block, caller);
     if (found.kind == KIND_NONE || found.kind == KIND_FOREIGN || size > HEAP_SIZE_POSSIBLE)
         return heap_fail();
     if (size != 0)
-        return realloc_to(to, block, size, &found);
+        return pointer_to(realloc_to(to, block, size, &found));
     heap_free_found(block);
     return NULL;
 }
 
 /* --- Any block ---------------------------------------------------------------------------------------------------- */
 
-void *heap_realloc(void *block, size_t size, const void *caller) {
-    if (block == NULL)
-        return heap_malloc(size, caller);
+static void *resize(void *block, size_t size, const void *caller) {
     found_t found = classify("realloc", block, caller);
     if (found.kind == KIND_NONE)
         return heap_fail();
@@ -158,6 +162,13 @@ void *heap_realloc(void *block, size_t size, const void *caller) {
     return same != NULL ? same : move_block(block, found.size, size, caller);
 }
 
+void *heap_realloc(void *pointer, size_t size, const void *caller) {
+    if (pointer == NULL)
+        return heap_malloc(size, caller);
+    void *block = tagged_enter("realloc", pointer, caller);
+    return block != NULL ? pointer_to(resize(block, size, caller)) : heap_fail();
+}
+
 static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {
     size_t asked = size + (size == 0);
     if (found->kind == KIND_NOTHING)
@@ -177,7 +188,8 @@ static bool size_fits(const void *block, const found_t *found, size_t align, siz
     return cls == found->cls || heap_block_stays(found->cls, hk_class_info[cls].block_size);
 }
 
-void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller) {
+void heap_free_sized(void *pointer, size_t align, size_t size, const char *verb, const void *caller) {
+    void *block = tagged_enter(verb, pointer, caller);
     if (block == NULL)
         return;
     found_t found = classify(verb, block, caller);

@@ -11,6 +11,7 @@
 #include "slow/heaps.h"
 #include "slow/realloc.h"
 #include "slow/sampled.h"
+#include "slow/tagged.h"
 #include "start/fork.h"
 #include "start/start.h"
 #include "sys/sys.h"
@@ -73,7 +74,8 @@ static void note_size(void *block, size_t size, const found_t *found, const void
         heap_sample_resized(heap_current(), block, block, found->size, size, caller);
 }
 
-size_t heap_expand(void *block, size_t size, const void *caller) {
+size_t heap_expand(void *pointer, size_t size, const void *caller) {
+    void *block = tagged_enter("hak_expand", pointer, caller);
     if (block == NULL)
         return 0;
     found_t found = classify("hak_expand", block, caller);

@@ -6,6 +6,7 @@
 #include "sys/file.h"
 #include "sys/kernel.h"
 #include "sys/raw_call.h"
+#include "sys/tags.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -106,9 +107,24 @@ void *sys_map_none(size_t size) {
     return sys_failed(got) ? NULL : (void *)got;
 }
 
-int sys_map_over(void *address, size_t size) {
-    long got = map(address, size, PROT_READ | PROT_WRITE, MAP_FIXED);
+static int map_over(void *address, size_t size, int protection) {
+    long got = map(address, size, protection, MAP_FIXED);
     return got == -EAGAIN ? ENOMEM : sys_failed(got) ? (int)-got : 0;
+}
+
+int sys_map_over(void *address, size_t size) { return map_over(address, size, PROT_READ | PROT_WRITE); }
+
+/* A filter of system calls may know nothing of tags. Memory without them has tag 0, whatever is written. */
+int sys_map_blocks_at(void *address, size_t size) {
+    int tags = tags_protection();
+    int error = map_exactly(address, size, PROT_READ | PROT_WRITE | tags, 0);
+    return tags != 0 && error != 0 && error != EEXIST && error != ENOMEM ? sys_map_at(address, size) : error;
+}
+
+int sys_map_blocks_over(void *address, size_t size) {
+    int tags = tags_protection();
+    int error = map_over(address, size, PROT_READ | PROT_WRITE | tags);
+    return tags != 0 && error != 0 && error != ENOMEM ? sys_map_over(address, size) : error;
 }
 
 void sys_name(const void *address, size_t size, const char *name) {
@@ -163,6 +179,8 @@ void sys_purge(void *address, size_t size) {
     if (advise(address, size, MADV_DONTNEED) == 0 || advise(address, size, MADV_DONTNEED_LOCKED) == 0)
         return;
     atomic_store_explicit(&purge_refused, true, memory_order_relaxed);
+    if (tags_are_on())
+        tags_clear(address, size);
     memset(address, 0, size);
 }
 
@@ -276,19 +294,31 @@ static bool futex_reads(uintptr_t word) {
     return sys_call6(SYS_futex, (long)word, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, (long)&unused, 1) != -EFAULT;
 }
 
+static bool kernel_reads(uintptr_t word) { return sys_is_confined() ? futex_reads(word) : mask_reads(word); }
+
+/* The kernel looks at tags too: one of them is right. */
+static bool kernel_reads_with_tag(uintptr_t word) {
+    for (uintptr_t tag = 1; tags_are_on() && tag < 16; tag++)
+        if (kernel_reads(tags_strip_word(word) | tag << TAG_SHIFT))
+            return true;
+    return false;
+}
+
 bool sys_is_readable(uintptr_t address) {
     const uintptr_t word = hk_align_down(address, sizeof(uint64_t));
-    return word != 0 && (sys_is_confined() ? futex_reads(word) : mask_reads(word));
+    return word != 0 && (kernel_reads(word) || kernel_reads_with_tag(word));
 }
 
 /* Page by page; between the question and the reading somebody may unmap one. */
 __attribute__((no_sanitize("address", "thread"))) static size_t copy_words(uintptr_t *to, uintptr_t from, size_t size) {
+    const uint64_t tags = tags_pause();
     size_t done = 0;
     for (; done < size; done += sizeof *to) {
         if ((done == 0 || (from + done) % sys_page_size() == 0) && !sys_is_readable(from + done))
             break;
         to[done / sizeof *to] = *(const volatile uintptr_t *)(from + done);
     }
+    tags_resume(tags);
     return done;
 }
 

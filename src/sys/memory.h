@@ -16,6 +16,10 @@ int sys_map_at(void *address, size_t size);
 int sys_map_none_at(void *address, size_t size);
 int sys_map_zeros_at(void *address, size_t size);
 
+/* As sys_map_at and sys_map_over, of memory for blocks: with tags, where they are on (sys/tags.h). */
+int sys_map_blocks_at(void *address, size_t size);
+int sys_map_blocks_over(void *address, size_t size);
+
 /* Maps `size` bytes wherever the kernel likes; NULL on failure. `sys_map_none` maps without access (a hole finder). */
 void *sys_map(size_t size);
 void *sys_map_none(size_t size);

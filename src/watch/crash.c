@@ -6,8 +6,12 @@
 #include "core/message.h"
 #include "sys/signals.h"
 #include "sys/sys.h"
+#include "sys/tags.h"
 #include "watch/foreign.h"
 #include "watch/stack.h"
+
+/* SEGV_MTEAERR, which has no address, and SEGV_MTESERR: sigaction(2). */
+enum { CODE_TAG_LATER = 8, CODE_TAG = 9 };
 
 enum { CRASH_STACK_BYTES = 64 * 1024 }; /* a frame of the kernel's with every vector register takes 12 KB */
 
@@ -26,12 +30,15 @@ static bool is_fault(int number, const siginfo_t *info) {
 
 /* The processor does not say which address a general protection fault was about. */
 static bool has_address(int number, const siginfo_t *info) {
-    return is_fault(number, info) && info->si_code != SI_KERNEL;
+    return is_fault(number, info) && info->si_code != SI_KERNEL &&
+           !(number == SIGSEGV && info->si_code == CODE_TAG_LATER);
 }
 
 static const char *fault_reason(int number, int code) {
     if (code == SI_KERNEL)
         return "general protection, address not known";
+    if (number == SIGSEGV && (code == CODE_TAG_LATER || code == CODE_TAG))
+        return "the memory has another tag than the pointer";
     if (number == SIGSEGV)
         return code == SEGV_MAPERR ? "nothing is mapped there" : "access is not permitted";
     return code == BUS_ADRALN ? "misaligned" : code == BUS_ADRERR ? "no memory behind the mapping" : "hardware error";
@@ -40,7 +47,8 @@ static const char *fault_reason(int number, int code) {
 static void report_signal(size_t index, const siginfo_t *info) {
     int number = crash_numbers[index];
     if (has_address(number, info))
-        hk_message("crash: %s at %p (%s)", crash_names[index], info->si_addr, fault_reason(number, info->si_code));
+        hk_message("crash: %s at %p (%s)", crash_names[index], tags_strip(info->si_addr),
+                   fault_reason(number, info->si_code));
     else if (is_fault(number, info))
         hk_message("crash: %s (%s)", crash_names[index], fault_reason(number, info->si_code));
     else
@@ -91,7 +99,7 @@ static void crash_handler(int number, siginfo_t *info, void *context) {
     size_t index = number == SIGSEGV ? CRASH_SEGV : number == SIGBUS ? CRASH_BUS : CRASH_ABRT;
     report_signal(index, info);
     if (has_address(number, info))
-        report_address(info->si_addr);
+        report_address(tags_strip(info->si_addr));
     stack_show_interrupted(&at, "crash:");
     hk_message("crash: " HK_BUILD_INFO);
     sys_signal_restore(number, &crash_previous[index]);

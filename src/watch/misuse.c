@@ -3,6 +3,7 @@
 
 #include "core/options.h"
 #include "core/panic.h"
+#include "sys/tags.h"
 #include "watch/foreign.h"
 
 #include <string.h>
@@ -67,6 +68,24 @@ void misuse_no_block(const char *verb, const void *address, const void *caller) 
         .caller = caller,
     };
     hk_misuse(&misuse, "no live block here, memory was freed");
+}
+
+static unsigned tag_of(const void *pointer) { return (unsigned)((uintptr_t)pointer >> TAG_SHIFT); }
+
+void misuse_stale(const char *verb, const void *pointer, const void *right, size_t block_size, const void *caller) {
+    if (!misuse_is_watched())
+        return;
+    char text[WHAT_MAX];
+    const hk_misuse_t misuse = {
+        .what = what(text, verb, " of stale pointer"),
+        .address = tags_strip(right),
+        .caller = caller,
+        .block = tags_strip(right),
+        .block_size = block_size,
+        .state = HK_MISUSE_ALLOCATED,
+    };
+    hk_misuse(&misuse, "%zu-byte block with tag %u, the pointer has tag %u: its block was freed", block_size,
+              tag_of(right), tag_of(pointer));
 }
 
 void misuse_foreign(const char *verb, const void *address, const void *caller) {

@@ -21,6 +21,9 @@ void misuse_interior(const char *verb, const void *address, const void *block, s
 /* `address` lies in the window, where no block is now. */
 void misuse_no_block(const char *verb, const void *address, const void *caller);
 
+/* `pointer` has another tag than the block of `block_size` bytes there; `right` is one with its tag: sys/tags.h. */
+void misuse_stale(const char *verb, const void *pointer, const void *right, size_t block_size, const void *caller);
+
 void misuse_foreign(const char *verb, const void *address, const void *caller);
 
 void misuse_wrong_size(const char *verb, const void *block, size_t block_size, size_t size, const void *caller);

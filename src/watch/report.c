@@ -6,6 +6,7 @@
 #include "core/print.h"
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
+#include "sys/tags.h"
 
 enum { ROW = 16, LINE_BYTES = 256, PAGE = 4096 /* bytes of one page can be read when one of them can */ };
 
@@ -102,8 +103,10 @@ static void show_bytes(const hk_misuse_t *misuse) {
     const uintptr_t from = hk_max(hk_min(block, wrong), hk_max(page, row - ROW));
     const uintptr_t to = hk_min(end, hk_min(page + PAGE, row + (uintptr_t)2 * ROW));
     hk_assert(from <= wrong && wrong < to);
+    const uint64_t tags = tags_pause();
     for (uintptr_t at = hk_align_down(from, ROW); at < to; at += ROW)
         show_row(at, from, to, wrong);
+    tags_resume(tags);
 }
 
 /* --- The whole ---------------------------------------------------------------------------------------------------- */
