@@ -8,13 +8,14 @@
 #include "large/fence.h"
 #include "large/huge.h"
 #include "region/region.h"
+#include "sample/sampler.h"
 #include "start/fork.h"
 #include "sys/tags.h"
 #include "watch/guard.h"
 
-/* What lies in a lane is found by its tag: TAG-1. */
+/* What lies in a lane is found by its tag: TAG-1. Where blocks are sampled a clear live bit says nothing. */
 static bool has_no_tag(const void *block) {
-    return tags_are_on() && !map_is_live(map_granule(block)) && tags_load(block) == block;
+    return tags_are_on() && !sample_was_ever_on() && !map_is_live(map_granule(block)) && tags_load(block) == block;
 }
 
 /* What lies behind the slab's last block counts as its tail, and so does all that is_behind the slab. */

@@ -23,15 +23,22 @@ static bool may_fence_locked(size_t index, uint32_t mask) {
     return pool_knows(index) && !s->huge && (s->free_mask & ~s->dirty_mask & mask) != 0;
 }
 
+/* A slot that is to be fenced takes no page, so that it went in haste is no cause for regret. */
+static void take_locked(superslab_t *s, uint32_t mask) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    s->hasty_mask &= ~mask;
+    (void)pool_take_locked(s, mask);
+}
+
 bool slots_fence_at_times(slot_t slot) {
-    if (!pool_scatters())
+    if (!pool_scatters() || !sys_fences_by_mark())
         return false;
     size_t index, length;
     uint32_t mask = pool_part(slot, 1, &index, &length);
     hk_lock(&hk_superslab_lock);
     bool takes = pool_draw_locked(FENCE_SHARE) == 0 && may_fence_locked(index, mask);
     if (takes)
-        (void)pool_take_locked(pool_record(index), mask);
+        take_locked(pool_record(index), mask);
     hk_unlock(&hk_superslab_lock);
     return takes && fence_taken(slot, false);
 }

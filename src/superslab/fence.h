@@ -11,7 +11,8 @@
 bool slots_fence(slot_t slot);
 
 /* The same where slots are scattered, for one slot in a few, which nobody can foretell. Only for a clean slot, as what
- * is dirty may yet tell of a write after free; and not in a superslab of huge pages, which a fence breaks up. */
+ * is dirty may yet tell of a write after free; not in a superslab of huge pages, which a fence breaks up; and not where
+ * a fence takes a mapping, of which there are few: those are for large blocks. */
 bool slots_fence_at_times(slot_t slot);
 
 /* Opens the slot and gives it back. One that cannot be opened is lost. */

@@ -17,11 +17,13 @@ static hk_random_t numbers;     /* guarded by hk_superslab_lock */
 unsigned pool_draw_locked(unsigned bound) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(bound > 0 && bound <= 256);
-    if (!pool_scatters())
+    if (hk_option(HK_OPT_SAFE) < 2)
         return 0;
-    if (!atomic_load_explicit(&is_stirred, memory_order_relaxed))
+    if (!atomic_load_explicit(&is_stirred, memory_order_relaxed)) {
+        /* First the word: a fork in between, by a signal handler, leaves it false in the child. */
+        atomic_store_explicit(&is_stirred, true, memory_order_relaxed);
         hk_random_stir(&numbers);
-    atomic_store_explicit(&is_stirred, true, memory_order_relaxed);
+    }
     return hk_random_below(&numbers, bound);
 }
 
@@ -38,9 +40,14 @@ unsigned pool_draw_bit_locked(uint32_t mask) {
 static size_t open_group_locked(void) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     size_t group = hk_align_down(region_lowest_free(), GROUP);
-    size_t behind = region_frontier() < group + GROUP ? region_alloc(1, GROUP) : 0;
+    if (region_frontier() >= group + GROUP)
+        return group;
+    bool has_first = region_may_serve(group) && region_alloc_at(group, 1);
+    size_t behind = region_alloc(1, GROUP);
     if (behind != 0)
         region_release(behind, 1);
+    if (has_first)
+        region_release(group, 1);
     return group;
 }
 

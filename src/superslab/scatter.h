@@ -8,13 +8,13 @@
 #include "core/options.h"
 #include "superslab/pool.h"
 
-/* Not where address space is scarce. */
+/* Whether superslabs lie apart, and fences between slabs: not once addresses or memory were scarce. */
 HK_INLINE bool pool_scatters(void) { return hk_option(HK_OPT_SAFE) >= 2 && !region_is_tight(); }
 
-/* A number below `bound`, which is at most 256; 0 where nothing is scattered. */
+/* A number below `bound`, which is at most 256; 0 below level 2. */
 unsigned pool_draw_locked(unsigned bound);
 
-/* One of the bits of a mask that has some: the lowest where nothing is scattered. */
+/* One of the bits of a mask that has some: the lowest below level 2. */
 unsigned pool_draw_bit_locked(uint32_t mask);
 
 /* Takes neighbouring superslabs from the region, the first at a multiple of `align`. A single one has a random place

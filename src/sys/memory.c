@@ -265,6 +265,15 @@ bool sys_fence(void *address, size_t size) {
     return fenced;
 }
 
+bool sys_fences_by_mark(void) {
+    uint32_t kind = atomic_load_explicit(&fence_kind, memory_order_relaxed);
+    if (hk_unlikely(kind == FENCE_UNDECIDED) && sys_passage_begin()) {
+        kind = decide_fence_kind();
+        sys_passage_end();
+    }
+    return kind == FENCE_BY_MARK && !sys_is_confined();
+}
+
 bool sys_unfence(void *address, size_t size) {
     if (atomic_load_explicit(&fence_kind, memory_order_relaxed) != FENCE_BY_MARK) {
         atomic_fetch_sub_explicit(&fences_mapped, 1, memory_order_relaxed);

@@ -45,6 +45,9 @@ int sys_shut(void *address, size_t size);
 enum { SYS_FENCES_MAX = 1024 };
 bool sys_fence(void *address, size_t size);
 
+/* Whether sys_fence takes no mapping now. */
+bool sys_fences_by_mark(void);
+
 /* Exactly what was fenced by one call reads as zeros. False: it is to be mapped anew, as what has a mapping of its own
  * always is, and marks in a confined process. */
 bool sys_unfence(void *address, size_t size);

@@ -18,6 +18,13 @@ void sys_signal_ask(int number, struct sigaction *present);
 
 void sys_signal_restore(int number, const struct sigaction *previous);
 
+/* SEGV_MTEAERR, which has no address, and SEGV_MTESERR: sigaction(2). */
+enum { SYS_CODE_TAG_LATER = 8, SYS_CODE_TAG = 9 };
+
+/* Whether an instruction raised it and will raise it again: it was not sent by a process, and is not news of the
+ * hardware or of an access that is over. */
+bool sys_signal_comes_again(int number, const siginfo_t *info);
+
 /* Sends the calling thread the signal again, with all that `info` says (rt_tgsigqueueinfo). */
 void sys_signal_resend(int number, const siginfo_t *info);
 

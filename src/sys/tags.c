@@ -3,6 +3,7 @@
 
 #if HK_HAS_TAGS
 
+#include "sys/confined.h"
 #include "sys/raw_call.h"
 
 #include <sys/auxv.h>
@@ -33,7 +34,8 @@ void tags_init(bool is_alone(void)) {
     hk_tags_are_on = !sys_failed(sys_call6(SYS_prctl, SET_CONTROL, control, 0, 0, 0, 0));
 }
 
-int tags_protection(void) { return tags_are_on() ? PROTECTION : 0; }
+/* A filter may kill for a bit that no malloc asks for. */
+int tags_protection(void) { return tags_are_on() && !sys_is_confined() ? PROTECTION : 0; }
 
 /* Tag of a granule. */
 static unsigned tag_of(const void *address) { return (uintptr_t)tags_load(address) >> TAG_SHIFT & 15; }
@@ -64,7 +66,11 @@ void tags_draw(void *block, size_t size, const void *below, const void *above) {
         excluded |= UINT64_C(1) << tag_of(below);
     if (above != NULL)
         excluded |= UINT64_C(1) << tag_of(above);
-    set(draw(block, excluded), size);
+    char *tagged = draw(block, excluded);
+    set(tagged, size);
+    /* What was mapped under a filter has no tags and may lie beside what has: such a block has none at all. */
+    if (tags_load(block) != tagged)
+        set(block, size);
 }
 
 void tags_clear(void *block, size_t size) { set(block, size); }

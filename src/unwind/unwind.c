@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "sys/sys.h"
+#include "sys/tags.h"
 #include "unwind/rule.h"
 
 #include <stdatomic.h>
@@ -68,7 +69,9 @@ __attribute__((no_sanitize("address", "thread"))) static bool read_word(walk_t *
     for (; at >= w->readable_end; w->readable_end += PAGE_LEAST)
         if (!sys_is_readable(w->readable_end))
             return false;
+    uint64_t checks = tags_pause(); /* a stack may lie in a block, or reach beyond one */
     *word = *(const volatile uintptr_t *)at;
+    tags_resume(checks);
     return true;
 }
 

