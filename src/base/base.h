@@ -17,7 +17,7 @@
 #define HK_INLINE   static inline __attribute__((always_inline))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_COLD     __attribute__((noinline, cold))
-#define HK_RARE     __attribute__((section(".bss.rare"))) /* zeros that few processes touch: apart, in pages of their own */
+#define HK_RARE     __attribute__((section(".bss.rare"))) /* zeros that few processes touch: behind the others */
 #define HK_EXPORT   __attribute__((visibility("default")))
 #define HK_HIDDEN   __attribute__((visibility("hidden"))) /* on a declaration: it is near, no GOT */
 

@@ -6,7 +6,7 @@
 #include "superslab/scatter.h"
 #include "sys/sys.h"
 
-enum { FENCE_SHARE = 4 /* one slot in so many, of those that may be */ };
+enum { FENCE_SHARE = 4 /* one in so many of the slots that may be fenced */ };
 
 static bool fence_taken(slot_t slot, bool dirty) {
     if (sys_fence(map_slot_address(slot), HK_SLOT_SIZE))

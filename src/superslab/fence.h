@@ -10,9 +10,9 @@
 /* Takes the slot if it is free, and fences it. */
 bool slots_fence(slot_t slot);
 
-/* The same where slots are scattered, for one slot in a few, which nobody can foretell. Only for a clean slot, as what
- * is dirty may yet tell of a write after free; not in a superslab of huge pages, which a fence breaks up; and not where
- * a fence takes a mapping, of which there are few: those are for large blocks. */
+/* Where slots are scattered: takes and fences one slot in a few; nobody can foretell which. The slot must be clean, as
+ * a dirty one may yet tell of a write after free. Its superslab must have no huge pages, which a fence breaks up. No
+ * slot is fenced where that takes a mapping: there are few, and large blocks need them. */
 bool slots_fence_at_times(slot_t slot);
 
 /* Opens the slot and gives it back. One that cannot be opened is lost. */
