@@ -251,7 +251,8 @@ typedef struct hak_stats {
     hak_class_stats_t classes[HAK_STATS_CLASS_MAX];
 } hak_stats_t;
 
-/* Fills `stats` with a snapshot. `stats->struct_size` must be set. Returns 0, EINVAL or ENOMEM. */
+/* Fills `stats` with a snapshot. `stats->struct_size` must be set. Returns 0, EINVAL, ENOMEM, or EAGAIN in the child of
+ * a fork that has no statistics: then all figures are 0. */
 int hak_stats_get(hak_stats_t *stats);
 
 typedef enum hak_format { HAK_FORMAT_TEXT, HAK_FORMAT_JSON } hak_format_t;

@@ -37,14 +37,31 @@ static flags_t flags_of(int bits) {
     return flags;
 }
 
-static void *alloc(const flags_t *flags, size_t size) {
-    size_t align = flags->align;
-    if (flags->heap != NULL && align <= ALIGNMENT)
-        return flags->zero ? hak_heap_calloc(flags->heap, 1, size) : hak_heap_malloc(flags->heap, size);
-    if (align <= ALIGNMENT)
-        return flags->zero ? hak_calloc(1, size) : hak_malloc(size);
-    void *block = flags->heap != NULL ? hak_heap_aligned_alloc(flags->heap, align, size) : hak_memalign(align, size);
+/* What is usable from `old` bytes on. */
+static void zero_rest(void *block, size_t old) {
+    size_t now = hak_malloc_usable_size(block);
+    if (now > old)
+        memset((char *)block + old, 0, now - old);
+}
+
+static void *alloc_aligned(const flags_t *flags, size_t size) {
+    void *block = flags->heap != NULL ? hak_heap_aligned_alloc(flags->heap, flags->align, size)
+                                      : hak_memalign(flags->align, size);
     return flags->zero && block != NULL ? memset(block, 0, size) : block;
+}
+
+static void *alloc_plain(const flags_t *flags, size_t size) {
+    if (flags->heap != NULL)
+        return flags->zero ? hak_heap_calloc(flags->heap, 1, size) : hak_heap_malloc(flags->heap, size);
+    return flags->zero ? hak_calloc(1, size) : hak_malloc(size);
+}
+
+/* Zeros are asked for all that is usable: a program that grows the block finds them behind what it asked for. */
+static void *alloc(const flags_t *flags, size_t size) {
+    void *block = flags->align <= ALIGNMENT ? alloc_plain(flags, size) : alloc_aligned(flags, size);
+    if (flags->zero && block != NULL)
+        zero_rest(block, size);
+    return block;
 }
 
 NAMES_EXPORT void *mallocx(size_t size, int bits) {
@@ -53,13 +70,6 @@ NAMES_EXPORT void *mallocx(size_t size, int bits) {
 }
 
 static bool is_aligned(const void *block, size_t align) { return ((uintptr_t)block & (align - 1)) == 0; }
-
-/* What became usable beyond `old` bytes. */
-static void zero_rest(void *block, size_t old) {
-    size_t now = hak_malloc_usable_size(block);
-    if (now > old)
-        memset((char *)block + old, 0, now - old);
-}
 
 static void *move(void *block, size_t old, size_t size, const flags_t *flags) {
     void *other = alloc(flags, size);
@@ -128,11 +138,8 @@ NAMES_EXPORT void sdallocx(void *block, size_t size, int bits) {
         hak_free_aligned_sized(block, align, size);
 }
 
-/* Of an aligned block at the least: what a size rounded up to its alignment has. */
+/* An aligned block has no less. */
 NAMES_EXPORT size_t nallocx(size_t size, int bits) {
-    size_t align = (size_t)1 << (bits & LG_ALIGN_MASK);
-    if (align <= ALIGNMENT)
-        return hak_good_size(size);
-    size_t rounded = (size + align - 1) & ~(align - 1);
-    return rounded < size ? 0 : hak_good_size(rounded);
+    (void)bits;
+    return hak_good_size(size);
 }

@@ -103,15 +103,16 @@ HK_EXPORT int hak_stats_get(hak_stats_t *stats) {
         return EINVAL;
     if (stats->struct_size == sizeof *stats) {
         hk_snapshot(stats);
-        return 0;
+        return stats->class_count > 0 ? 0 : EAGAIN;
     }
     hak_stats_t *all = stats_take();
     if (all == NULL)
         return ENOMEM;
+    const bool known = all->class_count > 0;
     all->struct_size = stats->struct_size;
     memcpy(stats, all, all->struct_size);
     stats_release(all);
-    return 0;
+    return known ? 0 : EAGAIN;
 }
 
 /* A snapshot without classes is empty. */

@@ -29,13 +29,9 @@ static void refuse(const char *name, const char *path, long error) {
     sys_write_all(STDERR, line, hk_min(out.total, sizeof line - 1));
 }
 
-void hk_message_write(const char *lines, size_t length) {
-    const char *name = atomic_load_explicit(&log_name, memory_order_acquire); /* see log_name */
+/* Apart, for its stack: a signal handler that has no log may have little. */
+static HK_NOINLINE void write_to_log(const char *name, const char *lines, size_t length) {
     char path[PATH_MAX];
-    if (name == NULL) {
-        sys_write_all(STDERR, lines, length);
-        return;
-    }
     long fd = hk_path_expand(path, sizeof path, name) ? sys_open_append(path) : -ENAMETOOLONG;
     if (fd < 0) {
         refuse(name, path, -fd);
@@ -44,6 +40,14 @@ void hk_message_write(const char *lines, size_t length) {
     }
     sys_write_all((int)fd, lines, length);
     sys_close(fd);
+}
+
+void hk_message_write(const char *lines, size_t length) {
+    const char *name = atomic_load_explicit(&log_name, memory_order_acquire); /* see log_name */
+    if (name != NULL)
+        write_to_log(name, lines, length);
+    else
+        sys_write_all(STDERR, lines, length);
 }
 
 void hk_message_to(const char *name) { atomic_store_explicit(&log_name, name, memory_order_release); }

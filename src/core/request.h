@@ -25,14 +25,13 @@
 
 #include <stdatomic.h>
 
-/* Numbers that the tool writes: appended only. */
+/* Numbers that the tool writes: appended only. 6 was never sent. */
 typedef enum hk_command {
     HK_COMMAND_TRIM = 1,          /* result: bytes given back */
     HK_COMMAND_LIMIT = 2,         /* arguments: soft, hard */
     HK_COMMAND_OPTION = 3,        /* text: NAME=VALUE */
     HK_COMMAND_PROFILE_START = 4, /* arguments: interval in bytes */
     HK_COMMAND_PROFILE_STOP = 5,
-    HK_COMMAND_PROFILE_RESET = 6,
     HK_COMMAND_STATISTICS = 7,    /* result: where a text of them lies, as hak_stats_format writes it for JSON */
     HK_COMMAND_PROFILE_WRITE = 8, /* argument: a descriptor; by the socket alone */
 } hk_command_t;

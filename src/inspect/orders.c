@@ -35,16 +35,9 @@ static int set_option(const hk_order_t *order) {
     return hk_option_set(text, equals + 1);
 }
 
-/* As hak_profile_start, _stop and _reset. */
-static int profile(const hk_order_t *order) {
-    if (order->command == HK_COMMAND_PROFILE_STOP) {
-        sample_stop();
-        return 0;
-    }
-    if (order->command == HK_COMMAND_PROFILE_START)
-        sample_start(order->arguments[0]);
-    else
-        sample_reset();
+/* As hak_profile_start. */
+static int start_profile(const hk_order_t *order) {
+    sample_start(order->arguments[0]);
     heap_hurry_all();
     return 0;
 }
@@ -70,9 +63,10 @@ static int follow(const hk_order_t *order, hk_request_by_t by, uint64_t *result)
     int error;
     switch (order->command) {
     case HK_COMMAND_PROFILE_START:
+        return start_profile(order);
     case HK_COMMAND_PROFILE_STOP:
-    case HK_COMMAND_PROFILE_RESET:
-        return profile(order);
+        sample_stop();
+        return 0;
     case HK_COMMAND_STATISTICS:
         return statistics(by, result);
     case HK_COMMAND_PROFILE_WRITE: /* a descriptor says something only to who gave it */

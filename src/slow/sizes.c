@@ -15,12 +15,13 @@
 #include "start/fork.h"
 #include "start/start.h"
 #include "sys/sys.h"
+#include "watch/guard.h"
 #include "watch/misuse.h"
 
 size_t heap_good_size(size_t size) {
     if (size > HEAP_SIZE_POSSIBLE)
         return 0;
-    if (!heap_system_ready())
+    if (!heap_system_ready() || (guard_interval() != 0 && guard_fits(size, 1))) /* a guarded block has no more */
         return size;
     size_t hardened = hardened_is_on() ? hardened_good_size(size) : 0;
     if (hk_unlikely(hardened != 0 || hk_hardened_level >= 3))

@@ -179,10 +179,12 @@ bool sys_is_data(long fd) {
     return is_regular && (sys_call3(SYS_fcntl, fd, F_GETFL, 0) & O_ACCMODE) == O_RDWR;
 }
 
+/* Whatever another user put there goes, or is refused. */
 long sys_open_new(const char *path) {
-    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW;
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
     if (!sys_passage_begin())
         return -EPERM;
+    (void)sys_call3(SYS_unlinkat, AT_FDCWD, (long)path, 0);
     long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0666);
     sys_passage_end();
     return fd;

@@ -24,8 +24,8 @@ void sys_write_all(int fd, const void *buffer, size_t size);
 void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds);
 int sys_write_whole(int fd, const void *buffer, size_t size, uint32_t milliseconds);
 
-/* A file that comes to its place when it is whole: made or emptied, under another name, renamed. 0 or an errno value,
- * but those that open as sys_open_append. */
+/* A file that comes to its place when it is whole: made under another name, in place of what has that name, and then
+ * renamed. 0 or an errno value, but those that open as sys_open_append. */
 long sys_open_new(const char *path);
 /* A device, a pipe, or what a link leads to: nothing takes its place, so it is written where it is. -ENOENT for a file
  * and for nothing. */

@@ -209,8 +209,9 @@ static bool is_in_staying(uintptr_t pc, unwind_module_t *m) {
 
 /* --- The table of those that the list of mappings names ----------------------------------------------------------- */
 
-/* Places are taken by adding to `listed_count`, and hold something once `end` is set. Two threads may enter the same
- * module. */
+/* Places are taken by adding to `listed_count`, in turn once there are none left, and hold something while `end` is
+ * set. Two threads may enter the same module. Who reads a place that is written anew may get a mixture of two:
+ * unwind_module_open finds that no such module is there. */
 static struct { _Atomic uintptr_t start, end, tables; } listed[MODULES_MAX] HK_RARE;
 static _Atomic uint32_t listed_count;
 static _Atomic uint64_t listed_in_vain_ms; /* 0: not yet */
@@ -231,12 +232,9 @@ static bool listed_find(uintptr_t pc, unwind_module_t *m) {
 }
 
 static void listed_enter(unwind_module_t *m) {
-    const uint32_t i = atomic_fetch_add_explicit(&listed_count, 1, memory_order_relaxed);
-    if (i >= MODULES_MAX) {
-        atomic_store_explicit(&listed_count, MODULES_MAX, memory_order_relaxed);
-        return;
-    }
+    const uint32_t i = atomic_fetch_add_explicit(&listed_count, 1, memory_order_relaxed) % MODULES_MAX;
     m->place = i + 1;
+    atomic_store_explicit(&listed[i].end, 0, memory_order_relaxed);
     atomic_store_explicit(&listed[i].start, m->start, memory_order_relaxed);
     atomic_store_explicit(&listed[i].tables, m->tables, memory_order_relaxed);
     /* Release: pairs with the acquire in listed_find. */

@@ -29,11 +29,21 @@ static char *region;
 static size_t page, stride; /* of a cell and the closed page behind it */
 static guard_cell_t *cells;
 
-/* What was there before our handler; the newest of the two. A program may install its own at any time, and ours comes
- * back in front of it with the next guarded block. Written by who holds `installing`. */
-static struct sigaction previous[2] HK_RARE;
+/* What was there when the program started, and what our handler was put in front of last: the newest of the two. A
+ * program may install its own at any time, and ours comes back in front of it with the next guarded block. Written by
+ * who holds `installing`. */
+static struct sigaction first HK_RARE, previous[2] HK_RARE;
 static _Atomic uint32_t newest;
 static _Atomic bool installing;
+
+/* The threads that handed a signal on since our handler was put in front. What was there before may call ours in turn,
+ * or install it again, as it found it. Then the signal goes to what was there first: else the two would pass it to each
+ * other for ever. Relaxed: a thread looks for its own. */
+enum { HANDED_MAX = 16 };
+static _Atomic uint32_t handed[HANDED_MAX];
+
+/* The touch that was reported last: who passes it back to us does not make it another one. */
+static _Atomic uintptr_t reported;
 
 /* A guarded block takes about 12 us: with an interval of a program that goes on, none comes sooner than this after the
  * last one. */
@@ -105,16 +115,31 @@ static size_t gap_of(const guard_cell_t *cell) {
 
 static void handle(int number, siginfo_t *info, void *context);
 
-/* In front of what is there now. Release: pairs with the acquire in handle. */
-static bool install(void) {
-    struct sigaction now;
+static bool is_handle(const struct sigaction *action) {
+    return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == handle;
+}
+
+/* Release: pairs with the acquire in hand_on. */
+static void put_behind(const struct sigaction *action) {
     uint32_t next = 1 - atomic_load_explicit(&newest, memory_order_relaxed);
-    sys_signal_ask(SIGSEGV, &now);
-    if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == handle)
-        return true;
-    previous[next] = now;
+    previous[next] = *action;
     atomic_store_explicit(&newest, next, memory_order_release);
-    return sys_signal_catch(SIGSEGV, handle, &now) == 0;
+}
+
+/* In front of what is there now. */
+static bool install(void) {
+    struct sigaction now, meanwhile;
+    sys_signal_ask(SIGSEGV, &now);
+    if (is_handle(&now))
+        return true;
+    put_behind(&now); /* before a signal can come */
+    for (size_t i = 0; i < HANDED_MAX; i++)
+        atomic_store_explicit(&handed[i], 0, memory_order_relaxed);
+    if (sys_signal_catch(SIGSEGV, handle, &meanwhile) != 0)
+        return false;
+    if (!is_handle(&meanwhile) && meanwhile.sa_sigaction != now.sa_sigaction)
+        put_behind(&meanwhile);
+    return true;
 }
 
 static void install_again(void) {
@@ -314,17 +339,40 @@ static void report_touch(const void *address, const sys_registers_t *at) {
     report_show(&touch, at);
 }
 
+/* True the first time that the thread hands on what our handler was put in front of. */
+static bool is_handed_first(void) {
+    uint32_t thread = sys_thread_id();
+    return atomic_exchange_explicit(&handed[thread % HANDED_MAX], thread, memory_order_relaxed) != thread;
+}
+
+static void let_come_again(int number, siginfo_t *info, const struct sigaction *by) {
+    sys_signal_restore(number, by);
+    if (!sys_signal_comes_again(number, info))
+        sys_signal_resend(number, info);
+}
+
+static void hand_on(int number, siginfo_t *info, void *context) {
+    if (is_handed_first())
+        let_come_again(number, info, &previous[atomic_load_explicit(&newest, memory_order_acquire)]); /* put_behind */
+    else if ((first.sa_flags & SA_SIGINFO) != 0)
+        first.sa_sigaction(number, info, context);
+    else if (first.sa_handler != SIG_DFL && first.sa_handler != SIG_IGN)
+        first.sa_handler(number);
+    else
+        let_come_again(number, info, &first);
+}
+
 /* The signal comes again when the instruction does, and then to who had it before us. */
 static void handle(int number, siginfo_t *info, void *context) {
     const sys_registers_t at = sys_registers_of(context);
+    uintptr_t touched_at = (uintptr_t)info->si_addr;
     bool is_ours = info->si_code > 0 && info->si_code != SI_KERNEL && guard_holds(info->si_addr);
-    if (is_ours && misuse_is_watched() && hk_option(HK_OPT_ON_ERROR) != HK_ON_ERROR_IGNORE) {
+    bool is_watched = misuse_is_watched() && hk_option(HK_OPT_ON_ERROR) != HK_ON_ERROR_IGNORE;
+    if (is_ours && is_watched && atomic_exchange_explicit(&reported, touched_at, memory_order_relaxed) != touched_at) {
         atomic_fetch_add_explicit(&hk_misuses, 1, memory_order_relaxed);
         report_touch(info->si_addr, &at);
     }
-    sys_signal_restore(number, &previous[atomic_load_explicit(&newest, memory_order_acquire)]); /* see install */
-    if (!sys_signal_comes_again(number, info))
-        sys_signal_resend(number, info);
+    hand_on(number, info, context);
 }
 
 void guard_init(void) {
@@ -335,6 +383,7 @@ void guard_init(void) {
     stride = (GUARD_CELL_PAGES + 1) * page;
     region = sys_map_none(region_size());
     cells = sys_map(hk_align_up(GUARD_CELLS * sizeof *cells, page));
+    sys_signal_ask(SIGSEGV, &first);
     if (region == NULL || cells == NULL || !install())
         return;
     atomic_store_explicit(&hk_guard_interval, interval, memory_order_relaxed);

@@ -9,7 +9,8 @@
  * is closed, and stays so until its cell's turn comes round. A touch of what is closed is a SIGSEGV; the handler
  * reports the access and the stacks of the touch, of the allocation and of the free, and lets happen what would have
  * happened without it: the program's own handler, or the end. A handler that the program installs takes the place of
- * ours until the next guarded block is allocated, which puts ours in front of it again.
+ * ours until the next guarded block is allocated, which puts ours in front of it again. Each signal passes ours once: a
+ * handler that hands on to the one before it reaches what was there when the program started.
  *
  *   state of a cell:   EMPTY --alloc--> BUSY --> LIVE --free--> BUSY --> CLOSED --alloc, a round later--> BUSY
  *

@@ -33,20 +33,41 @@ static void sizes(void) {
 }
 
 static void flags(void) {
-    bool aligned = true, zeroed = true;
-    for (unsigned lg = 0; lg <= 16; lg++) {
-        size_t align = (size_t)1 << lg, size = 3 * align + 5;
+    bool aligned = true, zeroed = true, told = true;
+    for (unsigned lg = 0; lg <= 20; lg++) {
+        size_t align = (size_t)1 << lg, size = lg % 3 == 0 ? 1 : 3 * align + 5;
         char *block = mallocx(size, MALLOCX_LG_ALIGN((int)lg) | MALLOCX_ZERO);
-        aligned &= is_aligned(block, align) && nallocx(size, MALLOCX_ALIGN(align)) >= size;
-        zeroed &= test_is_zero(block, size);
+        size_t had = sallocx(block, 0), much = nallocx(size, MALLOCX_ALIGN(align));
+        aligned &= is_aligned(block, align);
+        told &= much >= size && much <= had;
+        zeroed &= test_is_zero(block, had);
         memset(block, 7, size);
+        block = rallocx(block, had + 1, MALLOCX_ZERO);
+        zeroed &= test_is_zero(block + size, sallocx(block, 0) - size);
         if (lg % 2 == 0)
-            sdallocx(block, size, MALLOCX_ALIGN(align));
+            sdallocx(block, had + 1, 0);
         else
             dallocx(block, MALLOCX_TCACHE_NONE);
     }
     say("alignment", aligned);
     say("zeros", zeroed);
+    say("nallocx tells what an aligned block has", told);
+}
+
+/* Blocks of former owners lie where these do. */
+static void zeros(void) {
+    bool zeroed = true;
+    for (size_t size = 1; size < SIZE_MAX_TRIED; size += 1 + size / 10) {
+        char *used = mallocx(size + 40, 0);
+        memset(used, 7, sallocx(used, 0));
+        dallocx(used, 0);
+        char *block = mallocx(size, MALLOCX_ZERO);
+        memset(block, 7, size);
+        block = rallocx(block, size + 40, MALLOCX_ZERO);
+        zeroed &= test_is_zero(block + size, sallocx(block, 0) - size);
+        dallocx(block, 0);
+    }
+    say("zeros behind what was asked for", zeroed);
 }
 
 static void resizes(void) {
@@ -303,6 +324,7 @@ int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     sizes();
     flags();
+    zeros();
     resizes();
     mixed();
     statistics();

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,10 +118,68 @@ static void own_fault(void) {
     touch(test_opaque((unsigned char *)16), 0);
 }
 
+/* Handlers that pass on what they do not know, as most do: by a call of the one before, by putting it back, and by
+ * putting it back and raising the signal. Ours comes in front of each with the next guarded block. */
+static struct sigaction before;
+static volatile sig_atomic_t passed_on;
+
+static void count_pass(void) {
+    (void)!write(1, "passed on\n", 10);
+    if (++passed_on > 3)
+        _exit(4);
+}
+
+static void call_before(int number, siginfo_t *info, void *context) {
+    count_pass();
+    if ((before.sa_flags & SA_SIGINFO) != 0) {
+        before.sa_sigaction(number, info, context);
+    } else {
+        CHECK(signal(number, SIG_DFL) != SIG_ERR);
+    }
+}
+
+static void put_before(int number, siginfo_t *info, void *context) {
+    (void)info, (void)context;
+    count_pass();
+    CHECK(sigaction(number, &before, NULL) == 0);
+}
+
+static void raise_before(int number, siginfo_t *info, void *context) {
+    put_before(number, info, context);
+    raise(number);
+}
+
+static void pass_on(void (*handler)(int, siginfo_t *, void *), int touches_guard) {
+    struct sigaction mine = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+    CHECK(sigaction(SIGSEGV, &mine, &before) == 0);
+    unsigned char *p = flush_block(SIZE, 1); /* which brings ours in front */
+    touch(touches_guard ? p : test_opaque((unsigned char *)16), touches_guard ? SIZE : 0);
+}
+
+static void chained_call(void) { pass_on(call_before, 0); }
+static void chained_put(void) { pass_on(put_before, 0); }
+static void chained_raise(void) { pass_on(raise_before, 0); }
+static void chained_touch(void) { pass_on(call_before, 1); }
+
+/* On a stack of 8 KiB, as Rust gives its threads, with nothing below it that may be touched. */
+static void on_small_stack(void) {
+    enum { SMALL = 8192 };
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (SMALL + page - 1) / page * page;
+    if (size < (size_t)sysconf(_SC_MINSIGSTKSZ) * 2)
+        size = (size_t)sysconf(_SC_MINSIGSTKSZ) * 2;
+    char *pages = mmap(NULL, page + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED && mprotect(pages + page, size, PROT_READ | PROT_WRITE) == 0);
+    stack_t stack = {.ss_sp = pages + page, .ss_size = size};
+    CHECK(sigaltstack(&stack, NULL) == 0);
+    overflow();
+}
+
 /* Every call keeps what it promises. */
 static void innocent(void) {
     enum { BLOCKS = 200 };
     static unsigned char *blocks[BLOCKS];
+    size_t (*good_size)(size_t);
+    TEST_SYMBOL(good_size, "hak_good_size");
     for (size_t i = 0; i < 20000; i++) {
         unsigned char **block = &blocks[i % BLOCKS];
         size_t size = i * 37 % 9000 + 1, align = (size_t)16 << i % 9;
@@ -130,6 +189,7 @@ static void innocent(void) {
             free(*block);
             *block = i % 3 == 1 ? calloc(1, size) : aligned_alloc(align, size);
         }
+        CHECK(malloc_usable_size(*block) >= (i % 3 == 2 ? size : good_size(size)));
         CHECK(*block != NULL && (uintptr_t)*block % (i % 3 == 2 ? align : 16) == 0);
         for (size_t k = 0; k < size && i % 3 == 1; k++)
             CHECK((*block)[k] == 0);
@@ -154,6 +214,11 @@ static const struct {
     {"in_child", in_child},
     {"own_handler", own_handler},
     {"own_fault", own_fault},
+    {"chained_call", chained_call},
+    {"chained_put", chained_put},
+    {"chained_raise", chained_raise},
+    {"chained_touch", chained_touch},
+    {"on_small_stack", on_small_stack},
     {"innocent", innocent},
 };
 

@@ -30,6 +30,7 @@ CALLED = rf"hakmem:   called by thread \d+:\n{FRAMES}"
 
 SEGV, ABRT = -signal.SIGSEGV, -signal.SIGABRT
 OVER = rf"hakmem: overflow to {{end}} \({BLOCK}, 0 bytes behind its end, allocated\)\n{whole('allocated')}{TOUCHED}{ALLOCATED}{LAST}"
+ONCE = "size 48\npassed on\n"
 BUGS = {  # status, stderr, what stdout ends with
     "overflow": (SEGV, OVER, ""),
     "underflow": (
@@ -69,6 +70,11 @@ BUGS = {  # status, stderr, what stdout ends with
     "in_child": (SEGV, OVER, ""),
     "own_handler": (3, OVER, "own handler\n"),
     "own_fault": (3, "", "own handler\n"),
+    "chained_call": (SEGV, "", ONCE),
+    "chained_put": (SEGV, "", ONCE),
+    "chained_raise": (SEGV, "", ONCE),
+    "chained_touch": (SEGV, OVER, ONCE),
+    "on_small_stack": (SEGV, OVER, ""),
     "innocent": (0, "", ""),
 }
 

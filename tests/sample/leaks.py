@@ -76,6 +76,11 @@ with tempfile.TemporaryDirectory() as folder:
                   and written.read(14) == b"hakmem-profile", done)
         os.remove(file)
     check("a link stays one", os.path.islink(link), done)
+    # The profile is written by a passing name, which somebody else may have guessed.
+    done = run(["bash", "-c", 'mkfifo "$1.$$" && exec "$0" keep', PROGRAM, file], 60, HAKMEM_PROFILE=f"1,out={file}")
+    with open(file, "rb") as written:
+        check("a profile whose passing name was a pipe", done.returncode == 3 and written.read(14) == b"hakmem-profile", done)
+    check("no passing name is left", sorted(os.listdir(folder)) == ["file", "link"], done)
 
 # Python as it is: with PYTHONMALLOC=malloc 3.13 leaves its interned strings, and other checkers say so too.
 for command in (["python3", "-c", "import json; print(json.dumps({1: 2}))"], ["git", "--version"], ["bash", "-c", "echo $((1 + 2))"]):

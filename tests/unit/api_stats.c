@@ -50,6 +50,8 @@ static void read_of_thread(void) {
     CHECK_EQ(hak_stat_read("thread/live", &value), ENOENT);
     fake_has_classes = false;
     CHECK_EQ(hak_stat_read("thread/freed", &value), EAGAIN);
+    hak_stats_t stats = {.struct_size = sizeof stats};
+    CHECK_EQ(hak_stats_get(&stats), EAGAIN);
     fake_has_classes = true;
 }
 

@@ -71,7 +71,6 @@ static void profiles_are_started_and_stopped(void) {
     CHECK(!sample_is_active());
     CHECK_EQ(answer_to(ask(HK_COMMAND_PROFILE_START, 65536, 0, "")), 0);
     CHECK(sample_is_active());
-    CHECK_EQ(answer_to(ask(HK_COMMAND_PROFILE_RESET, 0, 0, "")), 0);
     CHECK(sample_is_active());
     CHECK_EQ(answer_to(ask(HK_COMMAND_PROFILE_STOP, 0, 0, "")), 0);
     CHECK(!sample_is_active());
