@@ -141,9 +141,10 @@ int hak_heap_visit(hak_heap_t *heap, bool (*visit)(void *block, size_t size, voi
 
 /* --- Memory ------------------------------------------------------------------------------------------------------- */
 
-/* Empties the caches of the calling thread and of every thread that is not allocating right now, and gives free pages
- * back to the system at once. What HAKMEM_WARMUP keeps resident stays until a hard limit is reached. Returns the number
- * of bytes given back. */
+/* Empties the magazines of the calling thread and the caches of large blocks of all threads, and collects the frees
+ * that wait for a thread which is not inside the allocator right now. Magazines of other threads stay. Then gives free
+ * pages back to the system at once. What HAKMEM_WARMUP keeps resident stays until a hard limit is reached. Returns the
+ * number of bytes given back. */
 size_t hak_trim(void);
 
 /* Sets the limits of HAKMEM_LIMIT, each rounded up to a multiple of 64 KiB; 0 is none. Near `soft` caches shrink and
