@@ -62,7 +62,7 @@ static void print_values(const option_t *option, const char *before, const char 
     } else if (option->kind == HK_OPTION_FILE) {
         printf("%soff%s, %sFILE%s", before, after, before, after);
     } else if (option->kind == HK_OPTION_LIMIT) {
-        printf("SOFT or SOFT:HARD");
+        printf("SOFT or SOFT:HARD, or %soff%s", before, after);
     } else {
         printf("bytes, ");
         print_size(option->min);

@@ -147,7 +147,7 @@ pub fn values(option: &OptionInfo) -> String {
         "PATH" => "off, or a path".into(),
         "FILE" => "off, or a file".into(),
         "SIZE" => format!("bytes, {} to {}", size(option.min as u64), size(option.max as u64)),
-        "LIMIT" => "SOFT or SOFT:HARD".into(),
+        "LIMIT" => "SOFT or SOFT:HARD, or off".into(),
         _ => format!("{} to {}", option.min, option.max),
     }
 }
