@@ -176,7 +176,8 @@ extern const char hak_default_options[];
 int hak_option_set(const char *name, const char *value);
 int hak_option_get(const char *name, char *value, size_t value_size);
 
-/* Prints every option, the value in force and where it came from (default, environment, program) to `fd`. */
+/* Prints every option, the value in force and where it came from (default, compiled in, environment, program) to
+ * `fd`. */
 void hak_options_print(int fd);
 
 /* --- Statistics --------------------------------------------------------------------------------------------------- */
