@@ -60,6 +60,8 @@ static HK_SNAPSHOT bool seems_free(const void *block, unsigned cls) {
  * message with the bits of the next. */
 bool heap_finds_free(const void *block, unsigned cls) { return seems_free(block, cls) && seems_free(block, cls); }
 
-/* Hardened heaps keep freed blocks in queues besides, and change live bits by atomic operations alone: a clear one is
- * proof. */
-bool heap_block_is_free(const void *block, unsigned cls) { return hardened_is_on() || heap_finds_free(block, cls); }
+/* Hardened heaps keep freed blocks in queues besides, and explicit ones in leases. Both change live bits by atomic
+ * operations alone: a clear one is proof (EXPLICIT-2). */
+bool heap_block_is_free(const void *block, unsigned cls) {
+    return hardened_is_on() || map_is_explicit(map_lookup(block)) || heap_finds_free(block, cls);
+}

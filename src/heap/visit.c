@@ -50,9 +50,9 @@ static void collect(heap_t *h, places_t *places) {
     heap_unlock(h);
 }
 
-/* Blocks of the slab that are not free there, as bits; returns its class, or HK_CLASS_COUNT when the heap has no slab
+/* Blocks of the slab that are not free there, as bits; returns its entry in the map, or 0 when the heap has no slab
  * there any more. */
-static unsigned used_of(heap_t *h, const void *base, uint64_t used[SLAB_WORDS]) {
+static uint32_t used_of(heap_t *h, const void *base, uint64_t used[SLAB_WORDS]) {
     heap_lock(h);
     uint32_t entry = map_lookup(base);
     unsigned cls = entry & HK_MAP_CLASS_MAX;
@@ -63,20 +63,26 @@ static unsigned used_of(heap_t *h, const void *base, uint64_t used[SLAB_WORDS]) 
         used[w] = ~slab->free_bits[w] & hk_low_mask64(here);
     }
     heap_unlock(h);
-    return is ? cls : HK_CLASS_COUNT;
+    return is ? entry : 0;
+}
+
+/* Live, and not in a lease or on its way home. Who is called may have freed the rest of the slab, whose place serves
+ * somebody else by now. */
+static bool is_still_there(const char *block, uint32_t entry) {
+    return map_lookup(block) == entry && map_is_live(map_granule(block));
 }
 
 static bool visit_slab(const visitor_t *v, char *base) {
     uint64_t used[SLAB_WORDS];
-    unsigned cls = used_of(v->heap, base, used);
-    if (cls == HK_CLASS_COUNT)
+    uint32_t entry = used_of(v->heap, base, used);
+    if (entry == 0)
         return true;
+    unsigned cls = entry & HK_MAP_CLASS_MAX;
     size_t size = hk_class_info[cls].block_size;
     for (unsigned w = 0; w * 64 < hk_class_info[cls].block_count; w++)
         for (uint64_t bits = used[w]; bits != 0; bits &= bits - 1) {
             char *block = base + (w * 64 + hk_ctz64(bits)) * size;
-            bool live = map_is_live(map_granule(block)); /* or in a lease, or on its way home */
-            if (live && !v->visit(block, size, v->context))
+            if (is_still_there(block, entry) && !v->visit(block, size, v->context))
                 return false;
         }
     return true;

@@ -27,7 +27,7 @@ bool wipe_run(char *run, size_t size) {
     hk_assert((uintptr_t)run % HK_SLOT_SIZE == 0 && size % sys_page_size() == 0 && size > 0);
     if (size > WIPE_BYTES_MAX || !is_filled(run, size)) {
         sys_purge(run, size);
-        return false;
+        return sys_purge_refused(); /* then zeros were written over it */
     }
     hk_zero_long(run, size);
     return true;

@@ -217,7 +217,7 @@ static void free_large(void *block, const void *caller) {
         hardened_free_large(h, block, caller);
         return;
     }
-    heap_untag(h, block, entry);
+    heap_untag(h, block, map_lookup(block)); /* another thread may have released its heap meanwhile */
     if (!large_free(cache, block)) {
         misuse_double_free("free", block, size, caller);
         return;

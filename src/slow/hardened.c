@@ -58,6 +58,13 @@ size_t hardened_size(const void *block, size_t block_size) {
     return asked > block_size ? 0 : asked;
 }
 
+/* A block whose seal is broken may hold something in all of it: what moves it loses nothing. */
+size_t hardened_held(const void *block, size_t block_size) {
+    size_t size = hardened_size(block, block_size);
+    bool is_broken = size == 0 && is_sealed(block) && asked_exactly(block, block_size) > block_size;
+    return is_broken ? block_size - SEAL_BYTES : size;
+}
+
 /* With room for the seal. */
 static size_t sealed_size(size_t size) { return size < SIZE_MAX - SEAL_BYTES ? size + SEAL_BYTES : size; }
 
@@ -85,7 +92,8 @@ size_t hardened_good_size(size_t size) {
 
 bool hardened_size_fits(const void *block, size_t block_size, size_t align, size_t size) {
     if (hk_hardened_level < 3 && !is_sealed(block))
-        return (align > HK_ALIGNMENT || size > HK_MID_MAX / 2) && size <= hardened_size(block, block_size);
+        return (align > HK_ALIGNMENT || size > HK_MID_MAX / 2 || heap_has_kept_whole()) &&
+               size <= hardened_size(block, block_size);
     size_t asked = asked_exactly(block, block_size);
     if (asked > block_size) /* free reports that */
         return true;
@@ -415,13 +423,16 @@ static void free_moved(heap_t *h, void *block, size_t old_size, const void *call
         misuse_double_free("realloc", block, old_size, caller);
 }
 
-/* Memory is out when a block had to shrink: it stays, and keeps its seal where its size is now. */
-static void *stay(void *block, size_t size, int saved_errno, const void *caller) {
+/* It keeps its seal where its size is now. */
+void *hardened_stay(void *block, size_t size, int saved_errno, const void *caller) {
     const size_t block_size = heap_block_size(block);
     if (!hardened_is_whole(block, block_size, caller))
         return NULL;
-    if (hk_hardened_level >= 3 && is_run(block))
-        cut(block, asked_exactly(block, block_size), size);
+    if (hk_hardened_level >= 3 && is_run(block)) {
+        size_t asked = asked_exactly(block, block_size);
+        wipe_clear_slack(block, block_size, large_slack(block));
+        cut(block, asked, size);
+    }
     hardened_begin(block, block_size, size);
     return heap_keep_whole(block, saved_errno);
 }
@@ -469,7 +480,7 @@ void *hardened_realloc(void *block, size_t old_size, size_t size, const void *ca
     const bool due = heap_charge(h, hk_max(size, 1), false);
     void *copy = heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size), size, caller);
     if (copy == NULL && size <= old_size)
-        return stay(block, size, saved, caller);
+        return hardened_stay(block, size, saved, caller);
     if (copy == NULL)
         return NULL;
     memcpy(pointer_to(copy), pointer_to(block), hk_min(old_size, size));

@@ -53,8 +53,13 @@ void hardened_begin_block(void *block, unsigned cls, bool never_used, size_t siz
 bool hardened_is_whole(const void *block, size_t block_size, const void *caller);
 bool hardened_end(void *block, unsigned cls, const void *caller);
 
-/* What the program may use of a block. */
+/* What the program may use of a block; 0 where its seal is broken and the size is not known. And how much of it is
+ * moved when it moves. */
 size_t hardened_size(const void *block, size_t block_size);
+size_t hardened_held(const void *block, size_t block_size);
+
+/* Memory is out when a block has to shrink: it stays. NULL when it was overwritten, which is reported. */
+void *hardened_stay(void *block, size_t size, int saved_errno, const void *caller);
 
 /* The largest size that takes no larger block than `size` does; 0: that is 0. */
 size_t hardened_good_size(size_t size);

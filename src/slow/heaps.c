@@ -23,6 +23,7 @@
 typedef struct request {
     size_t align, size; /* with room for the seal */
     unsigned cls;       /* HK_CLASS_COUNT: it has no slab */
+    bool zero;          /* it shall read as zeros */
     bool zeroed;        /* the block reads as zeros */
     const void *beside; /* as in explicit_take */
 } request_t;
@@ -44,7 +45,7 @@ static void *try_alloc(heap_t *h, request_t *request) {
         return block;
     }
     if (request->size <= HK_LARGE_MAX && request->align <= HK_LARGE_MAX)
-        block = runs_take(h, request->size, request->align, request->beside, &request->zeroed);
+        block = runs_take(h, request->size, request->align, request->beside, request->zero ? &request->zeroed : NULL);
     if (block != NULL)
         return block;
     request->zeroed = true;
@@ -90,6 +91,7 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *
         return heap_fail();
     request_t request = request_for(align, size);
     request.beside = beside;
+    request.zero = zero || hardened_is_on(); /* what is hardened is handed out as zeros, and its fence opened */
     bool leased = beside == NULL && align <= HK_ALIGNMENT && !hardened_is_on();
     /* Large blocks of slabs may be known to be zeros, those of a lease are not. */
     void *block = leased && !(zero && size > HK_TINY_MAX) ? alloc_leased(h, request.cls) : NULL;

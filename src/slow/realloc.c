@@ -105,15 +105,18 @@ static void *explicit_in_place(void *block, size_t size, const found_t *found) {
 }
 
 /* The block, which is the program's, becomes one of `to`; or stays in its heap, when that is NULL. */
-static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *found) {
+static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *found, const void *caller) {
     void *same = to == NULL || heaps_of(block) == to ? explicit_in_place(block, size, found) : NULL;
     if (same != NULL)
         return same;
     int saved = errno;
-    size_t old_size = found_usable(block, found);
+    bool is_hardened = found_is_hardened(found);
+    size_t old_size = is_hardened ? hardened_held(block, found->size) : found->size;
     void *copy = to == NULL ? heaps_alloc_beside(block, size) : heaps_alloc(to, HK_ALIGNMENT, size, false);
+    if (copy == NULL && size <= old_size)
+        return is_hardened ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
     if (copy == NULL)
-        return size <= old_size ? heap_keep_whole(block, saved) : NULL;
+        return NULL;
     memcpy(copy, pointer_to(block), hk_min(old_size, size));
     heap_free_found(block);
     return copy;
@@ -131,7 +134,7 @@ void *heap_realloc_to(heap_t *to, void *pointer, size_t size, const void *caller
     if (found.kind == KIND_NONE || found.kind == KIND_FOREIGN || size > HEAP_SIZE_POSSIBLE)
         return heap_fail();
     if (size != 0)
-        return pointer_to(realloc_to(to, block, size, &found));
+        return pointer_to(realloc_to(to, block, size, &found, caller));
     heap_free_found(block);
     return NULL;
 }
@@ -155,9 +158,9 @@ static void *resize(void *block, size_t size, const void *caller) {
     if (hk_unlikely(found.kind == KIND_EMERGENCY || found.kind == KIND_NOTHING || !fork_attend()))
         return size <= found.size ? block : move_block(block, found_usable(block, &found), size, caller);
     if (hk_unlikely(heaps_of(block) != NULL))
-        return realloc_to(NULL, block, size, &found);
+        return realloc_to(NULL, block, size, &found, caller);
     if (hk_unlikely(found_is_hardened(&found)))
-        return hardened_realloc(block, hardened_size(block, found.size), size, caller);
+        return hardened_realloc(block, hardened_held(block, found.size), size, caller);
     void *same = resize_in_place(block, size, &found, caller);
     return same != NULL ? same : move_block(block, found.size, size, caller);
 }
@@ -173,12 +176,12 @@ static bool size_fits(const void *block, const found_t *found, size_t align, siz
     size_t asked = size + (size == 0);
     if (found->kind == KIND_NOTHING)
         return size == 0;
-    if (found->kind == KIND_GUARDED)
-        return size == found->size;
     if (found_is_hardened(found))
         return hardened_size_fits(block, found->size, align, size);
     if (heap_has_kept_whole())
         return asked <= found->size;
+    if (found->kind == KIND_GUARDED)
+        return size == found->size;
     if (found->kind == KIND_LARGE)
         return (align > HK_ALIGNMENT || asked > HK_MID_MAX / 2) && asked <= found->size;
     if (found->kind != KIND_SLAB || asked > found->size)

@@ -288,6 +288,51 @@ static void visits(void) {
     hak_heap_destroy(heap);
 }
 
+/* All blocks of the heap are freed in the first call, and what was a slab of it serves the program. */
+enum { BLOCKS = 4000, OF = 480 };
+static char *all[BLOCKS];
+
+static bool see_and_free(void *block, size_t size, void *context) {
+    unsigned *calls = context;
+    CHECK(size >= OF && hak_heap_of(block) != NULL);
+    if (++*calls > 1)
+        return true;
+    hak_free_batch((void **)all, BLOCKS);
+    (void)hak_trim();
+    for (unsigned i = 0; i < BLOCKS; i++)
+        CHECK((all[i] = hak_malloc(OF)) != NULL);
+    return true;
+}
+
+static void visit_that_frees(void) {
+    unsigned calls = 0;
+    hak_heap_t *heap = hak_heap_new(NULL);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        all[i] = take(heap, OF);
+    CHECK(hak_heap_visit(heap, see_and_free, &calls) == 0 && calls == 1);
+    hak_heap_destroy(heap);
+    hak_free_batch((void **)all, BLOCKS);
+}
+
+/* What cannot move, as the heap is full, stays, and is of its new size from then on. */
+static void smaller_where_full(void) {
+    hak_heap_options_t options = {.struct_size = sizeof options, .limit = 4 * TEST_MIB};
+    hak_heap_t *heap = hak_heap_new(&options);
+    const size_t had[] = {1000, 20000, TEST_MIB};
+    for (unsigned i = 0; i < 3; i++) {
+        char *block = take(heap, had[i]);
+        for (size_t size = TEST_MIB; size > 0; size /= 2)
+            while (hak_heap_malloc(heap, size) != NULL)
+                continue;
+        char *smaller = hak_realloc(block, had[i] / 10);
+        CHECK(smaller != NULL && smaller[0] == 0x5a);
+        hak_free_sized(smaller, had[i] / 10);
+        hak_heap_reset(heap);
+    }
+    hak_heap_destroy(heap);
+    CHECK_HEAP();
+}
+
 /* One thread makes it, a second allocates, a third frees, the first ends before. */
 static void *make(void *heap) {
     *(hak_heap_t **)heap = hak_heap_new(NULL);
@@ -379,6 +424,7 @@ static void beside_others(void) {
 
 int main(void) {
     test_alarm(100);
+    visit_that_frees(); /* before there are other places for ordinary blocks */
     every_kind();
     zeros_and_alignment();
     reallocs();
@@ -387,6 +433,7 @@ int main(void) {
     limits_hold();
     limits_and_names();
     visits();
+    smaller_where_full();
     shorter_records();
     any_thread();
     beside_others();

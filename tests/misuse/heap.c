@@ -105,6 +105,19 @@ static void no_heap(void) {
     end();
 }
 
+/* A thread that allocates of a heap again and again has blocks of it at hand, and what it frees comes to them. */
+static void resized_after_free(void) {
+    begin();
+    hak_heap_t *heap = hak_heap_new(NULL);
+    for (unsigned i = 0; i < 1000; i++)
+        hak_free(test_opaque(hak_heap_malloc(heap, 60)));
+    char *freed = hak_heap_malloc(heap, 60), *stale = test_opaque(freed);
+    hak_free(freed);
+    say("realloc of freed block", stale);
+    CHECK(hak_realloc(stale, 62) == NULL);
+    end();
+}
+
 /* Each line of ours comes right behind what was expected, and nothing is reported that was not. */
 static void run(const char *name, void (*body)(void)) {
     CHECK_SAY(check_child(body, STDERR_FILENO, text, sizeof text) == 0, "%s: %s", name, text);
@@ -132,5 +145,6 @@ int main(void) {
     run("inside", inside);
     run("release", after_release);
     run("no heap", no_heap);
+    run("resized after free", resized_after_free);
     return TEST_PASS;
 }
