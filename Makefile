@@ -17,11 +17,21 @@ help: ## this list
 
 all: release ## the release library, build/release/libhakmem.so (a compiler, CMake and nothing else)
 
+# A build folder that came along with a copy of the clone is of no use here.
+define own_folder
+	@home=$$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' build/$(1)/CMakeCache.txt 2>/dev/null); \
+		[ -z "$$home" ] || [ "$$home" -ef . ] || rm -rf build/$(1)
+	@[ -z "$$SUDO_UID" ] || [ -e build/$(1)/libhakmem.so ] || \
+		{ echo "make: first \`make all\`, without sudo: what root builds here, only root can change" >&2; exit 1; }
+endef
+
 release:
+	$(call own_folder,release)
 	@cmake --preset release -DHAKMEM_TESTS=OFF
 	@cmake --build --preset release -j $(JOBS) --target hakmem_shared hakmem_static hakmem_jemalloc
 
 check: ## the library that verifies every invariant while it runs, build/check/libhakmem.so
+	$(call own_folder,check)
 	@cmake --preset check -DHAKMEM_TESTS=OFF
 	@cmake --build --preset check -j $(JOBS) --target hakmem_shared hakmem_static hakmem_jemalloc
 

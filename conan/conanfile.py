@@ -65,5 +65,9 @@ class HakmemConan(ConanFile):
         self.cpp_info.libs = ["hakmem"]
         if not self.options.shared:
             self.cpp_info.system_libs = ["pthread", "dl"]
+        # A program that never names malloc itself still gets ours, also with --as-needed.
         self.cpp_info.exelinkflags = ["-Wl,--undefined=malloc"]
+        if self.options.shared:
+            library = os.path.join(self.package_folder, "lib", "libhakmem.so")
+            self.cpp_info.exelinkflags += ["-Wl,--push-state,--no-as-needed,%s,--pop-state" % library]
         self.runenv_info.append_path("LD_LIBRARY_PATH", os.path.join(self.package_folder, "lib"))

@@ -51,6 +51,8 @@ def refusal(program):
     file = shutil.which(program)
     if file is None:
         return "%s: not found" % program
+    if re.search("[ :]", path()):
+        return "%s: the dynamic linker takes spaces and colons for the end of a name; install the package in another place" % path()
     kind, ours = libc_of(file), "musl" if needs_musl(path()) else "glibc"
     if kind == "static":
         return "%s is a static program: no library can be preloaded" % file
