@@ -85,7 +85,7 @@ pub fn checked(option: &OptionInfo, text: &str) -> Result<String, String> {
     let fits = match option.kind {
         "NUMBER" => text.parse().is_ok_and(|value| (option.min..=option.max).contains(&value)),
         "SIZE" => bytes(text).is_some_and(|value| (option.min..=option.max).contains(&value)),
-        "LIMIT" => text == "off" || text.splitn(2, ':').all(|part| bytes(part).is_some()),
+        "LIMIT" => text.eq_ignore_ascii_case("off") || is_limit(text),
         "OUTPUT" => is_choice(option, choice) && !text.ends_with(':'),
         "PROFILE" => {
             let (interval, file) = text.split_once(",out=").unwrap_or((text, "-"));
@@ -100,6 +100,17 @@ pub fn checked(option: &OptionInfo, text: &str) -> Result<String, String> {
     } else {
         Err(format!("expected {}", values(option)))
     }
+}
+
+/// What is in use is no more than SOFT, and never more than HARD; 0 is no limit.
+fn is_limit(text: &str) -> bool {
+    let (soft, hard) = text.split_once(':').unwrap_or((text, "0"));
+    matches!((bytes(soft), bytes(hard)), (Some(soft), Some(hard)) if hard == 0 || soft <= hard)
+}
+
+/// As a switch that is off is written.
+pub fn is_off(text: &str) -> bool {
+    text.eq_ignore_ascii_case("off") || NO.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
 fn is_choice(option: &OptionInfo, text: &str) -> bool {
@@ -152,6 +163,7 @@ mod tests {
             (&["--huge", "maybe"], "expected auto, off, force"),
             (&["--warmup", "64X"], "expected bytes, 0 to 1T"),
             (&["--limit", "1G:"], "expected SOFT or SOFT:HARD"),
+            (&["--limit", "2G:1G"], "expected SOFT or SOFT:HARD"),
         ] {
             let said = environment(arguments).unwrap_err().to_string();
             assert!(said.contains(expected), "{said}");

@@ -15,11 +15,16 @@ pub fn end_with_the_reader() {
 
 pub fn say(text: impl Display) -> Result<()> {
     let mut out = io::stdout().lock();
-    write!(out, "{text}").and_then(|()| out.flush()).map_err(not_written)
+    write!(out, "{}", plain(&text.to_string())).and_then(|()| out.flush()).map_err(not_written)
 }
 
 pub fn remark(text: impl Display) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", plain(&text.to_string()));
+}
+
+/// Names of processes, threads and functions are whatever other users wrote: what would steer a terminal is shown as ?.
+fn plain(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "?")
 }
 
 pub fn not_written(error: io::Error) -> Error {
@@ -31,6 +36,11 @@ pub fn not_written(error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_steers_a_terminal() {
+        assert_eq!(plain("a\t\x1b[31mé\u{9b}2J\r\x7f\n"), "a\t?[31mé?2J??\n");
+    }
 
     #[test]
     fn the_reason_has_no_number() {

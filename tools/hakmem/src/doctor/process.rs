@@ -184,6 +184,9 @@ fn activity(
 /// Why hakmem is not in it, and what to do.
 fn why_not(process: &Process, environment: Option<&HashMap<OsString, OsString>>) -> (String, String) {
     let program = Image::of(Path::new(&format!("/proc/{}/exe", process.pid())));
+    if let Some(why) = program.as_ref().err().and_then(foreign) {
+        return (why, "hakmem serves programs of this machine of 64 bits alone: build the program as one".into());
+    }
     let again = format!("start it again: hakmem run -- {}", command_line(process));
     if program.as_ref().is_ok_and(|image| image.interpreter.is_none()) {
         let remedy = "link it with hakmem: -Wl,--undefined=malloc libhakmem.a";
@@ -216,6 +219,12 @@ fn why_not(process: &Process, environment: Option<&HashMap<OsString, OsString>>)
     }
     let why = format!("{name} was asked for, and the dynamic linker could not load it");
     (why, "read what the program printed at its start; the library and the folders above it must be readable for its user".into())
+}
+
+/// Of a file that can be read, and is no program that hakmem can be in.
+fn foreign(error: &anyhow::Error) -> Option<String> {
+    let is_read = error.downcast_ref::<std::io::Error>().is_none();
+    error.chain().nth(1).filter(|_| is_read).map(|what| format!("the program {what}"))
 }
 
 fn command_line(process: &Process) -> String {
@@ -258,4 +267,20 @@ fn in_force(found: &mut Diagnosis, attached: &Attached) {
         .collect();
     let what = if set.is_empty() { "all at their defaults".into() } else { set.join(", ") };
     found.ok("options", format!("options in force: {what}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_another_kind_is_not_to_be_preloaded() {
+        let path = std::env::temp_dir().join(format!("hakmem-foreign-{}", std::process::id()));
+        let head = [b"\x7fELF\x01\x01\x01".as_slice(), &[0; 57]].concat();
+        std::fs::write(&path, head).unwrap();
+        let why = foreign(&Image::of(&path).unwrap_err());
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(why.unwrap(), "the program is no ELF file of 64 bits");
+        assert_eq!(foreign(&Image::of(&path).unwrap_err()), None, "it cannot be read");
+    }
 }

@@ -39,13 +39,14 @@ struct Family {
 }
 
 /// What goes up and down; all others only go up.
-const GAUGES: [&str; 11] = [
+const GAUGES: [&str; 12] = [
     "mapped",
     "resident",
     "live",
     "untouched",
     "cached",
     "fragmented",
+    "huge_page_waste",
     "retained",
     "metadata",
     "peak_mapped",

@@ -7,7 +7,7 @@
 use super::supervised::{Event, Supervised};
 use crate::attach::Attached;
 use crate::failure::Failure;
-use crate::flags::OptionFlags;
+use crate::flags::{is_off, OptionFlags};
 use crate::heap::of_file;
 use crate::image::{self, Profile};
 use crate::output::remark;
@@ -15,8 +15,8 @@ use crate::report::view::Show;
 use crate::report::{bytes_of, leave, Form};
 use crate::symbols::{self, Places};
 use anyhow::{bail, ensure, Context, Result};
+use nix::unistd::mkdtemp;
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ fn interval(options: &OptionFlags) -> Result<String> {
     if given.contains(",out=") {
         bail!(Failure::Usage(format!("--report and {OPTION}={given}: name one file for the profile")));
     }
-    Ok(if given == "off" { "on".into() } else { given })
+    Ok(if is_off(&given) { "on".into() } else { given })
 }
 
 /// Until the program ends; what was seen of it last.
@@ -104,12 +104,10 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Folder> {
-        let path = std::env::temp_dir().join(format!("hakmem-run-{}", std::process::id()));
-        let name = path.to_string_lossy();
+        let wanted = std::env::temp_dir().join("hakmem-run-XXXXXX");
+        let name = wanted.to_string_lossy();
         ensure!(!name.contains('%'), "{name}: hakmem cannot write where % is in the name; set TMPDIR");
-        let made = fs::DirBuilder::new().mode(0o700).create(&path);
-        made.with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Folder(path))
+        Ok(Folder(mkdtemp(&wanted).with_context(|| format!("cannot make {name}"))?))
     }
 
     /// The profiles of all others go.
@@ -127,5 +125,26 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a container numbers of processes come again, and a folder of one that was killed is still there.
+    #[test]
+    fn each_report_has_a_folder_of_its_own() {
+        let (one, two) = (Folder::new().unwrap(), Folder::new().unwrap());
+        assert!(one.0 != two.0 && one.0.is_dir() && two.0.is_dir());
+    }
+
+    #[test]
+    fn a_report_is_of_a_program_that_is_sampled() {
+        let with = |value: &str| {
+            let environment = vec![(OPTION.to_string(), value.to_string())];
+            interval(&OptionFlags { environment }).unwrap()
+        };
+        assert_eq!(["off", "0", "No", "64K"].map(with), ["on", "on", "on", "64K"]);
     }
 }
