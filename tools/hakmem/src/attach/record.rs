@@ -14,6 +14,10 @@ const LAYOUT: u32 = 1;
 const MAGIC: &[u8; 8] = b"hakmem\0\0";
 /// Magic, size and layout.
 const HEAD: usize = 16;
+/// No offset, size or count that a record has is larger. Whoever writes a record may have written anything.
+const NUMBER_MAX: u64 = 1 << 20;
+/// Nor is a table, in bytes.
+const TABLE_MAX: usize = 64 << 20;
 
 pub struct Record {
     words: Vec<u64>,
@@ -27,28 +31,46 @@ pub struct Field {
 }
 
 impl Field {
+    pub fn end(self) -> usize {
+        self.offset + self.size
+    }
+
     /// The field's value in a copy of the structure.
     pub fn of(self, structure: &[u8]) -> u64 {
         let mut bytes = [0; 8];
-        bytes[..self.size].copy_from_slice(&structure[self.offset..self.offset + self.size]);
+        bytes[..self.size].copy_from_slice(&structure[self.offset..self.end()]);
         u64::from_ne_bytes(bytes)
     }
 }
 
 impl Record {
+    #[cfg(test)]
+    pub fn of(words: Vec<u64>) -> Record {
+        Record { words }
+    }
+
     pub fn word(&self, word: Word) -> Result<u64> {
         let found = self.words.get(word as usize).copied();
         found.with_context(|| format!("its library is too old to tell ({word:?}); use the hakmem tool of its version"))
     }
 
     pub fn size(&self, word: Word) -> Result<usize> {
-        Ok(usize::try_from(self.word(word)?)?)
+        let number = self.word(word)?;
+        ensure!(number <= NUMBER_MAX, damaged(word));
+        Ok(number as usize)
+    }
+
+    /// The size of a structure that has these fields.
+    pub fn stride(&self, word: Word, fields: &[Field]) -> Result<usize> {
+        let stride = self.size(word)?;
+        ensure!(stride > 0 && fields.iter().all(|field| field.end() <= stride), damaged(word));
+        Ok(stride)
     }
 
     pub fn field(&self, word: Word) -> Result<Field> {
         let packed = self.word(word)?;
         let field = Field { offset: (packed & 0xffff_ffff) as usize, size: (packed >> 32) as usize };
-        ensure!((1..=8).contains(&field.size), "its record is damaged ({word:?})");
+        ensure!((1..=8).contains(&field.size) && field.offset as u64 <= NUMBER_MAX, damaged(word));
         Ok(field)
     }
 
@@ -56,6 +78,15 @@ impl Record {
         let number = self.word(Word::Version)?;
         Ok(format!("{}.{}.{}", number / 10000, number / 100 % 100, number % 100))
     }
+}
+
+fn damaged(word: Word) -> String {
+    format!("its record is damaged ({word:?})")
+}
+
+pub fn table_bytes(count: usize, stride: usize) -> Result<usize> {
+    let bytes = count.checked_mul(stride).filter(|&bytes| bytes <= TABLE_MAX);
+    bytes.context("its record is damaged: a table is too large")
 }
 
 /// The address of the record that the ELF file at `start` leads to, if it has one.
@@ -83,7 +114,7 @@ pub fn read(memory: &Memory, address: u64) -> Result<Record> {
     if head[..8] != MAGIC[..] || size < HEAD + 16 || size > 64 * 1024 {
         bail!("its note leads to something that is no record of hakmem's");
     }
-    let words = memory.words(address + HEAD as u64, (size - HEAD) / 8)?;
+    let words = memory.words(address.wrapping_add(HEAD as u64), (size - HEAD) / 8)?;
     let record = Record { words };
     if layout > LAYOUT {
         bail!(newer(&record, memory, layout)?);
@@ -136,6 +167,11 @@ mod tests {
         assert_eq!(field.of(&[9, 9, 9, 9, 1, 2, 9, 9]), 0x0201);
         assert_eq!(record.version().unwrap(), "1.2.3");
         assert!(record.field(Word::OptionList).is_err());
+        assert!(record.size(Word::OptionList).is_err(), "no count is so large");
+        assert_eq!(record.stride(Word::Version, &[field]).unwrap(), 10203);
+        assert!(Record::of(vec![5]).stride(Word::Version, &[field]).is_err(), "the field ends behind the structure");
+        assert!(Record::of(vec![0]).stride(Word::Version, &[]).is_err());
+        assert!(table_bytes(1 << 20, 1 << 20).is_err() && table_bytes(usize::MAX, 2).is_err());
         assert!(record.word(Word::Counters).unwrap_err().to_string().contains("too old"));
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! What the kernel has resident of hakmem's memory: of whole mappings as `smaps` tells, of parts of one by `pagemap`.
 
+use super::record::table_bytes;
 use super::Attached;
 use crate::lists::Word;
 use anyhow::{Context, Result};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
-use std::fs::File;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
+use procfs::FromBufRead;
+use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
@@ -36,7 +38,9 @@ impl Resident {
         let ranges = ranges(process)?;
         let pages = Pages::of(process.pid)?;
         let mut sums = Resident::default();
-        for map in Process::new(process.pid)?.smaps()?.iter() {
+        let text = fs::read(format!("/proc/{}/smaps", process.pid))?;
+        let text = String::from_utf8_lossy(&text); // a file's name may be of any bytes
+        for map in MemoryMaps::from_buf_read(text.as_bytes())?.iter() {
             if map.perms.contains(MMPermissions::WRITE) && is_anonymous(map) {
                 sums.add(map, &ranges, &pages)?;
             }
@@ -81,12 +85,12 @@ fn is_anonymous(map: &MemoryMap) -> bool {
 fn ranges(process: &Attached) -> Result<Vec<(Part, Range<u64>)>> {
     let record = &process.record;
     let base = process.number(Word::WindowBase)?;
-    let size = process.number(Word::WindowSuperslabs)? * record.word(Word::SuperslabBytes)?;
-    let mut ranges = vec![(Part::Window, base..base + size)];
+    let size = process.number(Word::WindowSuperslabs)?.saturating_mul(record.word(Word::SuperslabBytes)?);
+    let mut ranges = vec![(Part::Window, base..base.saturating_add(size))];
     let count = record.size(Word::AreaCount)?;
     let areas = process.memory.words(record.word(Word::Areas)?, count)?;
     let sizes = process.memory.words(record.word(Word::AreaSizes)?, count)?;
-    ranges.extend(areas.iter().zip(sizes).map(|(&area, size)| (Part::Areas, area..area + size)));
+    ranges.extend(areas.iter().zip(sizes).map(|(&area, size)| (Part::Areas, area..area.saturating_add(size))));
     ranges.extend(huge_blocks(process)?.into_iter().map(|range| (Part::Huge, range)));
     Ok(ranges)
 }
@@ -98,10 +102,10 @@ fn huge_blocks(process: &Attached) -> Result<Vec<Range<u64>>> {
     if count == 0 || count > HUGE_MAX {
         return Ok(Vec::new());
     }
-    let stride = record.size(Word::HugeStride)?;
-    let mut blocks = vec![0; count as usize * stride];
-    process.memory.read(process.number(Word::HugeBlocks)?, &mut blocks)?;
     let (start, size) = (record.field(Word::HugeStart)?, record.field(Word::HugeSize)?);
+    let stride = record.stride(Word::HugeStride, &[start, size])?;
+    let mut blocks = vec![0; table_bytes(count as usize, stride)?];
+    process.memory.read(process.number(Word::HugeBlocks)?, &mut blocks)?;
     let range = |block: &[u8]| Some(start.of(block)..start.of(block).checked_add(size.of(block))?);
     Ok(blocks.chunks_exact(stride).filter_map(range).collect())
 }

@@ -6,12 +6,12 @@
 //! threads there may be blocks that one has allocated and the other has freed a moment later: sums are exact to so
 //! many.
 
-use super::record::Field;
+use super::record::{table_bytes, Field, Record};
 use super::resident::Resident;
 use super::settings::Limits;
 use super::Attached;
 use crate::lists::Word;
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 use std::collections::BTreeMap;
 
 /// Attempts at a heap whose magazines are being refilled.
@@ -102,7 +102,9 @@ impl Attached {
         let sums = self.sums()?;
         let resident = Resident::of(self)?;
         let huge = self.number(Word::HugeTotal)?;
-        fill(&mut snapshot, sums, &resident, huge, self.record.size(Word::SlabClasses)?);
+        let slab_classes = self.record.size(Word::SlabClasses)?;
+        ensure!(slab_classes <= sums.classes.len(), "its record is damaged (SlabClasses)");
+        fill(&mut snapshot, sums, &resident, huge, slab_classes);
         let peak = self.number(Word::RegionPeak)? + resident.mapped_areas + huge;
         let mapped = snapshot.values["mapped"];
         snapshot.values.insert("peak_mapped", peak.max(mapped));
@@ -138,20 +140,28 @@ impl Attached {
 
     /// The classes' sizes, with no counts yet.
     fn class_table(&self) -> Result<Vec<Class>> {
-        let (count, stride) = (self.record.size(Word::Classes)?, self.record.size(Word::ClassStride)?);
         let [size, slots] = [Word::ClassBlockSize, Word::ClassSlabSlots].map(|word| self.record.field(word));
         let (size, slots) = (size?, slots?);
-        let mut table = vec![0; count * stride];
+        let (count, stride) =
+            (self.record.size(Word::Classes)?, self.record.stride(Word::ClassStride, &[size, slots])?);
+        let mut table = vec![0; table_bytes(count, stride)?];
         self.memory.read(self.record.word(Word::ClassInfo)?, &mut table)?;
         let slot = self.record.word(Word::SlotBytes)?;
-        let class = |info: &[u8]| Class { block_size: size.of(info), span: slots.of(info) * slot, ..Class::default() };
+        let class = |info: &[u8]| Class {
+            block_size: size.of(info),
+            span: slots.of(info).wrapping_mul(slot),
+            ..Class::default()
+        };
         Ok(table.chunks_exact(stride).map(class).collect())
     }
 
     /// Counts of a heap that ends move to the shared heap's: when those changed while the others were read, all are
     /// read again.
     fn sums(&self) -> Result<Sums> {
-        let layout = HeapLayout::of(self)?;
+        let record = &self.record;
+        let areas = self.memory.words(record.word(Word::Areas)?, record.size(Word::AreaCount)?)?;
+        let base = *areas.get(record.size(Word::AreaOfHeaps)?).context("its record is damaged")?;
+        let layout = HeapLayout::of(record, base)?;
         let limit = self.memory.number(self.record.word(Word::HeapLimit)?, 4)?.min(HEAPS_MAX);
         for tries in 1.. {
             let shared = layout.read(self, layout.shared)?;
@@ -161,7 +171,7 @@ impl Attached {
                 sums.add(&layout.read(self, id)?);
             }
             if tries == TRIES || layout.read(self, layout.shared)?.classes == shared.classes {
-                sums.heaps = limit - layout.shared - 1;
+                sums.heaps = limit.saturating_sub(layout.shared + 1);
                 return Ok(sums);
             }
         }
@@ -195,7 +205,7 @@ struct Heap {
 struct HeapLayout {
     shared: u64,
     base: u64,
-    stride: u64,
+    stride: usize,
     live: u64,
     classes: usize,
     life: Field,
@@ -220,14 +230,11 @@ struct HeapLayout {
 }
 
 impl HeapLayout {
-    fn of(process: &Attached) -> Result<HeapLayout> {
-        let record = &process.record;
-        let areas = process.memory.words(record.word(Word::Areas)?, record.size(Word::AreaCount)?)?;
-        let base = *areas.get(record.size(Word::AreaOfHeaps)?).context("its record is damaged")?;
-        Ok(HeapLayout {
-            shared: record.word(Word::HeapShared)?,
+    fn of(record: &Record, base: u64) -> Result<HeapLayout> {
+        let layout = HeapLayout {
+            shared: record.size(Word::HeapShared)? as u64,
             base,
-            stride: record.word(Word::HeapStride)?,
+            stride: record.size(Word::HeapStride)?,
             live: record.word(Word::HeapIsLive)?,
             classes: record.size(Word::Classes)?,
             life: record.field(Word::HeapLife)?,
@@ -249,20 +256,38 @@ impl HeapLayout {
             refills: record.field(Word::StatsRefills)?,
             flushes: record.field(Word::StatsFlushes)?,
             slab_count: record.field(Word::StatsSlabCount)?,
-        })
+        };
+        layout.check(record)?;
+        Ok(layout)
+    }
+
+    /// Each part lies in what it is a part of, so that reading one needs no look at its bounds.
+    fn check(&self, record: &Record) -> Result<()> {
+        record.stride(Word::MagazineStride, &[self.below, self.pushes])?;
+        let sums = [self.refilled, self.flushed, self.freed_remote, self.kept, self.refills, self.flushes];
+        record.stride(Word::StatsStride, &sums)?;
+        record.stride(Word::StatsStride, &[self.array, self.slab_count])?;
+        let ends = [
+            self.magazines + table_bytes(self.classes, self.magazine_stride)?,
+            self.stats + table_bytes(self.classes, self.stats_stride)?,
+            self.head_bytes(),
+        ];
+        ensure!(ends.iter().all(|&end| end <= self.stride), "its record is damaged (HeapStride)");
+        Ok(())
     }
 
     /// The bytes from the heap's start that hold all but what is behind the magazines.
     fn head_bytes(&self) -> usize {
         let fields = [self.life, self.lock_takes, self.large_live, self.large_cached];
-        let end = fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
+        let end = fields.iter().map(|field| field.end()).max().unwrap_or(0);
         end.max(self.magazines + self.classes * self.magazine_stride)
     }
 
     fn read(&self, process: &Attached, id: u64) -> Result<Heap> {
-        let address = self.base + id * self.stride;
+        let address = self.base.wrapping_add(id.wrapping_mul(self.stride as u64));
         let (stats, head) = (self.classes * self.stats_stride, self.head_bytes());
-        let pieces = [(address + self.stats as u64, stats), (address, head), (address + self.stats as u64, stats)];
+        let behind = address.wrapping_add(self.stats as u64);
+        let pieces = [(behind, stats), (address, head), (behind, stats)];
         let mut copy = vec![0; stats + head + stats];
         for _ in 0..TRIES {
             process.memory.read_pieces(&pieces, &mut copy)?;
@@ -376,6 +401,47 @@ mod tests {
         let mut snapshot = Snapshot { pool, ..Snapshot::default() };
         fill(&mut snapshot, sums, &resident, 0, 1);
         snapshot
+    }
+
+    /// A heap of 4096 bytes with 10 classes: all fields at the start of their structures.
+    fn a_record(changes: &[(Word, u64)]) -> Record {
+        let mut words = vec![8 << 32; 256];
+        let sane = [
+            (Word::HeapShared, 1),
+            (Word::HeapStride, 4096),
+            (Word::Classes, 10),
+            (Word::Magazines, 64),
+            (Word::MagazineStride, 16),
+            (Word::Stats, 1024),
+            (Word::StatsStride, 64),
+        ];
+        for (word, value) in sane.iter().chain(changes) {
+            words[*word as usize] = *value;
+        }
+        Record::of(words)
+    }
+
+    /// Whoever writes a record may have written anything.
+    #[test]
+    fn a_layout_that_cannot_be_is_refused() {
+        let of = |changes: &[(Word, u64)]| HeapLayout::of(&a_record(changes), 0);
+        assert!(of(&[]).is_ok());
+        for change in [
+            (Word::StatsStride, 0),
+            (Word::StatsStride, 4),
+            (Word::MagazineStride, 0),
+            (Word::MagazineStride, 4),
+            (Word::MagazinePushes, 8 << 32 | 12),
+            (Word::StatsArray, 8 << 32 | 60),
+            (Word::HeapLife, 8 << 32 | 4090),
+            (Word::HeapStride, 0),
+            (Word::Classes, 1 << 20),
+            (Word::Magazines, u64::MAX),
+            (Word::Stats, 4000),
+        ] {
+            let error = of(&[change]).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains("its record is damaged"), "{change:?}: {error}");
+        }
     }
 
     fn adds_up(snapshot: &Snapshot) -> bool {
