@@ -16,6 +16,9 @@ Exit codes:
 pub enum Failure {
     NotPermitted(String),
     NoHakmem(String),
+    /// Nobody samples it.
+    NoProfile(String),
+    NoProcess(String),
     Usage(String),
     /// Another program began in the process while it was looked at.
     Moved(String),
@@ -24,9 +27,12 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Failure::NotPermitted(text) | Failure::NoHakmem(text) | Failure::Usage(text) | Failure::Moved(text) => {
-                out.write_str(text)
-            }
+            Failure::NotPermitted(text)
+            | Failure::NoHakmem(text)
+            | Failure::NoProfile(text)
+            | Failure::NoProcess(text)
+            | Failure::Usage(text)
+            | Failure::Moved(text) => out.write_str(text),
         }
     }
 }
@@ -37,11 +43,20 @@ pub fn is_no_hakmem(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Failure::NoHakmem(_)))
 }
 
+pub fn is_not_permitted(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Failure::NotPermitted(_)))
+}
+
+/// It has nothing to show, for whoever did not ask for this process by its number.
+pub fn is_nothing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Failure::NoHakmem(_) | Failure::NoProfile(_) | Failure::NoProcess(_)))
+}
+
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref() {
         Some(Failure::Usage(_)) => ExitCode::from(2),
         Some(Failure::NotPermitted(_)) => ExitCode::from(3),
         Some(Failure::NoHakmem(_)) => ExitCode::from(4),
-        Some(Failure::Moved(_)) | None => ExitCode::FAILURE,
+        Some(Failure::NoProfile(_) | Failure::NoProcess(_) | Failure::Moved(_)) | None => ExitCode::FAILURE,
     }
 }

@@ -19,6 +19,7 @@ mod program;
 mod report;
 mod run;
 mod serve;
+mod signals;
 mod symbols;
 mod top;
 

@@ -10,6 +10,7 @@ use crate::metrics::{of_host, Format};
 use crate::output::{remark, say};
 use crate::report::pprof;
 use crate::report::view::Show;
+use crate::signals;
 use crate::symbols::{self, Places};
 use anyhow::{anyhow, Context, Result};
 use clap::Args;
@@ -31,6 +32,8 @@ hakmem serve
 ";
 const SECONDS_MAX: u64 = 600;
 const SECONDS: u64 = 10;
+/// Between two looks whether a signal has come.
+const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub struct ServeArgs {
@@ -40,7 +43,7 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Until it is ended by a signal.
+    /// Until a signal ends it, and profiles that are being made with it.
     pub fn run(&self) -> Result<ExitCode> {
         let server = Server::http(self.listen).map_err(|error| anyhow!("cannot listen on {}: {error}", self.listen))?;
         if !self.listen.ip().is_loopback() {
@@ -48,10 +51,15 @@ impl ServeArgs {
         }
         let address = server.server_addr().to_ip().unwrap_or(self.listen);
         say(format_args!("http://{address}/metrics\n"))?;
-        for request in server.incoming_requests() {
-            std::thread::spawn(|| answer(request)); // a profile takes its time
-        }
-        Ok(ExitCode::SUCCESS)
+        signals::hold();
+        std::thread::scope(|threads| {
+            while !signals::came() {
+                if let Some(request) = server.recv_timeout(LOOK)? {
+                    threads.spawn(|| answer(request)); // a profile takes its time
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        })
     }
 }
 
@@ -97,7 +105,7 @@ fn profile(query: &str, is_over_time: bool) -> Response<Cursor<Vec<u8>>> {
             let status = match error.downcast_ref() {
                 Some(Failure::Usage(_)) => 400,
                 Some(Failure::NotPermitted(_)) => 403,
-                Some(Failure::NoHakmem(_)) => 404,
+                Some(Failure::NoHakmem(_) | Failure::NoProfile(_) | Failure::NoProcess(_)) => 404,
                 Some(Failure::Moved(_)) | None => 500,
             };
             Response::from_string(format!("{error:#}\n")).with_status_code(status)
@@ -138,5 +146,6 @@ mod tests {
         assert_eq!(profile("", false).status_code(), 400);
         assert_eq!(profile("pid=1x", true).status_code(), 400);
         assert_eq!(profile(&format!("pid={}", std::process::id()), false).status_code(), 404);
+        assert_eq!(profile(&format!("pid={}", i32::MAX), false).status_code(), 404);
     }
 }

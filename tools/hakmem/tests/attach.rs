@@ -61,7 +61,7 @@ fn a_name_that_nobody_has_is_told_as_that() {
 fn what_allocates_nothing_is_not_sampled_and_is_told_as_that() {
     let child = sleeping(&[]);
     let output = hakmem(&["profile", "--for", "10ms", &child.id()]);
-    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(stderr(&output).contains("allocated too little in that time to begin"), "{output:?}");
 }
 
@@ -120,4 +120,78 @@ fn nothing_is_left_in_a_process() {
     hakmem(&["trim", &with.id()]);
     assert!(is_as_without());
     assert_eq!(listed(&with.id(), "task"), [with.id()]);
+}
+
+/// In a container /proc/uptime may be the container's, while processes began by the host's.
+#[test]
+fn a_young_container_makes_no_process_young() {
+    if !running::may_mount_apart("another /proc/uptime") {
+        return;
+    }
+    let folder = Folder::new("attach-uptime");
+    let file = folder.0.join("uptime");
+    std::fs::write(&file, "1.00 1.00\n").unwrap();
+    let child = Running(Command::new("sleep").arg("600").spawn().unwrap());
+    let script = "mount --bind \"$0\" /proc/uptime || exit 77; exec timeout 20 \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(&file).args([running::TOOL, "stats", &child.id()]);
+    let output = command.output().unwrap();
+    if output.status.code() == Some(77) {
+        return running::skipped("another /proc/uptime", "this machine does not let root mount over it");
+    }
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+}
+
+/// A record of a layout that is to come, as inspect/record.h has it.
+const NEWER: &str = r#"
+#include <unistd.h>
+struct record { char magic[8]; unsigned size, layout; unsigned long version; const char *build; };
+__attribute__((used)) const struct record record = {"hakmem\0", sizeof(struct record), 99, 990000, "hakmem 99"};
+__asm__(".pushsection .note.hakmem, \"a\", %note\n .balign 4\n .long 7, 8, 1\n .asciz \"hakmem\"\n .balign 4\n"
+        ".long 1\n .long record - .\n .popsection\n");
+int main(void) { for (;;) pause(); }
+"#;
+
+#[test]
+fn a_process_that_this_tool_cannot_read_is_told() {
+    let folder = Folder::new("attach-newer");
+    let child = Running(Command::new(folder.program("newer", NEWER, &["-fPIE", "-pie"])).spawn().unwrap());
+    until("the record is never found", || stderr(&hakmem(&["stats", &child.id()])).contains("a record of layout 99"));
+    for verb in ["ps", "metrics"] {
+        let output = hakmem(&[verb]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(stderr(&output).contains("a record of layout 99"), "{output:?}");
+    }
+}
+
+/// Its name steers a terminal, and a file that it has mapped has a name of any bytes.
+const NAMES: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(void) {
+    int file = open("a\xff", O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, 4096) != 0 || mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED)
+        return 1;
+    free(malloc(100));
+    prctl(PR_SET_NAME, "\033[31m\377red");
+    for (;;) pause();
+}
+"#;
+
+#[test]
+fn names_may_be_of_any_bytes() {
+    let folder = Folder::new("attach-names");
+    let mut command = Command::new(folder.program("names", NAMES, &[]));
+    command.current_dir(&folder.0).env("LD_PRELOAD", LIBRARY);
+    let child = running::started(command, |id| stdout(&hakmem(&["stats", id])).contains("red"));
+    let ps = hakmem(&["ps"]);
+    let line = stdout(&ps).lines().find(|line| line.contains(&child.id())).unwrap().to_string();
+    assert!(line.contains("?[31m") && line.contains("red") && !line.contains('\x1b'), "{line}");
+    use std::os::unix::ffi::OsStrExt;
+    let file = std::ffi::OsStr::from_bytes(b"a\xff");
+    let heap = Command::new(running::TOOL).arg("heap").arg(file).current_dir(&folder.0).output().unwrap();
+    assert!(stderr(&heap).contains("is no heap profile of hakmem's"), "{heap:?}");
 }

@@ -111,20 +111,25 @@ fn limits_and_options_are_taken_over() {
         .any(|line| line.contains("PURGE_DELAY ") && line.contains("250 ") && line.contains("program")));
 }
 
+/// Also by one that is idle, which would not say so.
 #[test]
-fn what_is_not_valid_is_refused_by_the_process() {
-    let (_folder, child) = busy("control-refused");
+fn what_is_not_valid_is_refused() {
+    let child = running::sleeping(&[]);
     for (setting, expected) in [
         ("PURGE_DELAY=soon", "the value is not valid"),
-        ("NO_SUCH=1", "has no such option"),
+        ("LIMIT=2G:1G", "the value is not valid"),
+        ("NO_SUCH=1", "there is no such option"),
         ("SAFE=2", "it can be set at start only"),
     ] {
         let output = hakmem(&["options", "--set", setting, &child.id()]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(stderr(&output).contains(expected), "{output:?}");
     }
-    let output = hakmem(&["limit", &child.id(), "2G:1G"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    for arguments in [&["limit", &child.id(), "2G:1G"][..], &["limit", "--json", &child.id(), "2G:1G"]] {
+        let output = hakmem(arguments);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains("SOFT is above HARD"), "{output:?}");
+    }
     let long = format!("STATS=text:{}", "x".repeat(300));
     assert!(stderr(&hakmem(&["options", "--set", &long, &child.id()])).contains("longer than 255 bytes"));
 }
@@ -154,4 +159,55 @@ fn writing_needs_the_right_to_look() {
     let tool = folder.copy(running::TOOL);
     let output = running::as_nobody(tool).args(["trim", &child.id()]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
+}
+
+/// Sleeps until a signal, and then needs memory.
+const WAKES: &str = "
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void nothing(int number) { (void)number; }
+int main(void) {
+    signal(SIGUSR1, nothing);
+    free(malloc(100));
+    for (;;) {
+        pause();
+        for (int i = 0; i < 20000; i++) { void *volatile block = malloc(5000); free(block); }
+    }
+}";
+
+fn waking(name: &str) -> (Folder, Running) {
+    let folder = Folder::new(name);
+    let mut command = Command::new(folder.program("wakes", WAKES, &[]));
+    command.env("LD_PRELOAD", LIBRARY);
+    let child = started(command, running::is_read);
+    (folder, child)
+}
+
+/// There are words for one order: what is asked next does not take away what an idle process was asked for.
+#[test]
+fn an_order_that_stands_is_followed_later() {
+    let (_folder, child) = waking("control-stands");
+    let id = &child.id()[..];
+    assert!(stdout(&hakmem(&["limit", id, "1G"])).contains("it takes over the limits when"));
+    for arguments in [&["trim", id][..], &["options", "--set", "PURGE_DELAY=5", id], &["stats", "--exact", id]] {
+        let output = hakmem(arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).contains("has not come yet to what it was asked for before (limits)"), "{output:?}");
+    }
+    assert!(stdout(&hakmem(&["limit", id, "3G"])).contains("it takes over the limits when"), "limits replace limits");
+    let wake = || Command::new("kill").args(["-USR1", id]).status().unwrap();
+    running::until("it never followed", || wake().success() && figure(id, "limit_soft") == 3 << 30);
+}
+
+#[test]
+fn two_tools_do_not_ask_at_once() {
+    let child = running::sleeping(&[]);
+    let file = std::fs::File::open(format!("/proc/{}/mem", child.id())).unwrap();
+    let lock = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusive).unwrap();
+    let output = hakmem(&["trim", &child.id()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains("another hakmem is asking it for something"), "{output:?}");
+    drop(lock);
+    assert!(stdout(&hakmem(&["trim", &child.id()])).contains("did not come to it"));
 }

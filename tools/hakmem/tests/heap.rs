@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! A program with a known peak and a known leak is looked into while it runs on the library of this clone.
 
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,11 +98,31 @@ impl Running {
         Command::new(env!("CARGO_BIN_EXE_hakmem")).args(arguments).current_dir(&self.folder).output().unwrap()
     }
 
+    /// One that goes on beside the test.
+    fn begins(&self, arguments: &[&str]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hakmem"));
+        command.args(arguments).arg(self.child.id().to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    fn is_sampled(&self) -> bool {
+        let output = self.hakmem(&["heap", "PID"]);
+        output.status.success() && !String::from_utf8_lossy(&output.stdout).contains("not sampled any more")
+    }
+
     fn says(&self, arguments: &[&str]) -> String {
         let output = self.hakmem(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
         String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -145,6 +167,59 @@ fn a_program_that_knows_of_nothing_is_profiled() {
     assert!(ended.lines().next().unwrap().ends_with("not sampled any more"), "{ended}");
 }
 
+/// As Ctrl-C does.
+#[test]
+fn a_look_that_is_interrupted_shows_what_there_is_and_leaves_nothing() {
+    let service = Running::of("interrupt", None);
+    let look = service.begins(&["profile", "--for", "100s", "--every", "1"]);
+    until("it is never sampled", || service.is_sampled());
+    std::thread::sleep(Duration::from_secs(1));
+    kill(Pid::from_raw(look.id() as i32), Signal::SIGINT).unwrap();
+    let output = look.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("keeps < main"), "{output:?}");
+    assert!(!service.is_sampled());
+}
+
+#[test]
+fn the_last_of_two_looks_ends_the_sampling() {
+    let service = Running::of("two", None);
+    let first = service.begins(&["profile", "--for", "4s", "--every", "64K"]);
+    until("it is never sampled", || service.is_sampled());
+    let second = service.begins(&["profile", "--for", "8s", "--every", "1"]);
+    assert!(first.wait_with_output().unwrap().status.success());
+    assert!(service.is_sampled(), "the first look has ended the second one");
+    let output = second.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("is sampled already: --every does not apply, a sample each 64.0 KiB"), "{said}");
+    assert!(!service.is_sampled());
+}
+
+#[test]
+fn a_process_that_ends_meanwhile_is_shown_as_it_was() {
+    let mut service = Running::of("ends", None);
+    let look = service.begins(&["profile", "--for", "100s", "--every", "1"]);
+    until("it is never sampled", || service.is_sampled());
+    std::thread::sleep(Duration::from_secs(3));
+    service.child.kill().unwrap();
+    let output = look.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("keeps < main"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("has ended: this is what it had"), "{output:?}");
+}
+
+/// Before the time is taken, not behind it.
+#[test]
+fn a_place_that_cannot_be_written_to_is_told_first() {
+    let service = Running::of("place", None);
+    let begin = Instant::now();
+    let output = service.hakmem(&["profile", "PID", "--for", "100s", "-o", "none/p.html"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said, "hakmem: cannot write none/p.html: No such file or directory\n");
+    assert!(begin.elapsed() < Duration::from_secs(50));
+}
+
 /// The time in which nobody sampled is no part of the second profile, nor of the time in which a leak has to be seen.
 #[test]
 fn a_pause_between_two_profiles_does_not_count() {
@@ -186,7 +261,29 @@ fn each_form_is_written() {
     assert_eq!(one.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&one.stderr).contains("name two profiles, before and after; these are 1"));
     assert_eq!(service.hakmem(&["heap", "PID", "-o", "a.txt"]).status.code(), Some(2));
-    assert_eq!(service.hakmem(&["heap", "PID", "--by", "thread", "--show", "peak"]).status.code(), Some(2));
+    for arguments in [
+        &["heap", "PID", "--by", "thread", "--show", "peak"][..],
+        &["heap", "PID", "--by", "thread", "-o", "b.pb.gz"],
+        &["heap", "PID", "--by", "class", "--json"],
+        &["heap", "PID", "--show", "peak", "-o", "b.html"],
+    ] {
+        assert_eq!(service.hakmem(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+/// A name may be that of several processes.
+#[test]
+fn one_file_is_of_one_process() {
+    let service = Running::of("several", Some(65536));
+    let comm = Running::comm("several");
+    let mut command = Command::new(service.folder.join(&comm));
+    let mut other = command.arg("65536").env("LD_PRELOAD", LIBRARY).stdout(Stdio::null()).spawn().unwrap();
+    until("the other is never sampled", || service.hakmem(&["heap", &other.id().to_string()]).status.success());
+    let output = service.hakmem(&["heap", "--comm", &comm, "-o", "a.svg"]);
+    other.kill().and_then(|()| other.wait()).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(!service.folder.join("a.svg").exists());
+    service.says(&["heap", "--comm", &comm, "-o", "a.svg"]);
 }
 
 #[test]
@@ -194,7 +291,7 @@ fn what_has_no_profile_says_what_to_do() {
     let service = Running::of("none", None);
     for given in [&["heap", "PID"][..], &["heap", "--comm", &Running::comm("none")]] {
         let output = service.hakmem(given);
-        assert_eq!(output.status.code(), Some(4));
+        assert_eq!(output.status.code(), Some(1), "4 is for what has no hakmem");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("there is no heap profile in process"), "{said}");
     }

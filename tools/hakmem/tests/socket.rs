@@ -108,6 +108,7 @@ fn who_may_not_look_may_ask() {
     for (arguments, expected) in [
         (&["stats", "--exact", &id][..], "of one moment"),
         (&["trim", &id], "gave back"),
+        (&["options", "--set", "PURGE_DELAY=77", &id], "has taken over PURGE_DELAY=77"),
         (&["profile", "--every", "4K", "--for", "10ms", &id], "a sample each 4.0 KiB"),
         (&["heap", &id], "sampled for"),
     ] {
@@ -314,4 +315,43 @@ fn a_socket_of_the_program_is_left_alone() {
     until("it never listened", || is_socket(&path));
     assert!(stdout(&hakmem(&["trim", &child.id()])).contains("did not come to it"));
     assert!(child.0.try_wait().unwrap().is_none(), "it was connected to");
+}
+
+/// The socket is the parent's where the name has no %p: a child that has inherited it is asked by its memory.
+#[test]
+fn a_child_is_not_asked_by_the_socket_of_its_parent() {
+    let folder = Folder::new("socket-parent");
+    let (path, file) = (folder.0.join("one"), folder.0.join("child"));
+    let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).env("LD_PRELOAD", LIBRARY).env("HAKMEM_CONTROL", &path);
+    let parent = started(command, |_| is_socket(&path) && file.exists());
+    let child = fs::read_to_string(&file).unwrap().trim().to_string();
+    until("the child never ran on hakmem", || running::is_read(&child));
+    let said = hakmem(&["limit", &child, "3G"]);
+    assert!(stdout(&said).contains("did not come to it yet"), "{said:?}");
+    assert_eq!(running::figure(&parent.id(), "limit_soft"), 0, "the parent has taken it over");
+    soon(&["trim", &parent.id()], "gave back");
+    let _ = Command::new("kill").arg(&child).status();
+}
+
+/// A process of many threads is not searched for a socket that its options do not have.
+#[test]
+fn many_threads_without_a_socket_take_no_time() {
+    let folder = Folder::new("socket-threads");
+    let source = "#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+        static void *sleeps(void *unused) { for (;;) pause(); return unused; }\n\
+        int main(void) {\n\
+            pthread_t made;\n\
+            pthread_attr_t small;\n\
+            pthread_attr_init(&small);\n\
+            pthread_attr_setstacksize(&small, 65536);\n\
+            for (int i = 0; i < 400; i++) dup(0);\n\
+            for (int i = 0; i < 300; i++) if (pthread_create(&made, &small, sleeps, 0)) return 1;\n\
+            for (;;) { void *volatile block = malloc(5000); free(block); }\n\
+        }";
+    let mut command = Command::new(folder.program("threads", source, &["-pthread"]));
+    command.env("LD_PRELOAD", LIBRARY);
+    let child = started(command, running::is_read);
+    soon(&["trim", &child.id()], "gave back");
 }

@@ -3,19 +3,21 @@
 //! memory, and one that is idle answers at once.
 
 use super::request::{Answer, Order};
-use anyhow::{bail, Context, Result};
+use super::{status_of, Attached};
+use anyhow::{bail, ensure, Context, Result};
 use nix::cmsg_space;
-use nix::fcntl::OFlag;
+use nix::errno::Errno;
+use nix::fcntl::{open, openat2, OFlag, OpenHow, ResolveFlag};
 use nix::sys::socket::{
-    connect, recvmsg, send, setsockopt, socket, sockopt, AddressFamily, ControlMessageOwned, MsgFlags, SockFlag,
-    SockType, UnixAddr,
+    connect, getsockopt, recvmsg, send, setsockopt, socket, sockopt, AddressFamily, ControlMessageOwned, MsgFlags,
+    SockFlag, SockType, UnixAddr,
 };
+use nix::sys::stat::Mode;
 use nix::sys::time::{TimeVal, TimeValLike};
 use procfs::process::{FDTarget, Process};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{IoSliceMut, Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 /// hk_order_t: a command, arguments, a text with its NUL.
@@ -28,24 +30,30 @@ const REPLY_BYTES: usize = 16;
 const SEQPACKET: u16 = SockType::SeqPacket as u16;
 /// To trim a large heap takes a while; a fork of the process's may be before it.
 const PATIENCE_S: i64 = 60;
+/// Of a file that comes with an answer: more than the largest profile has.
+const FILE_MAX: u64 = 4 << 30;
 
 pub struct Control {
-    path: PathBuf,
+    pid: i32,
+    /// As the process names the file.
+    name: String,
 }
 
 impl Control {
-    /// None: it has no such socket, or this user may not know.
-    pub fn of(pid: i32) -> Option<Control> {
+    /// None: it has no such socket, or this user may not know. `memory` is there where it may be read.
+    pub fn of(pid: i32, memory: Option<&Attached>) -> Option<Control> {
         let process = Process::new(pid).ok()?;
-        let name = name_in_environment(&process).or_else(|| name_of_thread(&process))?;
-        let path = PathBuf::from(format!("/proc/{pid}/root{name}"));
-        let is_socket = std::fs::metadata(&path).is_ok_and(|of| of.file_type().is_socket());
-        is_socket.then_some(Control { path })
+        let name = match memory.map(|memory| memory.text_of("CONTROL")) {
+            Some(Ok(wanted)) => expanded(&wanted?, &process),
+            _ => name_in_environment(&process).or_else(|| name_of_thread(&process))?,
+        };
+        let control = Control { pid, name };
+        control.connected().is_ok().then_some(control)
     }
 
     /// What it answers, and the file that it gives where the order asks for one.
     pub fn ask(&self, order: &Order) -> Result<(Answer, Option<File>)> {
-        let stream = self.connected().with_context(|| format!("its socket {}", self.path.display()))?;
+        let stream = self.connected().with_context(|| format!("its socket {}", self.name))?;
         send(stream.as_raw_fd(), &message(order)?, MsgFlags::MSG_NOSIGNAL)?;
         let mut reply = [0; REPLY_BYTES];
         let mut space = cmsg_space!(RawFd);
@@ -59,24 +67,44 @@ impl Control {
         Ok((Answer { status: word(0) as i64, result: word(8), by_helper: true }, file))
     }
 
-    /// By the file itself, as the address of a socket is short.
+    /// By the file itself, as the address of a socket is short. Another process may have the name: a parent, whose
+    /// environment this one has.
     fn connected(&self) -> Result<OwnedFd> {
-        let place = OpenOptions::new().read(true).custom_flags(OFlag::O_PATH.bits()).open(&self.path)?;
+        let place = in_root_of(self.pid, &self.name)?;
         let address = UnixAddr::new(&PathBuf::from(format!("/proc/self/fd/{}", place.as_raw_fd())))?;
         let stream = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
         let patience = TimeVal::seconds(PATIENCE_S);
         setsockopt(&stream, sockopt::ReceiveTimeout, &patience)?;
         setsockopt(&stream, sockopt::SendTimeout, &patience)?;
         connect(stream.as_raw_fd(), &address)?;
+        let peer = getsockopt(&stream, sockopt::PeerCredentials)?;
+        let user = status_of(self.pid).context("has ended")?.euid;
+        ensure!(peer.pid() == self.pid && (peer.uid() == user || peer.uid() == 0), "another process listens there");
         Ok(stream)
+    }
+}
+
+/// What is at that name for the process: links lead nowhere else, where the kernel can see to it (Linux 5.6).
+fn in_root_of(pid: i32, name: &str) -> nix::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    let path = format!("/proc/{pid}/root");
+    let root = open(&path[..], flags | OFlag::O_DIRECTORY, Mode::empty())?;
+    match openat2(root, name, OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT)) {
+        Err(Errno::ENOSYS | Errno::EPERM) => open(&(path + name)[..], flags, Mode::empty()),
+        opened => opened,
     }
 }
 
 /// There from the moment on at which the name is.
 fn name_in_environment(process: &Process) -> Option<String> {
     let wanted = process.environ().ok()?.remove(std::ffi::OsStr::new("HAKMEM_CONTROL"))?;
-    let own_id = process.status().ok()?.nspid.and_then(|ids| ids.last().copied()).unwrap_or(process.pid);
-    Some(wanted.to_str()?.replace("%p", &own_id.to_string()))
+    Some(expanded(wanted.to_str()?, process))
+}
+
+/// As hk_path_expand does it, with the number that the process itself has.
+fn expanded(name: &str, process: &Process) -> String {
+    let own_id = status_of(process.pid).and_then(|status| status.nspid?.last().copied()).unwrap_or(process.pid);
+    name.replace("%p", &own_id.to_string())
 }
 
 /// Where a thread listens of whose socket the program has no descriptor: the option was compiled in.
@@ -123,8 +151,9 @@ fn message(order: &Order) -> Result<Vec<u8>> {
 /// All of a file that came with an answer.
 pub fn contents(file: Option<File>) -> Result<Vec<u8>> {
     let mut file = file.context("it gave no file")?;
+    ensure!(file.metadata()?.len() <= FILE_MAX, "it gave a file that is too large");
     let mut bytes = Vec::new();
     file.rewind()?;
-    file.read_to_end(&mut bytes)?;
+    file.take(FILE_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// Of a file: its headers and notes come first.
 const HEAD_MAX: u64 = 64 * 1024;
@@ -23,6 +24,8 @@ pub struct Mapping {
     /// A file, or what the kernel calls it ("[vdso]"); empty: no name.
     pub path: String,
     pub is_deleted: bool,
+    /// By now another file is there than the one that was mapped.
+    pub is_replaced: bool,
     /// As hexadecimal digits; empty: not known.
     pub build_id: String,
 }
@@ -82,7 +85,7 @@ fn line(text: &str) -> Option<Mapping> {
         is_code: access.contains('x'),
         path: path.to_string(),
         is_deleted,
-        build_id: String::new(),
+        ..Mapping::default()
     })
 }
 
@@ -104,6 +107,14 @@ pub fn add_build_ids(maps: &mut [Mapping], of: impl Fn(&Mapping) -> Option<Strin
         if let Some((_, id)) = known.iter().find(|(path, _)| *path == map.path) {
             map.build_id.clone_from(id);
         }
+    }
+}
+
+/// Marks the files that have changed since `time`: what they are now says nothing of what was mapped.
+pub fn mark_replaced(maps: &mut [Mapping], time: SystemTime) {
+    let changed = |path: &str| fs::metadata(path).and_then(|about| about.modified()).is_ok_and(|at| at > time);
+    for map in maps.iter_mut().filter(|map| map.is_file()) {
+        map.is_replaced = map.is_deleted || changed(&map.path);
     }
 }
 

@@ -14,6 +14,7 @@ pub mod select;
 pub mod settings;
 pub mod snapshot;
 pub mod source;
+pub mod turn;
 
 use crate::failure::{is_no_hakmem, Failure};
 use crate::lists::Word;
@@ -21,11 +22,13 @@ use anyhow::{bail, Context, Result};
 use maps::Mapping;
 use memory::Memory;
 use nix::errno::Errno;
-use procfs::process::Process;
-use procfs::{Current, ProcError};
+use nix::time::{clock_gettime, ClockId};
+use procfs::process::{Process, Status};
+use procfs::{FromRead, ProcError};
 use record::Record;
 use std::io;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// A process, with what leads to its figures.
 pub struct Attached {
@@ -54,13 +57,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 impl Attached {
     /// As `now`; a process that has only just been started is given time to load hakmem.
     pub fn to(pid: i32) -> Result<Attached> {
+        let begin = Instant::now();
         loop {
             let found = Attached::now(pid);
             let may_come = match &found {
                 Ok(process) => !process.started,
                 Err(error) => has_moved(error) || is_no_hakmem(error),
             };
-            if !may_come || age(pid).is_none_or(|age| age > START) {
+            if !may_come || begin.elapsed() > START || age(pid).is_none_or(|age| age > START) {
                 return found;
             }
             std::thread::sleep(PAUSE);
@@ -99,17 +103,28 @@ impl Attached {
     }
 }
 
-/// Since its fork, by the kernel's clock.
+/// Since its fork, by the kernel's clock: /proc/uptime may be a container's (lxcfs).
 pub fn age(pid: i32) -> Option<Duration> {
     let began = Process::new(pid).ok()?.stat().ok()?.starttime as f64 / procfs::ticks_per_second() as f64;
-    let now = procfs::Uptime::current().ok()?.uptime;
-    Some(Duration::from_secs_f64((now - began).max(0.0)))
+    let now = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?);
+    Some(Duration::from_secs_f64((now.as_secs_f64() - began).max(0.0)))
 }
 
 /// The memory that was read is not there: the process has begun another program, or has not moved hakmem to its place.
 pub fn has_moved(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Failure::Moved(_)))
         || error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Errno::EFAULT)))
+}
+
+/// It is no more.
+pub fn has_ended(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Errno::ESRCH)))
+}
+
+/// What it says of itself; its name may be of any bytes.
+pub fn status_of(pid: i32) -> Option<Status> {
+    let text = std::fs::read(format!("/proc/{pid}/status")).ok()?;
+    Status::from_read(String::from_utf8_lossy(&text).as_bytes()).ok()
 }
 
 pub fn comm_of(process: &Process) -> String {
@@ -120,7 +135,7 @@ pub fn gone(pid: i32, error: &ProcError) -> anyhow::Error {
     match error {
         ProcError::NotFound(_) => match refusal::hidden(pid) {
             Some(text) => Failure::NotPermitted(text).into(),
-            None => anyhow::anyhow!("there is no process {pid}"),
+            None => Failure::NoProcess(format!("there is no process {pid}")).into(),
         },
         other => anyhow::anyhow!("process {pid}: {other}"),
     }
@@ -139,22 +154,23 @@ fn refined(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
     ended(pid, error)
 }
 
-fn has_left(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
-}
-
 /// A process that has ended meanwhile is told as that, one that has begun another program, and one that /proc hides.
 pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
-    let left = error.chain().any(|cause| {
-        matches!(cause.downcast_ref(), Some(Errno::ESRCH))
-            || matches!(cause.downcast_ref(), Some(ProcError::NotFound(_)))
-            || cause.downcast_ref().is_some_and(has_left)
-    });
+    // What is not there may be another file, as one that is to be written.
+    let is_there = Path::new(&format!("/proc/{pid}")).exists();
+    let has_left = |error: &io::Error| {
+        error.raw_os_error() == Some(libc::ESRCH) || (error.kind() == io::ErrorKind::NotFound && !is_there)
+    };
+    let left = has_ended(&error)
+        || error.chain().any(|cause| {
+            (matches!(cause.downcast_ref(), Some(ProcError::NotFound(_))) && !is_there)
+                || cause.downcast_ref().is_some_and(has_left)
+        });
     if let Some(text) = left.then(|| refusal::hidden(pid)).flatten() {
         return Failure::NotPermitted(text).into();
     }
     if left {
-        return anyhow::anyhow!("process {pid} has ended");
+        return Failure::NoProcess(format!("process {pid} has ended")).into();
     }
     if has_moved(&error) {
         let text = format!("process {pid} has begun another program (execve) while it was looked at; look again");
@@ -194,5 +210,12 @@ mod tests {
         let told = ended(std::process::id() as i32, first);
         assert!(has_moved(&told) && told.to_string().ends_with("look again"), "{told}");
         assert!(!has_moved(&anyhow::Error::from(Errno::EPERM)));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_no_end_of_a_process() {
+        let error = || anyhow::Error::from(io::Error::from(io::ErrorKind::NotFound)).context("cannot write x.html");
+        assert_eq!(ended(std::process::id() as i32, error()).to_string(), "cannot write x.html");
+        assert!(ended(i32::MAX, error()).to_string().ends_with("has ended"));
     }
 }

@@ -2,10 +2,10 @@
 //! Why the kernel does not let this process look into another one, and the command that would work.
 
 use super::memory::Memory;
+use super::status_of;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::{geteuid, Pid, Uid, User};
-use procfs::process::Process;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
@@ -29,8 +29,7 @@ pub struct Situation {
 
 impl Situation {
     pub fn of(pid: i32) -> Situation {
-        let process = Process::new(pid).ok();
-        let uid = process.as_ref().and_then(|p| p.status().ok()).map_or(0, |status| status.euid);
+        let uid = status_of(pid).map_or(0, |status| status.euid);
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user"));
         Situation {
             own_uid: geteuid().as_raw(),
@@ -110,7 +109,7 @@ pub fn hidepid() -> Option<String> {
 
 /// Root, mostly.
 pub fn may_trace() -> bool {
-    let own = Process::myself().ok().and_then(|p| p.status().ok());
+    let own = status_of(std::process::id() as i32);
     own.is_some_and(|status| status.capeff & CAP_SYS_PTRACE != 0)
 }
 
@@ -140,8 +139,17 @@ pub fn name(uid: u32) -> String {
 
 /// This command as root.
 fn with_sudo() -> String {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
     format!("try `sudo hakmem {}`", words.join(" "))
+}
+
+/// As a shell reads it as one word.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_=+.,:/%@".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 #[cfg(test)]
@@ -171,6 +179,12 @@ mod tests {
         assert!(cause(|s| s.yama = 2).contains("ptrace_scope 2"));
         assert!(cause(|s| s.yama = 3).contains("until the next boot"));
         assert!(cause(|_| ()).contains("security module"));
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let all = ["stats", "--comm", "a b", "", "it's"].map(quoted).join(" ");
+        assert_eq!(all, r"stats --comm 'a b' '' 'it'\''s'");
     }
 
     #[test]

@@ -2,17 +2,29 @@
 //! Asks a process for something, by the words of src/core/request.h: they are written into its memory, and it follows
 //! where it is slow anyway.
 
+use super::turn::Turn;
 use super::Attached;
 use crate::failure::Failure;
 use crate::lists::Word;
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long an answer is waited for. A busy process gives it in milliseconds, its helper within an eighth of a second.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How many an order of this tool's has.
+const ARGUMENTS: usize = 2;
+
 /// The numbers are those of hk_command_t.
+const TRIM: u64 = 1;
+const LIMIT: u64 = 2;
+const OPTION: u64 = 3;
+const PROFILE_START: u64 = 4;
+const PROFILE_STOP: u64 = 5;
+const STATISTICS: u64 = 7;
+const PROFILE_WRITE: u64 = 8;
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
     Trim,
@@ -58,9 +70,9 @@ impl Words {
     fn of(process: &Attached) -> Result<Words> {
         let record = &process.record;
         let base = record.word(Word::Request)?;
-        let at = |word: Word| -> Result<u64> { Ok(base + record.field(word)?.offset as u64) };
-        Ok(Words {
-            order: base + record.word(Word::RequestOrder)?,
+        let at = |word: Word| -> Result<u64> { Ok(base.wrapping_add(record.field(word)?.offset as u64)) };
+        let words = Words {
+            order: base.wrapping_add(record.word(Word::RequestOrder)?),
             order_size: record.size(Word::RequestOrderSize)?,
             nonce: at(Word::RequestNonce)?,
             answer: at(Word::RequestAnswer)?,
@@ -71,7 +83,10 @@ impl Words {
             arguments: record.size(Word::RequestArguments)?,
             text: record.size(Word::RequestText)?,
             text_size: record.size(Word::RequestTextSize)?,
-        })
+        };
+        let ends = [words.command + 8, words.arguments + 8 * ARGUMENTS, words.text + words.text_size];
+        ensure!(ends.iter().all(|&end| end <= words.order_size), "its record is damaged (RequestOrderSize)");
+        Ok(words)
     }
 
     fn bytes(&self, order: &Order) -> Result<Vec<u8>> {
@@ -90,15 +105,33 @@ impl Words {
 
 impl Order {
     /// A command, its arguments and its text, as src/core/request.h has them.
-    pub fn words(&self) -> (u64, [u64; 2], &str) {
+    pub fn words(&self) -> (u64, [u64; ARGUMENTS], &str) {
         match self {
-            Order::Trim => (1, [0, 0], ""),
-            Order::Limit { soft, hard } => (2, [*soft, *hard], ""),
-            Order::Option(setting) => (3, [0, 0], setting),
-            Order::ProfileStart(interval) => (4, [*interval, 0], ""),
-            Order::ProfileStop => (5, [0, 0], ""),
-            Order::Statistics => (7, [0, 0], ""),
-            Order::ProfileWrite => (8, [0, 0], ""),
+            Order::Trim => (TRIM, [0, 0], ""),
+            Order::Limit { soft, hard } => (LIMIT, [*soft, *hard], ""),
+            Order::Option(setting) => (OPTION, [0, 0], setting),
+            Order::ProfileStart(interval) => (PROFILE_START, [*interval, 0], ""),
+            Order::ProfileStop => (PROFILE_STOP, [0, 0], ""),
+            Order::Statistics => (STATISTICS, [0, 0], ""),
+            Order::ProfileWrite => (PROFILE_WRITE, [0, 0], ""),
+        }
+    }
+}
+
+impl Order {
+    /// Whether an order that stands has no meaning once this one is given. Nobody waits for an order that only has an
+    /// answer: who gave it was ended.
+    fn replaces(&self, command: u64, text: &str) -> bool {
+        let (own, _, own_text) = self.words();
+        let name = |text: &str| {
+            let name = text.split('=').next().unwrap_or_default().to_ascii_uppercase();
+            name.strip_prefix("HAKMEM_").unwrap_or(&name).to_string()
+        };
+        match command {
+            TRIM | STATISTICS => true,
+            OPTION => own == OPTION && name(own_text) == name(text),
+            PROFILE_START | PROFILE_STOP => own == PROFILE_START || own == PROFILE_STOP,
+            _ => own == command,
         }
     }
 }
@@ -119,6 +152,8 @@ impl Attached {
 
     fn ask_words(&self, order: &Order, stays: bool) -> Result<Option<Answer>> {
         let words = Words::of(self)?;
+        let _turn = Turn::of(self.pid)?;
+        self.make_room(&words, order)?;
         let nonce = a_nonce();
         self.memory.write(words.order, &words.bytes(order)?)?;
         self.memory.write(words.nonce, &nonce.to_ne_bytes())?; // behind the order, by a call of its own
@@ -141,8 +176,62 @@ impl Attached {
     }
 }
 
+impl Attached {
+    /// There are words for one order. One that an idle process has not come to stays, unless this one takes its place.
+    fn make_room(&self, words: &Words, order: &Order) -> Result<()> {
+        let begin = Instant::now();
+        while self.memory.number(words.nonce, 8)? != 0 {
+            let mut bytes = vec![0; words.order_size];
+            self.memory.read(words.order, &mut bytes)?;
+            let command = word_at(&bytes, words.command);
+            let text = String::from_utf8_lossy(&bytes[words.text..words.text + words.text_size]);
+            let text = text.split('\0').next().unwrap_or_default();
+            if order.replaces(command, text) {
+                return Ok(self.memory.write(words.nonce, &0u64.to_ne_bytes())?);
+            }
+            if begin.elapsed() > PATIENCE {
+                bail!(
+                    "it is idle and has not come yet to what it was asked for before ({}): it takes that over when it \
+                     next needs memory; ask again then",
+                    described(command, text)
+                );
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+fn described(command: u64, text: &str) -> String {
+    match command {
+        LIMIT => "limits".into(),
+        OPTION => text.escape_debug().to_string(),
+        PROFILE_START => "the start of sampling".into(),
+        PROFILE_STOP => "the end of sampling".into(),
+        _ => format!("command {command}"),
+    }
+}
+
 /// Not 0, and not one that another asker uses.
 fn a_nonce() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.as_nanos() as u64) << 20 | u64::from(std::process::id() & 0xf_ffff) | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_takes_the_place_of_its_own_kind_alone() {
+        let limit = Order::Limit { soft: 1, hard: 0 };
+        assert!(limit.replaces(LIMIT, "") && !limit.replaces(OPTION, "SAFE=1") && !Order::Trim.replaces(LIMIT, ""));
+        let option = Order::Option("hakmem_purge_delay=1".into());
+        assert!(option.replaces(OPTION, "PURGE_DELAY=5") && !option.replaces(OPTION, "PURGE=5"));
+        assert!(Order::ProfileStop.replaces(PROFILE_START, "") && limit.replaces(TRIM, ""));
+    }
 }

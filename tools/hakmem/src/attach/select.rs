@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! Which processes a command is about.
 
-use super::{comm_of, ended, Attached};
-use crate::failure::{exit_code, is_no_hakmem, Failure};
+use super::{comm_of, ended, has_moved, Attached};
+use crate::failure::{exit_code, is_not_permitted, is_nothing, Failure};
 use crate::output::remark;
 use anyhow::{bail, Result};
 use clap::Args;
@@ -39,7 +39,7 @@ impl Targets {
         for (pid, named) in &found {
             match show(*pid).map_err(|error| ended(*pid, error)) {
                 Ok(()) => first = false,
-                Err(error) if !named && is_no_hakmem(&error) => {
+                Err(error) if !named && is_nothing(&error) => {
                     without.get_or_insert(error);
                 }
                 Err(error) if found.len() == 1 => return Err(error),
@@ -54,6 +54,12 @@ impl Targets {
             return Err(without.unwrap_or_else(none));
         }
         Ok(code)
+    }
+
+    /// How many have something to show, as far as is known before.
+    pub fn count(&self) -> Result<usize> {
+        let has_hakmem = |pid: i32| !Attached::now(pid).is_err_and(|error| is_nothing(&error));
+        Ok(self.found()?.into_iter().filter(|&(pid, named)| named || has_hakmem(pid)).count())
     }
 
     /// The processes, and whether they were named by their ids.
@@ -83,22 +89,34 @@ pub fn all() -> impl Iterator<Item = Process> {
     seen.filter(move |process| process.pid() != own)
 }
 
-/// What `see` sees in each process that has hakmem and may be looked into. Which may not is told, if it is to be.
+/// What `see` sees in each process that has hakmem and may be looked into. Which may not, and which this tool cannot
+/// read, is told, if it is to be.
 pub fn each_with_hakmem<Seen>(see: impl Fn(Attached) -> Result<Seen>, tell: bool) -> Vec<Seen> {
-    let (mut all_seen, mut refusals) = (Vec::new(), Vec::new());
+    let (mut all_seen, mut refusals, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for process in all() {
         match Attached::now(process.pid()).and_then(&see) {
             Ok(seen) => all_seen.push(seen),
-            Err(error) if matches!(error.downcast_ref(), Some(Failure::NotPermitted(_))) => refusals.push(error),
-            Err(_) => {} // has no hakmem, or has ended
+            Err(error) => match ended(process.pid(), error) {
+                error if is_nothing(&error) || has_moved(&error) => {}
+                error if is_not_permitted(&error) => refusals.push(error),
+                error => others.push(error),
+            },
         }
     }
-    match refusals.first().filter(|_| tell) {
-        Some(only) if refusals.len() == 1 => remark(format_args!("hakmem: {only}")),
-        Some(first) => remark(format_args!("hakmem: {first} (and {} more)", refusals.len() - 1)),
-        None => {}
+    if tell {
+        tell_of(&refusals);
+        tell_of(&others);
     }
     all_seen
+}
+
+/// The first stands for all.
+fn tell_of(errors: &[anyhow::Error]) {
+    match errors.first() {
+        Some(only) if errors.len() == 1 => remark(format_args!("hakmem: {only:#}")),
+        Some(first) => remark(format_args!("hakmem: {first:#} (and {} more)", errors.len() - 1)),
+        None => {}
+    }
 }
 
 /// The path of its group, as the kernel writes it: in the hierarchy of version 2, else in the first.

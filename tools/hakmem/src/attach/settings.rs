@@ -2,8 +2,9 @@
 //! The options in force in a process, and its limits.
 
 use super::Attached;
+use crate::failure::Failure;
 use crate::lists::{OptionInfo, Word, OPTIONS, PROFILE_LOG2_BITS};
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 
 const ORIGINS: [&str; 4] = ["default", "environment", "program", "compiled in"];
 
@@ -58,6 +59,13 @@ impl Attached {
             Ok(Setting { name, value, origin: ORIGINS.get(origin as usize).copied().unwrap_or("unknown") })
         };
         self.raw_settings()?.into_iter().map(setting).collect()
+    }
+
+    /// Of an option that is a path; None: it is off, or not known there.
+    pub fn text_of(&self, name: &str) -> Result<Option<String>> {
+        let settings = self.raw_settings()?;
+        let value = settings.iter().find(|setting| setting.0 == name).map_or(0, |setting| setting.3);
+        Ok(if value == 0 { None } else { Some(self.memory.text(value as u64)?) })
     }
 
     /// A choice, and the address of a file's name.
@@ -164,6 +172,22 @@ pub fn known(name: &str) -> Option<&'static OptionInfo> {
     OPTIONS.iter().find(|option| option.name == name)
 }
 
+/// NAME=VALUE, with or without HAKMEM_: whether a running process can take it over, as far as the list of options says.
+pub fn check_setting(setting: &str) -> Result<()> {
+    let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+    let upper = name.to_ascii_uppercase();
+    let wrong = |why: &str| Failure::Usage(format!("{setting}: {why}"));
+    let Some(option) = known(upper.strip_prefix("HAKMEM_").unwrap_or(&upper)) else {
+        bail!(wrong("there is no such option; `hakmem options` lists them"));
+    };
+    if option.at_start {
+        bail!(wrong("it can be set at start only"));
+    }
+    crate::flags::checked(option, value)
+        .map(drop)
+        .map_err(|why| wrong(&format!("the value is not valid: {why}")).into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +202,17 @@ mod tests {
         assert_eq!(shown("SIZE", "", 3 << 20, &packing), "3M");
         assert_eq!(shown("NUMBER", "", -1, &packing), "-1");
         assert_eq!(size(1000), "1000");
+        let refusal = |setting: &str| check_setting(setting).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!((refusal("PURGE_DELAY=5"), refusal("hakmem_limit=1G:2G")), (String::new(), String::new()));
+        for (setting, why) in [
+            ("NO_SUCH=1", "no such option"),
+            ("SAFE=2", "at start only"),
+            ("PURGE_DELAY=soon", "not valid"),
+            ("PURGE_DELAY", "not valid"),
+            ("LIMIT=2G:1G", "not valid"),
+        ] {
+            assert!(refusal(setting).contains(why), "{setting}: {}", refusal(setting));
+        }
         assert_eq!(initial(known("HUGE").unwrap()), "auto");
     }
 }

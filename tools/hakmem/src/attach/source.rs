@@ -4,7 +4,7 @@
 use super::control::{contents, Control};
 use super::request::{Answer, Order};
 use super::Attached;
-use crate::failure::Failure;
+use crate::failure::{is_not_permitted, Failure};
 use crate::image::{self, Profile};
 use crate::lists::Word;
 use anyhow::{bail, Context, Result};
@@ -23,19 +23,21 @@ pub struct Source {
 impl Source {
     /// Fails as Attached::to, unless the process has a socket for those who may not look into it.
     pub fn to(pid: i32) -> Result<Source> {
-        let socket = Control::of(pid);
-        match Attached::to(pid) {
-            Ok(memory) => Ok(Source { pid, comm: memory.comm.clone(), memory: Some(memory), socket }),
-            Err(error) if socket.is_some() && matches!(error.downcast_ref(), Some(Failure::NotPermitted(_))) => {
-                let process = procfs::process::Process::new(pid).map_err(|error| super::gone(pid, &error))?;
-                Ok(Source { pid, comm: super::comm_of(&process), memory: None, socket })
-            }
-            Err(error) => Err(error),
-        }
+        let memory = match Attached::to(pid) {
+            Ok(memory) => memory,
+            Err(error) => return by_socket(pid, error),
+        };
+        let socket = Control::of(pid, Some(&memory));
+        Ok(Source { pid, comm: memory.comm.clone(), memory: Some(memory), socket })
     }
 
     pub fn name(&self) -> String {
         format!("process {} ({})", self.pid, self.comm)
+    }
+
+    /// Its memory may be read: a look costs it nothing.
+    pub fn is_read(&self) -> bool {
+        self.memory.is_some()
     }
 
     /// Fails when the process has begun another program.
@@ -125,6 +127,17 @@ impl Source {
             Errno::EPERM => bail!(Failure::Usage(format!("{who} refused {what}: it can be set at start only"))),
             Errno::ENOSYS => bail!("{who} runs a version of hakmem that does not know this command"),
             other => bail!("{who} refused {what}: {other}"),
+        }
+    }
+}
+
+/// Without a look into its memory, for which there is `error`.
+fn by_socket(pid: i32, error: anyhow::Error) -> Result<Source> {
+    match is_not_permitted(&error).then(|| Control::of(pid, None)).flatten() {
+        None => Err(error),
+        socket => {
+            let process = procfs::process::Process::new(pid).map_err(|error| super::gone(pid, &error))?;
+            Ok(Source { pid, comm: super::comm_of(&process), memory: None, socket })
         }
     }
 }

@@ -64,6 +64,7 @@ impl DiffArgs {
             _ => bail!(Failure::Usage(format!("{}: a comparison is written as .svg or .folded", path.display()))),
         });
         let is_svg = form.transpose()?;
+        self.output.as_deref().map_or(Ok(()), report::check_place)?;
         let (lines, title) = self.lines()?;
         if let (Some(path), Some(is_svg)) = (&self.output, is_svg) {
             let folded = lines

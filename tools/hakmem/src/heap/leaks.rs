@@ -9,6 +9,7 @@ use crate::output::say;
 use crate::report::growth::{self, Growth};
 use crate::report::text;
 use crate::report::view::{bytes, count, duration};
+use crate::signals;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
@@ -49,7 +50,13 @@ pub struct LeaksArgs {
 
 impl LeaksArgs {
     pub fn run(&self) -> Result<ExitCode> {
+        if self.time.is_some() {
+            signals::hold();
+        }
         self.input.visit(|one| {
+            if signals::came() {
+                return Ok(());
+            }
             let (profile, from_us) = match (self.time, one) {
                 (Some(time), One::Process(pid)) => self.watch(pid, time)?,
                 (None, One::Process(pid)) => (of_process(pid)?, 0),

@@ -81,15 +81,23 @@ impl Names {
 
 impl Output {
     /// Before anything takes time.
-    pub fn check(&self, targets: usize) -> Result<()> {
+    pub fn check(&self, targets: impl Fn() -> Result<usize>) -> Result<()> {
+        let wrong = |what: &str| bail!(Failure::Usage(what.into()));
         if let Some(path) = &self.output {
-            Form::of(path).map_err(|error| Failure::Usage(error.to_string()))?;
-            if targets > 1 {
-                bail!(Failure::Usage("one file can be written of one profile".into()));
+            let form = Form::of(path).map_err(|error| Failure::Usage(error.to_string()))?;
+            if form == Form::Page && self.show != Show::Inuse {
+                return wrong("a page has all that is known: leave out --show");
             }
+            if targets()? > 1 {
+                return wrong("one file can be written of one profile");
+            }
+            report::check_place(path)?;
+        }
+        if self.by != By::Site && (self.output.is_some() || self.json) {
+            return wrong("--by is for the table: leave it out with -o and with --json");
         }
         if self.by != By::Site && self.show != Show::Inuse {
-            bail!(Failure::Usage("by thread and by class only what is in use is known: leave out --show".into()));
+            return wrong("by thread and by class only what is in use is known: leave out --show");
         }
         Ok(())
     }
@@ -119,7 +127,7 @@ pub struct HeapArgs {
 
 impl HeapArgs {
     pub fn run(&self) -> Result<ExitCode> {
-        self.output.check(self.input.named())?;
+        self.output.check(|| self.input.count())?;
         self.input.for_each(|profile| self.output.write(&profile))
     }
 }

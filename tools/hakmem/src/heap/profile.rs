@@ -5,6 +5,7 @@ use super::watch::watched;
 use super::Output;
 use crate::attach::select::Targets;
 use crate::image::Profile;
+use crate::signals;
 use anyhow::Result;
 use clap::Args;
 use std::process::ExitCode;
@@ -29,8 +30,12 @@ pub struct ProfileArgs {
 
 impl ProfileArgs {
     pub fn run(&self) -> Result<ExitCode> {
-        self.output.check(self.targets.pids.len() + self.targets.comm.len() + self.targets.cgroup.len())?;
-        self.targets.for_each(|pid| self.output.write(&sampled(pid, self.every, self.time)?))
+        self.output.check(|| self.targets.count())?;
+        signals::hold();
+        self.targets.for_each(|pid| match signals::came() {
+            true => Ok(()),
+            false => self.output.write(&sampled(pid, self.every, self.time)?),
+        })
     }
 }
 

@@ -4,11 +4,14 @@
 use crate::attach;
 use crate::attach::request::{Answer, Order};
 use crate::attach::source::Source;
+use crate::attach::turn::Look;
 use crate::failure::{self, Failure};
 use crate::image::Profile;
 use crate::output::remark;
+use crate::signals;
 use anyhow::{bail, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// About 1 % of a core, at two microseconds a sample.
@@ -17,6 +20,10 @@ const INTERVAL_MIN: u64 = 4 << 10;
 const INTERVAL_MAX: u64 = 512 << 10;
 const LOOK: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(100);
+/// Between copies of a profile whose process may end, and the part of the time that they take at most.
+const FIRST_COPY: Duration = Duration::from_millis(200);
+const COPY: Duration = Duration::from_secs(1);
+const SHARE: u32 = 50;
 
 /// What was sampled before, and what there is once `time` is over. A process that begins another program meanwhile, as
 /// scripts do at their start, is sampled anew for what is left of the time.
@@ -24,7 +31,7 @@ pub fn watched(pid: i32, every: Option<u64>, time: Duration) -> Result<(Option<P
     let (mut left, mut has_changed) = (time, false);
     loop {
         let error = match watch(pid, every, &mut left) {
-            Err(error) if !left.is_zero() => error,
+            Err(error) if !left.is_zero() && !signals::came() => error,
             outcome => return outcome,
         };
         has_changed |= attach::has_moved(&error);
@@ -39,63 +46,78 @@ pub fn watched(pid: i32, every: Option<u64>, time: Duration) -> Result<(Option<P
 
 fn watch(pid: i32, every: Option<u64>, left: &mut Duration) -> Result<(Option<Profile>, Profile)> {
     let process = Source::to(pid)?;
-    let sampling = Sampling::of(&process, every)?;
-    let before = sampling.begin()?;
-    pause(&process, left)?;
-    let after = sampling.profile()?;
-    sampling.end()?;
-    Ok((before, after))
+    let (sampling, before) = Sampling::begin(&process, every)?;
+    let mut last = None;
+    let outcome = pause(&process, left, &mut last).and_then(|()| sampling.profile());
+    match (outcome, last) {
+        (Err(error), Some(seen)) if attach::has_ended(&error) => {
+            remark(format_args!("hakmem: process {pid} has ended: this is what it had when it was last looked at"));
+            Ok((before, Profile { is_running: false, ..seen })) // what leads to its files by its number is gone
+        }
+        (outcome, _) => Ok((before, outcome?)),
+    }
 }
 
+/// Ends with this, however that is left.
 struct Sampling<'a> {
     process: &'a Source,
-    every: Option<u64>,
-    /// It is sampled already, and goes on afterwards.
-    was_active: bool,
+    look: Look,
+    /// The program had itself sampled before, and goes on with that.
+    is_of_program: bool,
+    /// As far as is known.
+    is_on: Cell<bool>,
 }
 
 impl Sampling<'_> {
-    fn of(process: &Source, every: Option<u64>) -> Result<Sampling<'_>> {
-        let was_active = process.profile()?.is_some_and(|profile| profile.is_active);
-        Ok(Sampling { process, every, was_active })
-    }
-
-    /// What was sampled before.
-    fn begin(&self) -> Result<Option<Profile>> {
-        let mut before = self.process.profile()?;
-        if !self.was_active {
-            let every = self.every.map_or_else(|| self.by_rate(), Ok)?;
-            before.iter_mut().for_each(skip_rest);
-            self.ask(&Order::ProfileStart(every))?;
+    /// And what was sampled before.
+    fn begin(process: &Source, every: Option<u64>) -> Result<(Sampling<'_>, Option<Profile>)> {
+        let look = Look::begin(process.pid);
+        let mut before = process.profile()?;
+        let active = before.as_ref().filter(|profile| profile.is_active);
+        let mut sampling =
+            Sampling { process, is_of_program: active.is_some() && look.is_alone, look, is_on: Cell::new(true) };
+        match active {
+            Some(profile) if every.is_some() => remark(format_args!(
+                "hakmem: process {} is sampled already: --every does not apply, {}",
+                process.pid,
+                profile.sampling()
+            )),
+            Some(_) => {}
+            None => {
+                let every = every.map_or_else(|| by_rate(process), Ok)?;
+                before.iter_mut().for_each(skip_rest);
+                sampling.ask(&Order::ProfileStart(every), true)?;
+            }
         }
-        Ok(before)
+        match sampling.is_of_program {
+            true => sampling.look.leave(),
+            false => sampling.look.go_on(),
+        }
+        Ok((sampling, before))
     }
 
     /// As it is now.
     fn profile(&self) -> Result<Profile> {
         let pid = self.process.pid;
         let nothing = || {
-            Failure::NoHakmem(format!(
+            Failure::NoProfile(format!(
                 "process {pid} allocated too little in that time to begin: there is nothing to show. It begins when it \
                  next needs memory; look for longer (--for 5m), or start it with `hakmem run --profile -- PROGRAM`"
             ))
         };
-        self.process.profile()?.ok_or_else(|| nothing().into())
-    }
-
-    fn end(&self) -> Result<()> {
-        if self.was_active {
-            return Ok(());
-        }
-        self.ask(&Order::ProfileStop)
+        let profile = self.process.profile()?;
+        self.is_on.set(profile.as_ref().is_some_and(|profile| profile.is_active));
+        profile.ok_or_else(|| nothing().into())
     }
 
     /// An idle process follows when it next needs memory.
-    fn ask(&self, order: &Order) -> Result<()> {
+    fn ask(&self, order: &Order, stays: bool) -> Result<()> {
         let pid = self.process.pid;
-        match self.process.ask(order, true)? {
-            None => remark(format_args!("hakmem: process {pid} is idle: it follows when it next needs memory")),
-            Some(Answer { status: 0, .. }) => {}
+        match self.process.ask(order, stays)? {
+            None if stays => {
+                remark(format_args!("hakmem: process {pid} is idle: it follows when it next needs memory"))
+            }
+            None | Some(Answer { status: 0, .. }) => {}
             Some(Answer { status, .. }) => {
                 let why = std::io::Error::from_raw_os_error(status as i32);
                 bail!("process {pid} cannot be sampled: {why}")
@@ -103,14 +125,26 @@ impl Sampling<'_> {
         }
         Ok(())
     }
+}
 
-    /// Small where little is allocated, so that slow leaks are seen.
-    fn by_rate(&self) -> Result<u64> {
-        let (begin, before) = (Instant::now(), self.process.allocated()?);
-        std::thread::sleep(LOOK);
-        let bytes = self.process.allocated()?.saturating_sub(before) as f64 / begin.elapsed().as_secs_f64();
-        Ok(interval_for(bytes as u64))
+impl Drop for Sampling<'_> {
+    /// Not in another program. Where sampling never began, what would begin it is taken back.
+    fn drop(&mut self) {
+        if self.is_of_program || !self.look.is_last() || self.process.check_place().is_err() {
+            return;
+        }
+        if let Err(error) = self.ask(&Order::ProfileStop, self.is_on.get()) {
+            remark(format_args!("hakmem: {error:#}"));
+        }
     }
+}
+
+/// Small where little is allocated, so that slow leaks are seen.
+fn by_rate(process: &Source) -> Result<u64> {
+    let (begin, before) = (Instant::now(), process.allocated()?);
+    std::thread::sleep(LOOK);
+    let bytes = process.allocated()?.saturating_sub(before) as f64 / begin.elapsed().as_secs_f64();
+    Ok(interval_for(bytes as u64))
 }
 
 /// Nobody sampled since its last event: what comes from now on is behind that.
@@ -123,19 +157,27 @@ fn interval_for(bytes_a_second: u64) -> u64 {
     (bytes_a_second / SAMPLES_A_SECOND).clamp(INTERVAL_MIN, INTERVAL_MAX).next_power_of_two()
 }
 
-/// With a bar on a terminal. Whether the process is the program still that it was is looked at meanwhile.
-fn pause(process: &Source, left: &mut Duration) -> Result<()> {
+/// With a bar on a terminal, until a signal comes. Whether the process is the program still that it was is looked at
+/// meanwhile, and what it has: it may end.
+fn pause(process: &Source, left: &mut Duration, last: &mut Option<Profile>) -> Result<()> {
     let time = *left;
     let bar = ProgressBar::new(time.as_millis() as u64);
     let style = ProgressStyle::with_template("{bar:40} {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let mut remains = Ok(());
-    while remains.is_ok() && !left.is_zero() {
+    let (mut next, mut pause) = (Instant::now() + FIRST_COPY, FIRST_COPY);
+    while remains.is_ok() && !left.is_zero() && !signals::came() {
         bar.set_position((time - *left).as_millis() as u64);
         let begin = Instant::now();
         std::thread::sleep(STEP.min(*left));
         *left = left.saturating_sub(begin.elapsed());
         remains = process.check_place();
+        if process.is_read() && Instant::now() >= next {
+            let begin = Instant::now();
+            *last = process.profile().ok().flatten().or(last.take());
+            pause = (pause * 2).min(COPY).max(begin.elapsed() * SHARE);
+            next = Instant::now() + pause;
+        }
     }
     bar.finish_and_clear();
     remains

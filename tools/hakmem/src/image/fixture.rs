@@ -34,6 +34,7 @@ struct SiteSums {
 pub struct Fixture {
     pub pid: u32,
     pub elapsed_us: u64,
+    pub start_unix_ns: u64,
     pub maps: String,
     pub options: String,
     pub figures: String,
@@ -62,6 +63,7 @@ impl Fixture {
             interval_log2,
             pid: 42,
             elapsed_us: 10_000_000,
+            start_unix_ns: 1_700_000_000_000_000_000,
             nodes: vec![(0, 0)],
             sites: vec![SiteSums::default()],
             ..Fixture::default()
@@ -168,7 +170,7 @@ impl Fixture {
             (header::LIBRARY_VERSION, 100),
             (header::INTERVAL_LOG2, self.interval_log2),
             (header::FIRST_INTERVAL_LOG2, self.interval_log2),
-            (header::START_UNIX_NS, 1_700_000_000_000_000_000),
+            (header::START_UNIX_NS, self.start_unix_ns),
             (header::ELAPSED_US, self.elapsed_us),
             (header::SAMPLES, self.sites.iter().map(|site| site.samples).sum()),
             (header::PEAK_EPOCH, 3),

@@ -46,7 +46,7 @@ fn copy(process: &Attached) -> Result<Profile> {
     for _ in 0..TRIES {
         let head = head(&process.memory, address)?;
         if !decode::is_profile(&head) {
-            bail!(Failure::NoHakmem(no_profile(process.pid)));
+            bail!(Failure::NoProfile(no_profile(process.pid)));
         }
         decode::check_format(&head)?;
         let profile = tables(process, address)?;

@@ -40,7 +40,11 @@ pub struct LimitArgs {
 fn limits(text: &str) -> Result<(u64, u64), String> {
     let size = |text: &str| bytes(text).map(|bytes| bytes as u64).ok_or("expected SOFT or SOFT:HARD, sizes as 512M");
     let (soft, hard) = text.split_once(':').unwrap_or((text, "0"));
-    Ok((size(soft)?, size(hard)?))
+    let (soft, hard) = (size(soft)?, size(hard)?);
+    match hard != 0 && soft > hard {
+        true => Err("the value is not valid: SOFT is above HARD".into()),
+        false => Ok((soft, hard)),
+    }
 }
 
 impl TrimArgs {
@@ -48,7 +52,10 @@ impl TrimArgs {
         self.targets.for_each(|pid| {
             let process = Source::to(pid)?;
             let answer = process.ask(&Order::Trim, false)?;
-            say(if self.json { as_json(&process, answer)? } else { trimmed(&process, answer)? })
+            if self.json {
+                return told_as_json(&process, answer, "trim");
+            }
+            say(trimmed(&process, answer)?)
         })
     }
 }
@@ -59,7 +66,10 @@ impl LimitArgs {
         self.targets.for_each(|pid| {
             let process = Source::to(pid)?;
             let answer = process.ask(&Order::Limit { soft, hard }, true)?;
-            say(if self.json { as_json(&process, answer)? } else { changed(&process, answer, "the limits")? })
+            if self.json {
+                return told_as_json(&process, answer, "the limits");
+            }
+            say(changed(&process, answer, "the limits")?)
         })
     }
 }
@@ -94,6 +104,12 @@ fn changed(process: &Source, answer: Option<Answer>, what: &str) -> Result<Strin
     Ok(format!("{who} has taken over {what}\n"))
 }
 
+/// A refusal is one in JSON too.
+fn told_as_json(process: &Source, answer: Option<Answer>, what: &str) -> Result<()> {
+    say(as_json(process, answer)?)?;
+    answer.map_or(Ok(()), |answer| process.check(answer, what))
+}
+
 fn as_json(process: &Source, answer: Option<Answer>) -> Result<String> {
     let object = match answer {
         None => json!({"process": process.pid, "program": process.comm, "done": false}),
@@ -113,6 +129,6 @@ mod tests {
     fn limits_are_read_as_the_option_is() {
         assert_eq!(limits("1G"), Ok((1 << 30, 0)));
         assert_eq!(limits("512M:2G"), Ok((512 << 20, 2 << 30)));
-        assert!(limits("x").is_err() && limits("1G:").is_err());
+        assert!(limits("x").is_err() && limits("1G:").is_err() && limits("2G:1G").is_err());
     }
 }

@@ -2,9 +2,10 @@
 //! `hakmem options`: all options, or those in force in a process.
 
 use crate::attach::select::Targets;
-use crate::attach::settings::{initial, known, values};
+use crate::attach::settings::{check_setting, initial, known, values};
 use crate::attach::source::Source;
 use crate::attach::Attached;
+use crate::failure::is_not_permitted;
 use crate::lists::OPTIONS;
 use crate::output::say;
 use anyhow::Result;
@@ -33,6 +34,7 @@ impl OptionsArgs {
             say(if self.json { list_as_json()? } else { list() })?;
             return Ok(ExitCode::SUCCESS);
         }
+        self.set.iter().try_for_each(|setting| check_setting(setting))?;
         self.targets.for_each(|pid| {
             for setting in &self.set {
                 let said = super::ask::set(&Source::to(pid)?, setting)?;
@@ -40,7 +42,12 @@ impl OptionsArgs {
                     say(said)?;
                 }
             }
-            say(if self.json { in_force_as_json(pid)? } else { in_force(pid)? })
+            let shown = if self.json { in_force_as_json(pid) } else { in_force(pid) };
+            match shown {
+                // What was to be set is set, by the socket.
+                Err(error) if !self.set.is_empty() && is_not_permitted(&error) => Ok(()),
+                shown => say(shown?),
+            }
         })
     }
 }

@@ -14,7 +14,9 @@ pub mod view;
 use crate::image::Profile;
 use crate::output::remark;
 use crate::symbols::Symbols;
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
+use nix::errno::Errno;
+use nix::unistd::{access, AccessFlags};
 use std::fs;
 use std::path::Path;
 use view::Show;
@@ -60,6 +62,17 @@ pub fn bytes_of(profile: &Profile, symbols: &Symbols, show: Show, form: Form) ->
             Ok(folded::lines(profile, symbols, show).into_iter().flat_map(|line| (line + "\n").into_bytes()).collect())
         }
     }
+}
+
+/// Before anything takes time: whether a file can be made there.
+pub fn check_place(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let may = match fs::metadata(folder) {
+        Ok(of) if !of.is_dir() => Err(Errno::ENOTDIR),
+        _ if path.is_dir() => Err(Errno::EISDIR),
+        _ => access(folder, AccessFlags::W_OK | AccessFlags::X_OK),
+    };
+    may.map_err(|error| anyhow!("cannot write {}: {}", path.display(), error.desc()))
 }
 
 /// Nobody finds half a file. Says where it lies.

@@ -45,7 +45,8 @@ impl File {
             if !path.exists() {
                 continue;
             }
-            file.is_other = !mapping.build_id.is_empty() && build_id_of(&path).is_none_or(|id| id != mapping.build_id);
+            file.is_other = mapping.is_replaced
+                || (!mapping.build_id.is_empty() && build_id_of(&path).is_none_or(|id| id != mapping.build_id));
             if file.is_other {
                 continue;
             }

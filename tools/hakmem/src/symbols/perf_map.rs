@@ -2,15 +2,18 @@
 //! /tmp/perf-PID.map: a line `START SIZE NAME` for each function that was compiled at run time, as Node.js
 //! (--perf-basic-prof), Java and Python (PYTHONPERFSUPPORT=1) write it.
 
-use crate::attach::age;
+use crate::attach::{age, status_of};
 use crate::image::Profile;
-use procfs::process::Process;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::time::{Duration, SystemTime};
 
 /// A clock may step so much between two looks.
 const SLACK: Duration = Duration::from_secs(60);
+/// Many times what large programs write.
+const BYTES_MAX: u64 = 1 << 30;
 
 #[derive(Default)]
 pub struct PerfMap {
@@ -20,9 +23,7 @@ pub struct PerfMap {
 
 impl PerfMap {
     pub fn of(profile: &Profile) -> PerfMap {
-        let written = |path: &String| fs::metadata(path).and_then(|file| file.modified());
-        let mut own = paths(profile).into_iter().filter(|path| written(path).is_ok_and(|at| may_be_of(profile, at)));
-        let text = own.find_map(|path| fs::read(path).ok());
+        let text = paths(profile).iter().find_map(|path| text_of(profile, path));
         text.map(|text| PerfMap::parse(&String::from_utf8_lossy(&text))).unwrap_or_default()
     }
 
@@ -45,6 +46,22 @@ impl PerfMap {
     }
 }
 
+/// Everybody may put something at such a name: a file of the process's user or of root counts, and nothing that keeps
+/// a reader waiting or is without end.
+fn text_of(profile: &Profile, path: &str) -> Option<Vec<u8>> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let about = file.metadata().ok()?;
+    let user = profile.is_running.then(|| status_of(profile.pid as i32)).flatten().map(|status| status.euid);
+    let is_own = about.uid() == 0 || user.is_none_or(|user| about.uid() == user);
+    if !about.is_file() || !is_own || about.len() > BYTES_MAX || !may_be_of(profile, about.modified().ok()?) {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
 /// Numbers of processes come again: whether the process can have written to its map at that time last.
 fn may_be_of(profile: &Profile, written: SystemTime) -> bool {
     if profile.is_running {
@@ -62,7 +79,7 @@ fn paths(profile: &Profile) -> Vec<String> {
     if !profile.is_running {
         return vec![plain];
     }
-    let inner = Process::new(pid as i32).ok().and_then(|process| process.status().ok()?.nspid?.last().copied());
+    let inner = status_of(pid as i32).and_then(|status| status.nspid?.last().copied());
     let inner = inner.unwrap_or(pid as i32);
     vec![format!("/proc/{pid}/root/tmp/perf-{inner}.map"), plain]
 }
@@ -83,6 +100,24 @@ mod tests {
         assert!(may_be_of(&ended, now - Duration::from_secs(900)));
         assert!(may_be_of(&ended, now - Duration::from_secs(5000)));
         assert!(!may_be_of(&ended, now));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        let folder = std::env::temp_dir().join(format!("hakmem-perf-map-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| folder.join(name).display().to_string();
+        let profile = Profile { pid: std::process::id(), is_running: true, ..Profile::default() };
+        std::fs::write(path("file"), "1000 20 f\n").unwrap();
+        nix::unistd::mkfifo(&folder.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+        assert_eq!(text_of(&profile, &path("file")).unwrap(), b"1000 20 f\n");
+        assert!(text_of(&profile, &path("fifo")).is_none() && text_of(&profile, &path("zero")).is_none());
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(path("file"), Some(65534), None).unwrap();
+            assert!(text_of(&profile, &path("file")).is_none(), "it is another user's");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

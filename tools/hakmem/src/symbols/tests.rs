@@ -116,6 +116,12 @@ fn what_has_no_names_is_told_with_its_build_id() {
     check("is stripped");
     fs::copy(std::env::current_exe().unwrap(), built.path()).unwrap();
     check("is of another build by now");
+    let replaced = || {
+        let mut profile = built.profile();
+        (profile.maps[0].build_id, profile.maps[0].is_replaced) = (String::new(), true);
+        find(&profile, &Places::default()).remarks()
+    };
+    assert!(replaced()[0].contains("is of another build by now"), "{:?}", replaced());
     fs::remove_file(built.path()).unwrap();
     check("is not there");
     let symbols = none(&profile);
