@@ -180,6 +180,13 @@ mod tests {
     }
 
     #[test]
+    fn what_memory_is_made_of_goes_up_and_down() {
+        let of_memory = STATISTICS.iter().filter(|statistic| statistic.group == "memory");
+        let counters: Vec<&str> = of_memory.map(|of| of.field).filter(|field| !GAUGES.contains(field)).collect();
+        assert!(counters.is_empty(), "{counters:?}");
+    }
+
+    #[test]
     fn no_process_is_an_empty_answer() {
         assert_eq!(text(&[], Format::OpenMetrics), "# EOF\n");
         assert_eq!(text(&[], Format::Prometheus), "");
