@@ -12,7 +12,7 @@
 #include "sys/sys.h"
 
 enum {
-    PURGE_RANGES_MAX = 64,
+    PURGE_RANGES_MAX = 32, /* they lie on the stack, which may be a signal handler's */
     HELD_WAIT_MS = 250,
     HASTE_LOOKS_MAX = 256, /* superslabs that are looked at for what may go in haste */
     DIRTY_KEEP_MIN = 64,   /* slots that may lie dirty while memory grows, where none may go in haste, */

@@ -19,7 +19,7 @@ enum {
     BACKLOG = 8,
     OWNER_ONLY = 0600,
     FIELD_OF_EFFECTIVE = 2, /* in the line "Uid:" of proc_pid_status(5) */
-    STATUS_MAX = 4096,
+    STATUS_MAX = 512,       /* as far as the line "Uid:", before which only the name may be long, 64 bytes */
 };
 
 #define MEMORY_FILE_CLOEXEC 1U /* MFD_CLOEXEC */

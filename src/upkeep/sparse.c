@@ -15,8 +15,7 @@
 enum {
     SLOTS_A_ROUND_MIN = 16384, /* 1 GiB; a round over them takes two milliseconds or so */
     ROUND_SHARE = 8,           /* a large heap is seen in so many rounds */
-    STRETCHES_MAX = 256,
-    RUNS_OF_SLAB_MAX = 64, /* slabs of one slot have 16 pages, others at most 128 blocks */
+    STRETCHES_MAX = 64,    /* those of a slab fit, with at most 128 blocks, or 16 pages; and all on a handler's stack */
     TRIES_A_ROUND = 50000, /* at locks that are taken: two milliseconds or so */
     TRIES_A_RETURN = 2000,
     TRIES_TO_TRIM = 1000000,
@@ -33,7 +32,7 @@ typedef struct idle_clock {
 
 /* Runs of free blocks that were taken out of their slabs. */
 typedef struct taken_stretch {
-    slab_t *slab;
+    slot_t slab;
     uint16_t first, end;
 } taken_stretch_t;
 
@@ -69,6 +68,12 @@ static sys_range_t pages_of_stretch(const slab_t *slab, unsigned first, unsigned
     return (sys_range_t){slab_base(slab) + from, to > from ? to - from : 0};
 }
 
+/* Stretches of whole pages in it at most: something in use lies between any two, be it a block or a page of one. */
+static size_t stretches_max(const slab_t *slab) {
+    size_t pages = ((size_t)hk_class_info[slab->cls].slab_slots << HK_SLOT_SHIFT) / sys_page_size();
+    return (hk_min(pages, slab->block_count) + 1) / 2;
+}
+
 static void collect_slab_locked(batch_t *batch, slab_t *slab) {
     hk_assert(hk_lock_is_held(&batch->walk.held->lock));
     unsigned end, before = slab->free_count;
@@ -81,7 +86,7 @@ static void collect_slab_locked(batch_t *batch, slab_t *slab) {
         hk_assert(batch->count < STRETCHES_MAX);
         slab_take_stretch(slab, first, end);
         batch->ranges[batch->count] = range;
-        batch->stretches[batch->count++] = (taken_stretch_t){slab, (uint16_t)first, (uint16_t)end};
+        batch->stretches[batch->count++] = (taken_stretch_t){slab_slot(slab), (uint16_t)first, (uint16_t)end};
     }
     if (slab->free_count != before)
         heap_settle_locked(batch->walk.held, slab);
@@ -89,7 +94,7 @@ static void collect_slab_locked(batch_t *batch, slab_t *slab) {
 
 /* The blocks come back to their slab, whose owner may be another by now. */
 static void return_stretch(batch_t *batch, const taken_stretch_t *stretch) {
-    slab_t *slab = stretch->slab;
+    slab_t *slab = slab_at(stretch->slab);
     uint32_t owner = atomic_load_explicit(&slab->owner, memory_order_relaxed);
     bool held =
         slab_walk_hold(&batch->walk, owner) && atomic_load_explicit(&slab->owner, memory_order_relaxed) == owner;
@@ -151,15 +156,22 @@ static uint32_t idle_slabs(batch_t *batch, slot_t first, idle_clock_t clock, siz
     return idle;
 }
 
+/* The slab that begins in the slot, its owner's lock held, with room for its stretches. */
+static slab_t *slab_with_room(batch_t *batch, slot_t slot, size_t *purged_bytes) {
+    slab_t *slab = slab_walk_at(&batch->walk, slot);
+    if (slab == NULL || batch->count + stretches_max(slab) <= STRETCHES_MAX)
+        return slab;
+    *purged_bytes += purge_batch(batch);
+    return slab_walk_at(&batch->walk, slot);
+}
+
 static void purge_superslab(batch_t *batch, slot_t first, idle_clock_t clock, sparse_result_t *result) {
     size_t free_bytes = 0;
     uint32_t idle = idle_slabs(batch, first, clock, &free_bytes, &result->waiting_bytes);
     if (idle == 0 || !superslab_make_small(first / HK_SLOTS_PER_SUPERSLAB, free_bytes))
         return;
     for (; idle != 0; idle &= idle - 1) {
-        if (batch->count + RUNS_OF_SLAB_MAX > STRETCHES_MAX)
-            result->purged_bytes += purge_batch(batch);
-        slab_t *slab = slab_walk_at(&batch->walk, first + hk_ctz64(idle));
+        slab_t *slab = slab_with_room(batch, first + hk_ctz64(idle), &result->purged_bytes);
         if (slab != NULL && slab->age != SLAB_AGE_PURGED && !slab_is_empty(slab) && is_idle(slab, clock))
             collect_slab_locked(batch, slab);
     }

@@ -2,13 +2,26 @@
  *
  * A signal handler forks in a process of one thread, whatever it has interrupted: malloc, free or fork itself. Neither
  * process may hang, nor may a child that allocates there and ends. The process is of one thread after each fork, by the
- * kernel's count, and what it had freed is back with the system.
+ * kernel's count, and what it had freed is back with the system. The handler's stack may have SIGSTKSZ bytes, as that
+ * was for long.
  */
 #include "testing.h"
 
+#include <sys/auxv.h>
 #include <sys/wait.h>
 
-enum { BLOCKS = 2000, FORKS = 400, LARGE = 64 };
+enum {
+    BLOCKS = 2000,
+    FORKS = 400,
+    LARGE = 64,
+    STACK_BYTES = 8 * 1024, /* SIGSTKSZ before glibc 2.34, */
+    STACK_MIN = 4608, /* ... and what the kernel's frame leaves of it with AVX-512: where that is larger, so much */
+    CLOSED_BYTES = 64 * 1024,
+};
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
 
 static volatile sig_atomic_t forked;
 static char *blocks[BLOCKS];
@@ -114,6 +127,39 @@ static void alone_after_fork(void) {
     CHECK(full - after >= (long)(LARGE - 8) * 1024);
 }
 
+static void fork_here(int signal_number) {
+    (void)signal_number;
+    fork_once();
+}
+
+/* With free slots, and with pages free inside slabs, which go back before the fork. */
+static void on_a_small_stack(void) {
+    size_t frame = getauxval(AT_MINSIGSTKSZ), size = STACK_BYTES;
+    if (frame + STACK_MIN > size)
+        size = frame + STACK_MIN;
+    char *area = test_pages(CLOSED_BYTES + size);
+    CHECK(mprotect(area, CLOSED_BYTES, PROT_NONE) == 0);
+    stack_t stack = {.ss_sp = area + CLOSED_BYTES, .ss_size = size}, none = {.ss_flags = SS_DISABLE};
+    CHECK(sigaltstack(&stack, NULL) == 0);
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = fork_here;
+    action.sa_flags = SA_ONSTACK;
+    CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i] = malloc(3000);
+        CHECK(blocks[i] != NULL);
+        memset(blocks[i], 1, 3000);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (i % 8 != 0) {
+            free(blocks[i]);
+            blocks[i] = NULL;
+        }
+    raise(SIGUSR2);
+    CHECK(sigaltstack(&none, NULL) == 0);
+}
+
 int main(void) {
     test_require_hakmem();
     test_alarm(100);
@@ -129,6 +175,8 @@ int main(void) {
     event.sigev_signo = SIGUSR1;
     CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
     alone_after_fork();
+    forked = 1; /* its child allocates nothing */
+    on_a_small_stack();
     interrupted_malloc(&random, 20000);
     interrupted_malloc(&random, 100000);
     interrupted_fork(&random);
