@@ -17,7 +17,6 @@ enum {
     STACK_BYTES = 64 * 1024,
     PATIENCE_MS = 1000,  /* with one who has connected and sends nothing */
     LOOK_MS = 1000,      /* between two looks at the process's rights, where the thread has some */
-    DOOR_MS = 1,         /* between two tries of the door */
     BIRTH_WAIT_MS = 100, /* between two looks whether the thread that starts still lives */
     PATH_BYTES = SYS_CONTROL_PATH_MAX,
 };
@@ -40,16 +39,6 @@ static bool is(uint32_t wanted) { return atomic_load_explicit(&state, memory_ord
 static bool must_leave(void) { return atomic_load_explicit(&leave, memory_order_relaxed) != 0; }
 
 /* --- An order ----------------------------------------------------------------------------------------------------- */
-
-/* False: it must leave. Who makes it leave holds the door. */
-static bool enter(void) {
-    while (!door_enter(false)) {
-        if (must_leave())
-            return false;
-        sys_futex_wait(&leave, 0, DOOR_MS);
-    }
-    return true;
-}
 
 /* The process's effective user of now, else of the start, or root. */
 static bool may_ask(long peer) {
@@ -85,11 +74,9 @@ static void answer(long peer) {
         file = wants_file(&order) ? sys_memory_file("hakmem") : -1;
         if (wants_file(&order) && file < 0) {
             reply.status = -file;
-        } else if (enter()) {
+        } else if (door_enter_unless(&leave)) {
             reply.status = carry_out(&order, file, &reply.result);
-            home_work(1); /* what it may do in the helper's place takes locks too */
             door_leave_looking();
-            home_work(-1);
         } else {
             reply.status = EAGAIN;
         }
@@ -150,8 +137,6 @@ bool control_is_wanted(void) { return is(CONTROL_WANTED); }
 
 bool control_is_alive(void) { return sys_helper_is_alive(&thread); }
 
-bool control_is_here(void) { return sys_helper_is_here(&thread); }
-
 /* Somebody else listens there: a parent, whose option this process has inherited, keeps its name. */
 static HK_COLD void give_up(long error) {
     become(CONTROL_NEVER);
@@ -195,7 +180,7 @@ void control_start(void) {
 }
 
 void control_dismiss(void) {
-    if (!control_is_here())
+    if (!sys_helper_is_here(&thread))
         return;
     atomic_store_explicit(&leave, 1, memory_order_relaxed);
     sys_futex_wake(&leave, 1);

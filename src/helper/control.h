@@ -37,8 +37,7 @@ bool control_is_wanted(void);
 void control_start(void);
 void control_dismiss(void);
 
-/* Whether it is there. The first under the door; the second needs no lock, and says yes for some microseconds more. */
-bool control_is_here(void);
+/* Whether it is there, or was some microseconds ago. */
 bool control_is_alive(void);
 
 void control_after_fork_in_child(void);

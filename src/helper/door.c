@@ -8,6 +8,8 @@
 
 #include <stdatomic.h>
 
+enum { DOOR_MS = 1 }; /* between two tries */
+
 static hk_lock_t door = HK_LOCK_INIT(HK_RANK_HELPER);
 static uint64_t signals_before; /* guarded by `door`: what the holder held back before, */
 static bool signals_held;       /* and whether it holds back signals now */
@@ -26,6 +28,15 @@ bool door_enter(bool wait) {
         sys_signals_release(before);
     }
     return entered;
+}
+
+bool door_enter_unless(const _Atomic uint32_t *leave) {
+    while (!door_enter(false)) {
+        if (atomic_load_explicit(leave, memory_order_relaxed) != 0)
+            return false;
+        sys_futex_wait(leave, 0, DOOR_MS);
+    }
+    return true;
 }
 
 void door_leave(void) {

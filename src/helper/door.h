@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * door.h: the lock of the start and the stop of our threads. A fork holds it too, and so does the thread that
- * carries out an order from outside.
+ * door.h: the lock of the start and the stop of our threads. A fork holds it too. So does each thread of ours that
+ * stays while the program forks, at all times when it may hold another lock.
  */
 #ifndef HK_HELPER_DOOR_H
 #define HK_HELPER_DOOR_H
 
 #include "base/base.h"
 
+#include <stdatomic.h>
+
 /* True when the calling thread holds it from now on: at once, or after it has waited. Its holder holds back the
  * signals that others send: a handler that forks must not come upon its own thread here. */
 bool door_enter(bool wait);
 void door_leave(void);
+
+/* For a thread of ours, which `*leave` not 0 tells to leave; a futex. False then, and not entered: who tells it holds
+ * the door. */
+bool door_enter_unless(const _Atomic uint32_t *leave);
 
 /* As door_leave, and then starts the helper where there is something to give back: the thread that freed it meanwhile
  * found the door taken, and left the start to the holder. */

@@ -49,6 +49,13 @@ unsigned helper_threads(void) {
     return (unsigned)sys_helper_is_alive(&helper) + pressure_is_alive() + control_is_alive();
 }
 
+/* The kernel's count comes first: one of ours that ends after it makes the answer no. None starts under the door; where
+ * one may, the answer is asked for three times (core/lock.c). */
+bool helper_program_has_one_thread(void) {
+    unsigned all = sys_thread_count();
+    return all == 1 + helper_threads() && home_is_here();
+}
+
 /* Rounds until there is nothing to do; false when the helper must leave whatever there is. */
 static bool helper_serve(void) {
     for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
@@ -166,6 +173,13 @@ static void give_back_now(void) {
 }
 
 void helper_wake(void) {
+    /* What a thread of ours frees under the door waits for a helper, or for the next that frees: without the door it
+     * takes no other lock. */
+    if (sys_helper_own() != NULL) {
+        if (hk_option(HK_OPT_BACKGROUND) != 0)
+            (void)helper_start();
+        return;
+    }
     if (hk_unlikely(region_is_at_limit()))
         give_back_now();
     bool has_helper = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0 && sys_helper_is_alive(&helper);
@@ -210,7 +224,7 @@ bool helper_before_fork(void) {
     atomic_store_explicit(&forking_thread, hk_thread_self(), memory_order_relaxed);
     comes_back = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0;
     helper_dismiss_locked();
-    return !sys_helper_is_here(&helper) && !pressure_is_here() && !control_is_here();
+    return !sys_helper_is_here(&helper);
 }
 
 /* What was freed goes now, as no helper comes back for it: cheaper than its pages would be in the tables of two
@@ -262,10 +276,8 @@ void helper_after_fork(bool in_child, bool alone) {
 
 /* --- The start ---------------------------------------------------------------------------------------------------- */
 
-/* A process of one thread, threads of ours that are not at work left out. */
-static bool waits_for_itself(void) {
-    return !home_is_at_work() && sys_thread_count() == 1 + helper_threads() && home_is_here();
-}
+/* Threads of ours that are not at work left out. */
+static bool waits_for_itself(void) { return !home_is_at_work() && helper_program_has_one_thread(); }
 
 void helper_init(void) {
     hk_lock_doubt = waits_for_itself;

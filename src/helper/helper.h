@@ -28,7 +28,7 @@ void hk_threads_pause(void);
 void hk_threads_resume(void);
 
 /* The helper leaves, and none starts until after the fork; signals are held back so long. True when no thread of ours
- * is left. */
+ * holds a lock, nor takes one until then: the helper is gone, the others keep out of it (door.h). */
 bool helper_before_fork(void);
 
 /* Gives freed memory back where a helper would have. No lock is held. */
@@ -41,6 +41,9 @@ void helper_after_unseen_fork(void);
 
 /* Threads of ours in this process. */
 unsigned helper_threads(void);
+
+/* Besides them there is the caller alone; false when that cannot be known. */
+bool helper_program_has_one_thread(void);
 
 /* Between helper_before_fork and helper_after_fork, for the thread that forks. */
 bool helper_is_forking(void);

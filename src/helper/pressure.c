@@ -3,6 +3,7 @@
 
 #include "core/counters.h"
 #include "core/options.h"
+#include "helper/door.h"
 #include "helper/home.h"
 #include "limit/limit.h"
 #include "sys/confined.h"
@@ -64,6 +65,15 @@ size_t base64_decode(const char *text, unsigned char *out, size_t size) {
     return count;
 }
 
+static void relieve(void) {
+    if (!door_enter_unless(&leave))
+        return;
+    home_work(1);
+    heap_relieve();
+    home_work(-1);
+    door_leave_looking();
+}
+
 /* Until it is dismissed, no event will come, or it has outlived the credentials: true then. */
 static bool watch_on(void) {
     uint32_t look_ms = sys_helper_has_rights() ? LOOK_MS : UINT32_MAX;
@@ -76,9 +86,7 @@ static bool watch_on(void) {
         if (seen == SYS_WATCH_QUIET)
             continue;
         hk_count(pressure_events);
-        home_work(1);
-        heap_relieve();
-        home_work(-1);
+        relieve();
         sys_futex_wait(&leave, 0, PAUSE_MS);
     }
     return false;
@@ -137,10 +145,8 @@ void pressure_start(void) {
 
 bool pressure_is_alive(void) { return sys_helper_is_alive(&watcher); }
 
-bool pressure_is_here(void) { return sys_helper_is_here(&watcher); }
-
 void pressure_dismiss(void) {
-    if (!pressure_is_here())
+    if (!sys_helper_is_here(&watcher))
         return;
     uint32_t running = WATCH_RUNNING;
     if (atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_DISMISSED, memory_order_relaxed,

@@ -5,7 +5,8 @@
  * The protocol is systemd's: MEMORY_PRESSURE_WATCH names a pressure file (PSI), a pipe or a stream socket,
  * MEMORY_PRESSURE_WRITE is what to write to it first, in base64. /dev/null, which is none of these, says that nothing
  * is to be watched. A thread like the helper sleeps on that file; it exists only in processes that have the first
- * variable and whose heap has been larger than 32 MiB.
+ * variable and whose heap has been larger than 32 MiB. It stays while the program forks, but gives nothing back then:
+ * it works under the lock of our threads' start and stop (door.h).
  *
  * Source: https://systemd.io/MEMORY_PRESSURE
  */
@@ -22,9 +23,7 @@ bool pressure_is_wanted(void);
 void pressure_start(void);
 void pressure_dismiss(void);
 
-/* Whether the watcher is there. The first under the lock of the helper's start and stop; the second needs no lock, and
- * says yes for some microseconds more. */
-bool pressure_is_here(void);
+/* Whether the watcher is there, or was some microseconds ago. */
 bool pressure_is_alive(void);
 
 void pressure_after_fork_in_child(void);

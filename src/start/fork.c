@@ -185,7 +185,7 @@ HK_COLD bool fork_attend_slow(void) {
 
 /* No thread of the program can hold a lock but this one. libc does not know that threads have ended, or does not
  * tell. */
-static bool is_alone(void) { return libc_is_single_threaded() || (sys_thread_count() == 1 && home_is_here()); }
+static bool is_alone(void) { return libc_is_single_threaded() || helper_program_has_one_thread(); }
 
 /* Nobody else can hold a lock in a process of one thread. One that is held is so by a malloc or free that the signal
  * handler which forks has interrupted: it goes on where it was, in the parent and in the child. */

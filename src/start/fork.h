@@ -9,7 +9,8 @@
  *                               program run first: they may allocate, wait for other threads, and join them. Then our
  *                               threads leave, and all locks are taken in the order of ranks. The child finds whole
  *                               data. The heaps of other threads are orphans there, which refills adopt one by one.
- *   fork, alone                 No other thread is left, so no lock is taken. What was freed goes back first.
+ *   fork, alone                 No other thread of the program is left, so no lock is taken. What was freed goes back
+ *                               first.
  *   fork in a signal handler    As fork, alone. If the handler has interrupted malloc or free, that frame holds its
  *   of a program of one thread  locks in the child too, or has left a magazine between two steps: the child is stranded
  *                               until the frame goes on there.
@@ -22,8 +23,8 @@
  *
  *   fork_prepare begins     The program's handlers are over, but for those that were registered before ours. No lock is
  *                           held.
- *   helper_before_fork      Signals are held back. The lock of the helper's start and stop is held, so no thread of
- *                           ours is there, and none starts.
+ *   helper_before_fork      Signals are held back. The lock of the helper's start and stop is held, so the helper is
+ *                           gone, none starts, and the other threads of ours hold no lock.
  *   lock_all                Not alone: every other lock is held too, so whatever they guard is whole. For this thread
  *                           the locks are open (hk_fork_owner): what libc and late handlers allocate until the end
  *                           waits for none.
