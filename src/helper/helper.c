@@ -134,7 +134,7 @@ static HK_COLD bool helper_start(void) {
      * back. */
     bool again = true;
     while (again && !was_refused()) {
-        if (!home_is_here())
+        if (!home_is_here() && !home_moves_here())
             return true;
         again = start_one();
     }

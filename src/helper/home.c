@@ -16,6 +16,13 @@ void home_settle(void) {
 
 bool home_is_here(void) { return atomic_load_explicit(&home_process, memory_order_relaxed) == sys_process_id(); }
 
+bool home_moves_here(void) {
+    if (sys_may_share_memory(atomic_load_explicit(&home_process, memory_order_relaxed)))
+        return false;
+    home_settle();
+    return true;
+}
+
 /* Release: pairs with the acquire below; who finds nobody at work finds the locks as they left them. */
 void home_work(int by) { atomic_fetch_add_explicit(&at_work, (uint32_t)by, memory_order_release); }
 

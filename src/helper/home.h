@@ -7,11 +7,15 @@
 
 #include "base/base.h"
 
-/* The memory is this process's: at the start, and in children. */
+/* The memory is this process's: at the start, and in children that know that they are. */
 void home_settle(void);
 
 /* False in a child of vfork, which shares its parent's memory, and threads of ours with it. */
 bool home_is_here(void);
+
+/* Where home is not here: true when the memory is this process's all the same, which is home from now on. Such is a
+ * child that was made without fork handlers by a process that had no thread of ours yet, so that no word was wiped. */
+bool home_moves_here(void);
 
 /* A thread of ours begins (1) or ends (-1) to do what takes locks. */
 void home_work(int by);

@@ -16,7 +16,8 @@
  *                               until the frame goes on there.
  *   _Fork, clone                No handlers. The child finds out at its first slow path, by a word that the kernel
  *                               wipes in children (sys_process_mark). Our threads do not exist there. If one of them
- *                               held a lock, the child is stranded.
+ *                               held a lock, the child is stranded. Where there was none of them yet, no word was
+ *                               wiped, and the child finds out when it wants the helper (helper/home.h).
  *   vfork                       The memory is the parent's. The child starts no thread of ours.
  *
  * What holds at each point of a fork with handlers, for the thread that forks:

@@ -9,6 +9,7 @@
 #include "sys/memory.h"
 #include "sys/raw_call.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,7 +24,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-enum { RANDOM_NONBLOCK = 1 /* GRND_NONBLOCK */ };
+enum { RANDOM_NONBLOCK = 1 /* GRND_NONBLOCK */, KCMP_MEMORY = 1 /* KCMP_VM */ };
 
 extern char **environ;
 
@@ -47,6 +48,15 @@ char *const *sys_environment(void) { return environ != NULL ? environ : libc_sta
 unsigned sys_process_id(void) { return (unsigned)sys_call1(SYS_getpid, 0); }
 
 unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
+
+/* Lists for filters do not have the call. */
+bool sys_may_share_memory(unsigned process) {
+    if (sys_is_filtered() || !sys_passage_begin())
+        return true;
+    long got = sys_call6(SYS_kcmp, process, (long)sys_process_id(), KCMP_MEMORY, 0, 0, 0);
+    sys_passage_end();
+    return got != -ESRCH && (got == 0 || sys_failed(got));
+}
 
 void sys_yield(void) {
     if (!sys_passage_begin())

@@ -26,6 +26,9 @@ unsigned sys_process_id(void);
 unsigned sys_thread_id(void);
 unsigned sys_thread_count(void); /* of the calling process, by the kernel; 0 when it cannot be known */
 
+/* False when the memory of that process is known to be another one than the caller's, or is gone. Source: kcmp(2). */
+bool sys_may_share_memory(unsigned process);
+
 /* Lets threads that wait for a processor run first, where the program may make that call. */
 void sys_yield(void);
 
