@@ -20,16 +20,16 @@ enum { LIBC_EXITS_AGAIN = 1 };
 enum { LIBC_EXITS_AGAIN = 0 };
 #endif
 
-/* Key destructors run in rounds; ours waits for the last one, so that the destructors of other keys still find the
- * thread's heap. The value carries the round in `rounds_left`, thread-local. */
+/* Key destructors run in rounds. Ours waits for the second in which it is called, so that the destructors of other keys
+ * still find the thread's heap. Not for a later one, as a thread may come to its heap in the second round of all. */
 static void (*thread_exit_hook)(void *);
 static pthread_key_t thread_key;
 static bool thread_key_made;
-static _Thread_local unsigned rounds_left __attribute__((tls_model("initial-exec")));
+static _Thread_local bool waits __attribute__((tls_model("initial-exec")));
 
 static void thread_key_destructor(void *value) {
-    if (rounds_left > 0) {
-        rounds_left--;
+    if (waits) {
+        waits = false;
         if (linked_key_set(thread_key, value) == 0)
             return;
     }
@@ -43,12 +43,12 @@ int libc_thread_hooks_init(void (*on_exit)(void *)) {
     return error;
 }
 
-_Static_assert(PTHREAD_DESTRUCTOR_ITERATIONS > 2, "a round to wait in, and the last one");
+_Static_assert(PTHREAD_DESTRUCTOR_ITERATIONS >= 4, "two rounds, then one to wait in, and the end");
 
 int libc_thread_register(void *value) {
     if (!thread_key_made)
         return EAGAIN;
-    rounds_left = PTHREAD_DESTRUCTOR_ITERATIONS - 2;
+    waits = true;
     return linked_key_set(thread_key, value);
 }
 

@@ -34,8 +34,8 @@ typedef struct libc_allocator {
 
 void libc_allocator_find(libc_allocator_t *out);
 
-/* `on_exit` runs when a thread that called libc_thread_register ends, after C++ thread_local destructors, in the last
- * round of key destructors. Returns 0 or an errno value. */
+/* `on_exit` runs when a thread that called libc_thread_register ends, after C++ thread_local destructors, in the second
+ * round of key destructors since the call. Returns 0 or an errno value. */
 int libc_thread_hooks_init(void (*on_exit)(void *));
 int libc_thread_register(void *value);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Threads end while their blocks live on. The blocks keep their contents, other threads free them, and new threads
- * reuse the memory: after many generations the heap is whole and no larger than a few of them.
+ * reuse the memory: after many generations the heap is whole and no larger than a few of them. A thread may allocate in
+ * key destructors alone: its heap is free again too.
  */
 #include "testing.h"
 
-enum { GENERATIONS = 60, THREADS = 8, BLOCKS = 1500 };
+enum { GENERATIONS = 60, THREADS = 8, BLOCKS = 1500, LATE_THREADS = 20 };
 
 static void *blocks[THREADS][BLOCKS];
 static size_t sizes[THREADS][BLOCKS];
@@ -40,9 +41,38 @@ static void in_threads(void *(*run)(void *)) {
         test_join(threads[t]);
 }
 
+static pthread_key_t late_key;
+static uintptr_t late_round;
+
+static void allocate_late(void *value) {
+    uintptr_t round = (uintptr_t)value;
+    if (round < late_round)
+        CHECK(pthread_setspecific(late_key, (void *)(round + 1)) == 0);
+    else
+        free(test_opaque(malloc(40)));
+}
+
+static void *end_late(void *unused) {
+    CHECK(pthread_setspecific(late_key, (void *)1) == 0);
+    return unused;
+}
+
+static void allocates_late(uintptr_t round) {
+    hak_stats_t stats;
+    late_round = round;
+    for (unsigned t = 0; t < LATE_THREADS; t++)
+        test_join(test_thread(end_late, NULL));
+    CHECK(test_stats(&stats) == 0);
+    CHECK_SAY(stats.heaps_now == 1, "%u heaps (round %u)", (unsigned)stats.heaps_now, (unsigned)round);
+}
+
 int main(void) {
     test_require_hakmem();
     test_alarm(60);
+    free(test_opaque(malloc(1)));
+    CHECK(pthread_key_create(&late_key, allocate_late) == 0);
+    allocates_late(1);
+    allocates_late(2);
     long early_kib = 0;
     for (unsigned g = 0; g < GENERATIONS; g++) {
         in_threads(leave_behind);
