@@ -14,10 +14,11 @@ static hk_lock_t door = HK_LOCK_INIT(HK_RANK_HELPER);
 static uint64_t signals_before; /* guarded by `door`: what the holder held back before, */
 static bool signals_held;       /* and whether it holds back signals now */
 
-bool door_enter(bool wait) {
+bool door_enter(door_enter_t how) {
     uint64_t before = 0;
-    bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before), entered = hk_try_lock(&door);
-    if (!entered && wait) {
+    bool held = sys_signals_hold(how == DOOR_TO_FORK ? SYS_SIGNALS_SENT_TO_FORK : SYS_SIGNALS_SENT, &before);
+    bool entered = hk_try_lock(&door);
+    if (!entered && how != DOOR_TRY) {
         hk_lock_wait(&door);
         entered = true;
     }
@@ -31,7 +32,7 @@ bool door_enter(bool wait) {
 }
 
 bool door_enter_unless(const _Atomic uint32_t *leave) {
-    while (!door_enter(false)) {
+    while (!door_enter(DOOR_TRY)) {
         if (atomic_load_explicit(leave, memory_order_relaxed) != 0)
             return false;
         sys_futex_wait(leave, 0, DOOR_MS);

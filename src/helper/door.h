@@ -10,9 +10,10 @@
 
 #include <stdatomic.h>
 
-/* True when the calling thread holds it from now on: at once, or after it has waited. Its holder holds back the
- * signals that others send: a handler that forks must not come upon its own thread here. */
-bool door_enter(bool wait);
+/* True when the calling thread holds it from now on: at once, or after it has waited, as who forks does. Its holder
+ * holds back the signals that others send: a handler that forks must not come upon its own thread here. */
+typedef enum door_enter { DOOR_TRY, DOOR_WAIT, DOOR_TO_FORK } door_enter_t;
+bool door_enter(door_enter_t how);
 void door_leave(void);
 
 /* For a thread of ours, which `*leave` not 0 tells to leave; a futex. False then, and not entered: who tells it holds

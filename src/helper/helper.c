@@ -108,7 +108,7 @@ static void launch_locked(void) {
  * docs/models/helper.pml. */
 static bool start_one(void) {
     atomic_thread_fence(memory_order_seq_cst);
-    if (!door_enter(false))
+    if (!door_enter(DOOR_TRY))
         return false;
     /* The last helper's stack may be in use for some microseconds yet. */
     bool waits = atomic_load_explicit(&helper_running, memory_order_relaxed) == 0;
@@ -146,7 +146,7 @@ void helper_watch(void) {
     if (hk_likely(!pressure_is_wanted() && !control_is_wanted()) || hk_locks_are_open() || sys_is_confined() ||
         !home_is_here())
         return;
-    if (!door_enter(false))
+    if (!door_enter(DOOR_TRY))
         return;
     pressure_start();
     control_start();
@@ -207,7 +207,7 @@ static void helper_dismiss_locked(void) {
 void hk_threads_pause(void) {
     if (helper_is_forking())
         return; /* it holds the lock, and there are none */
-    (void)door_enter(true);
+    (void)door_enter(DOOR_WAIT);
     helper_dismiss_locked();
     pressure_dismiss();
     control_dismiss();
@@ -220,7 +220,7 @@ void hk_threads_resume(void) {
 }
 
 bool helper_before_fork(void) {
-    (void)door_enter(true);
+    (void)door_enter(DOOR_TO_FORK);
     atomic_store_explicit(&forking_thread, hk_thread_self(), memory_order_relaxed);
     comes_back = atomic_load_explicit(&helper_running, memory_order_relaxed) != 0;
     helper_dismiss_locked();

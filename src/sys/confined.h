@@ -5,9 +5,9 @@
  * A program that puts itself under a filter (seccomp(2)) lists the calls that it needs, those that a C library's malloc
  * makes among them, and may be killed at any other. From then on hakmem makes these and no more: mmap, munmap, mremap,
  * madvise, futex, the clock (which the kernel answers without a call), write for messages, and to abort getpid, gettid,
- * tgkill, rt_sigaction, rt_sigprocmask and exit_group. What would need another does without: no thread of ours, nothing
- * read from files, residency and processors unknown. (The handlers of HAKMEM_CRASH_REPORT, which run when the program
- * dies, make calls of their own.)
+ * tgkill, rt_sigaction, rt_sigprocmask and exit_group; the last but one for a fork too, as libc's fork makes it. What
+ * would need another does without: no thread of ours, nothing read from files, residency and processors unknown. (The
+ * handlers of HAKMEM_CRASH_REPORT, which run when the program dies, make calls of their own.)
  *
  * The calls of other threads that are under way are waited for: see the passages below. The state is for good, and
  * children inherit it with the memory that holds it. A filter that the process was started under does not confine it:
@@ -40,6 +40,11 @@ HK_INLINE bool sys_passage_begin(void) {
         return true;
     (void)atomic_fetch_sub_explicit(&hk_passages, 1, memory_order_relaxed);
     return false;
+}
+
+/* For a call that is made in a confined process too, by who forks. Relaxed: what it finds is of no account. */
+HK_INLINE void sys_passage_begin_to_fork(void) {
+    (void)atomic_fetch_add_explicit(&hk_passages, 1, memory_order_relaxed);
 }
 
 /* Release: pairs with the acquire in sys_wait_for_passages; the calls are made before the filter is there. */

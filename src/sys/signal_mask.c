@@ -10,21 +10,25 @@ static long signal_mask(int how, uint64_t mask, uint64_t *before) {
     return sys_call4(SYS_rt_sigprocmask, how, (long)&mask, (long)before, sizeof mask);
 }
 
-/* True in a passage, which sys_signals_release ends. */
-bool sys_signals_hold_set(uint64_t mask, uint64_t *before) {
-    if (!sys_passage_begin())
-        return false;
+/* In a passage, which sys_signals_release ends when this is true. */
+static bool hold(uint64_t mask, uint64_t *before) {
     if (!sys_failed(signal_mask(SIG_BLOCK, mask, before)))
         return true;
     sys_passage_end();
     return false;
 }
 
+bool sys_signals_hold_set(uint64_t mask, uint64_t *before) { return sys_passage_begin() && hold(mask, before); }
+
 bool sys_signals_hold(sys_signals_t which, uint64_t *before) {
     const uint64_t faults = SYS_SIGNAL_BIT(SIGSEGV) | SYS_SIGNAL_BIT(SIGBUS) | SYS_SIGNAL_BIT(SIGFPE) |
                             SYS_SIGNAL_BIT(SIGILL) | SYS_SIGNAL_BIT(SIGTRAP) | SYS_SIGNAL_BIT(SIGSYS) |
                             SYS_SIGNAL_BIT(SIGABRT);
-    return sys_signals_hold_set(which == SYS_SIGNALS_ALL ? ~UINT64_C(0) : ~faults, before);
+    if (which == SYS_SIGNALS_SENT_TO_FORK)
+        sys_passage_begin_to_fork();
+    else if (!sys_passage_begin())
+        return false;
+    return hold(which == SYS_SIGNALS_ALL ? ~UINT64_C(0) : ~faults, before);
 }
 
 void sys_signals_release(uint64_t before) {

@@ -4,13 +4,14 @@
  * process may hang, nor may a child that allocates there and ends. The process is of one thread after each fork, by the
  * kernel's count, and what it had freed is back with the system. The handler's stack may have SIGSTKSZ bytes, as that
  * was for long. Nor does it matter which other threads of hakmem's there are: the watcher of memory pressure, which
- * gives memory back meanwhile, or the one that takes orders.
+ * gives memory back meanwhile, or the one that takes orders; or that the process is confined.
  *
- *   fork_in_handler [watched|control]
+ *   fork_in_handler [watched|control|confined]
  */
 #include "testing.h"
 
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -209,8 +210,20 @@ static void handle_signals(void) {
     CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
 }
 
+static int confined(void) {
+    uint64_t random = 13;
+    test_alarm(30);
+    handle_signals();
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    interrupted_fork(&random);
+    CHECK_HEAP();
+    return TEST_PASS;
+}
+
 int main(int argc, char **argv) {
     test_require_hakmem();
+    if (argc == 2 && strcmp(argv[1], "confined") == 0)
+        return confined();
     if (argc == 2)
         return begin_again(argv[0], argv[1]);
     test_alarm(100);
