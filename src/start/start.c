@@ -81,11 +81,11 @@ static HK_COLD heap_t *heap_start(void) {
     heap_t *h = life_begin();
     if (h == NULL)
         return NULL;
+    hk_front = &h->front; /* first: see fork_in_child */
     budget_thread_came();
     sample_new_thread(&h->draw);
     if (h->draw.generation != sample_generation()) /* it learns of the profile with this request */
         heap_run_out(h);
-    hk_front = &h->front;
     hk_count(heaps_total);
     if (libc_thread_register(h) != 0)
         unnoticed_note(h);

@@ -8,6 +8,7 @@
 #include "front/front.h"
 #include "start/emergency.h"
 #include "start/fork.h"
+#include "upkeep/life.h"
 #include "upkeep/record.h"
 #include "heap_places.h"
 #include "large/huge.h"
@@ -120,6 +121,23 @@ static void from_a_handler(hk_lock_t *lock) {
     wait_for(child);
 }
 
+/* The handler has interrupted the start of a heap, which is nobody's yet: the frame goes on in the child too. */
+static void from_a_handler_in_a_start(void) {
+    hk_front = &hk_no_heap;
+    heap_t *begun = life_begin();
+    fork_prepare();
+    pid_t child = raw_fork();
+    if (child == 0) {
+        fork_in_child();
+        CHECK_EQ(atomic_load(&begun->life), HEAP_LIVE);
+        _exit(CHECK_PASS);
+    }
+    fork_in_parent();
+    life_end(begun);
+    hk_front = &main_heap->front;
+    wait_for(child);
+}
+
 static void *thread_of_child(void *unused) {
     void *block = heap_malloc_slow(3000);
     CHECK(block != NULL);
@@ -220,6 +238,7 @@ int main(void) {
         without_handlers(locks[i]);
         from_a_handler(locks[i]);
     }
+    from_a_handler_in_a_start();
     lock_of_our_threads();
     forks_again(&hk_superslab_lock);
     is_back();
