@@ -50,10 +50,11 @@ unsigned helper_threads(void) {
 }
 
 /* The kernel's count comes first: one of ours that ends after it makes the answer no. None starts under the door; where
- * one may, the answer is asked for three times (core/lock.c). */
+ * one may, the answer is asked for three times (core/lock.c). A main thread that has left is counted for ever. */
 bool helper_program_has_one_thread(void) {
-    unsigned all = sys_thread_count();
-    return all == 1 + helper_threads() && home_is_here();
+    unsigned all = sys_thread_count(), ours = helper_threads();
+    bool one = all == 1 + ours || (all == 2 + ours && sys_thread_is_gone(sys_process_id()));
+    return one && home_is_here();
 }
 
 /* Rounds until there is nothing to do; false when the helper must leave whatever there is. */

@@ -216,8 +216,8 @@ void fork_in_child(void) {
         superslab_after_fork();
     }
     bool whole = is_whole();
-    /* Of threads whose end nobody told; what is being retired is so by an interrupted frame. A thread without a heap may
-     * have been interrupted in its start: one of the live ones may be its own in a moment. */
+    /* Of threads whose end nobody told; what is being retired is so by an interrupted frame. A thread without a heap
+     * may have been interrupted in its start: one of the live ones may be its own in a moment. */
     if (forks_alone && whole && hk_front != &hk_no_heap)
         heap_orphan_others(HEAP_ORPHANS_LIVE);
     hk_request_forget();

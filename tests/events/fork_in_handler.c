@@ -4,9 +4,10 @@
  * process may hang, nor may a child that allocates there and ends. The process is of one thread after each fork, by the
  * kernel's count, and what it had freed is back with the system. The handler's stack may have SIGSTKSZ bytes, as that
  * was for long. Nor does it matter which other threads of hakmem's there are: the watcher of memory pressure, which
- * gives memory back meanwhile, or the one that takes orders; or that the process is confined.
+ * gives memory back meanwhile, or the one that takes orders; or that the process is confined, or that
+ * the main thread has left.
  *
- *   fork_in_handler [watched|control|confined]
+ *   fork_in_handler [watched|control|confined|left]
  */
 #include "testing.h"
 
@@ -220,10 +221,41 @@ static int confined(void) {
     return TEST_PASS;
 }
 
+static void *is_left(void *main_thread) {
+    uint64_t random = 17;
+    CHECK(pthread_join(*(pthread_t *)main_thread, NULL) == 0);
+    interrupted_malloc(&random, 20000, FORKS / 4);
+    CHECK_HEAP();
+    exit(TEST_PASS);
+}
+
+static void leave(void) {
+    handle_signals();
+    static pthread_t self;
+    self = pthread_self();
+    (void)test_thread(is_left, &self);
+    pthread_exit(NULL);
+}
+
+/* In a child, as a thread that waits for itself in a fork holds back what would end it. */
+static int left(void) {
+    pid_t child = fork();
+    if (child == 0)
+        leave();
+    int status = 1;
+    for (test_wait_t wait = test_wait_for(30000); waitpid(child, &status, WNOHANG) == 0 && test_wait_more(&wait);)
+        ;
+    (void)kill(child, SIGKILL);
+    CHECK_SAY(status == 0, "status %d", status);
+    return TEST_PASS;
+}
+
 int main(int argc, char **argv) {
     test_require_hakmem();
     if (argc == 2 && strcmp(argv[1], "confined") == 0)
         return confined();
+    if (argc == 2 && strcmp(argv[1], "left") == 0)
+        return left();
     if (argc == 2)
         return begin_again(argv[0], argv[1]);
     test_alarm(100);
