@@ -41,7 +41,9 @@ void magazine_mend(heap_t *h);
 
 /* Whether a frame of malloc or free below this one has changed the count of a magazine and not yet its top, or the
  * other way round, so that the magazine seems to be empty with a block on top. The heap's thread, in a signal handler.
- * (Other states between two steps may lose a block, and do no harm.) */
+ * (Other states between two steps may lose a block. Before the first step the frame may hold the block on top in a
+ * register alone: in a child that allocates in the handler and then returns from it, both have that block. Nothing in
+ * memory tells; docs/compatibility.md says what a child may do.) */
 bool magazine_is_between(const heap_t *h);
 
 /* Lets capacities follow the load since the last tick. */
