@@ -69,13 +69,14 @@ static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     return huge_alloc(size, align);
 }
 
-/* Memory is out though some lies free in pieces: without them, the block may get a mapping of its own. Slots that are
- * on their way to the kernel at this moment are waited for. */
+/* Memory is out though some lies free in pieces: without them, the block may get a mapping of its own. That changes
+ * nothing where our own limit has refused it. Slots that are on their way to the kernel at this moment are waited
+ * for. */
 static HK_COLD void *big_last_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     void *block = NULL;
-    for (unsigned tries = 0; block == NULL && tries < LAST_TRIES; tries++) {
+    for (unsigned tries = 0; block == NULL && tries < LAST_TRIES && limit_allows(size); tries++) {
         bool waited = superslab_wait_for_held();
-        if (superslab_release_free() == 0 && !waited)
+        if (superslab_release_free(size + align) == 0 && !waited)
             return NULL;
         block = big_try(h, size, align, zeroed);
     }

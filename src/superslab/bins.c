@@ -184,64 +184,12 @@ static void close_superslab_locked(superslab_t *s) {
         region_release_part(pool_index(s), s->present_mask);
 }
 
-/* Absent slots of a part, mapped again. */
-static slots_t regrow_locked(superslab_t *s, unsigned count, unsigned align) {
+superslab_t *pool_open_part_locked(unsigned least, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(s->in_use && s->present_mask != ALL_SLOTS);
-    uint32_t places = pool_stretches(~s->present_mask, count, align);
-    for (; places != 0; places &= places - 1) {
-        unsigned at = hk_ctz64(places);
-        uint32_t mask = (uint32_t)hk_low_mask64(count) << at;
-        if (!region_map_slots(pool_index(s), at, count))
-            continue;
-        s->present_mask |= mask;
-        pool_change(&hk_pool.present, (ptrdiff_t)count);
-        return (slots_t){pool_first_slot(s) + at, true};
-    }
-    return (slots_t){0};
-}
-
-static slots_t regrow_any_locked(unsigned count, unsigned align) {
-    hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    slots_t got = {0};
-    for (size_t i = region_next_used(1); i != 0 && got.first == 0; i = region_next_used(i + 1))
-        if (pool_knows(i) && pool_record(i)->present_mask != ALL_SLOTS)
-            got = regrow_locked(pool_record(i), count, align);
-    return got;
-}
-
-/* Those of huge pages stay: a piece of such a page would go at the price of the whole. */
-static size_t release_free_locked(superslab_t *s) {
-    hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    uint32_t mask = s->free_mask;
-    if (mask == 0 || mask == s->present_mask || s->huge)
-        return 0;
-    uint32_t gone = region_unmap_slots(pool_index(s), mask);
-    (void)pool_take_locked(s, gone);
-    s->present_mask &= ~gone;
-    pool_change(&hk_pool.present, -(ptrdiff_t)hk_popcount64(gone));
-    return (size_t)hk_popcount64(gone) << HK_SLOT_SHIFT;
-}
-
-size_t superslab_release_free(void) {
-    size_t bytes = 0;
-    hk_lock(&hk_superslab_lock);
-    for (size_t i = region_next_used(1); i != 0 && region_is_tight(); i = region_next_used(i + 1))
-        if (pool_knows(i))
-            bytes += release_free_locked(pool_record(i));
-    hk_unlock(&hk_superslab_lock);
-    return bytes;
-}
-
-slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use) {
-    hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(count > 0 && count <= SLOTS && hk_is_pow2(align));
-    slots_t again = regrow_any_locked(count, align);
-    if (again.first != 0)
-        return again;
-    size_t present, index = region_alloc_part(count, &present);
+    hk_assert(least > 0 && least <= SLOTS);
+    size_t present, index = region_alloc_part(least, &present);
     if (index == 0)
-        return (slots_t){0};
+        return NULL;
     map_cover((index + 1) * SLOTS);
     superslab_t *s = pool_record(index);
     reset_record_locked(s);
@@ -250,7 +198,7 @@ slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use) 
     s->dense = use == SLOTS_DENSE;
     count_superslabs_locked(1, (ptrdiff_t)present);
     pool_give_locked(s, s->present_mask, false);
-    return (slots_t){pool_first_slot(s), pool_take_locked(s, (uint32_t)hk_low_mask64(count))};
+    return s;
 }
 
 bool pool_open_at_locked(size_t index, bool huge) {

@@ -27,9 +27,8 @@ bool pool_open_at_locked(size_t index, bool huge);
  * the slots of `tail_mask` in the last are free. 0: memory is out. */
 slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge);
 
-/* Takes slots, less than a superslab, that are absent of a part, or from the beginning of one of which the region gives
- * a part. */
-slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use);
+/* Takes a part from the region, of `least` slots at least from its beginning on, which are free then; or NULL. */
+superslab_t *pool_open_part_locked(unsigned least, slots_use_t use);
 
 /* Takes slots within one superslab. */
 slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use);
@@ -43,9 +42,6 @@ superslab_t *pool_find_dirty_locked(unsigned count, unsigned align);
 
 /* Returns the empty superslabs kept for reuse to the region, where a long run may need them. */
 void superslab_close_empty(void);
-
-/* Unmaps the free slots of all superslabs, where memory is out though some lies free in pieces. Returns the bytes. */
-size_t superslab_release_free(void);
 
 /* Free slots (dirty or not) and superslabs in use, for statistics. */
 typedef struct superslab_totals {

@@ -8,6 +8,7 @@
 #include "superslab/bins.h"
 #include "superslab/dirty.h"
 #include "superslab/huge_pages.h"
+#include "superslab/parts.h"
 #include "superslab/purge.h"
 #include "sys/sys.h"
 

@@ -40,6 +40,7 @@
 #include "superslab/fence.h"
 #include "superslab/haste.h"
 #include "superslab/huge_pages.h"
+#include "superslab/parts.h"
 #include "superslab/pool.h"
 #include "superslab/purge.h"
 #include "superslab/runs.h"

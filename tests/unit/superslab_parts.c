@@ -108,7 +108,7 @@ static void in_pieces(void) {
     for (size_t i = 0; i < count; i += 2)
         slots_free(taken[i], 1, true);
     CHECK(sys_map(HK_MIB) == NULL);
-    CHECK(superslab_release_free() >= (count / 2 - 2) * HK_SLOT_SIZE);
+    CHECK(superslab_release_free(count / 2 * HK_SLOT_SIZE) >= (count / 2 - 2) * HK_SLOT_SIZE);
     CHECK_EQ(superslab_check(), 0);
     CHECK_EQ(superslab_dirty_bytes(), 0);
     CHECK_EQ(region_claimed_bytes(), count / 2 * HK_SLOT_SIZE);
@@ -129,11 +129,52 @@ static void in_pieces(void) {
     CHECK_EQ(*gap, 77);
 }
 
+/* What is asked for goes, the longest stretch first; nothing goes for what cannot be had in any case. */
+static void as_much_as_serves(void) {
+    start_map();
+    set_limit(5 * HK_MIB);
+    size_t count = take_all();
+    CHECK(count >= 2 * SLOTS);
+    for (size_t i = 0; i < count; i += 2)
+        slots_free(taken[i], 1, true);
+    slots_free(taken[5], 1, true);
+    size_t free_slots = superslab_totals().free_slots, claimed = region_claimed_bytes();
+    CHECK_EQ(superslab_release_free((free_slots + 2) * HK_SLOT_SIZE), 0);
+    CHECK_EQ(region_claimed_bytes(), claimed);
+    CHECK(sys_map(3 * HK_SLOT_SIZE) == NULL);
+    CHECK_EQ(superslab_release_free(3 * HK_SLOT_SIZE), 3 * HK_SLOT_SIZE);
+    CHECK_EQ(region_claimed_bytes(), claimed - 3 * HK_SLOT_SIZE);
+    CHECK(!sys_is_mapped(map_slot_address(taken[4]), HK_SLOT_SIZE));
+    CHECK(sys_is_mapped(map_slot_address(taken[0]), 3 * HK_SLOT_SIZE));
+    CHECK(sys_map(3 * HK_SLOT_SIZE) != NULL);
+    CHECK_EQ(superslab_check(), 0);
+}
+
+/* A mapping more for each hole: there are 4,096 of them, and the rest of the last superslab, however much is asked for.
+ * No page is touched. */
+static void holes_are_bounded(void) {
+    enum { HOLES_MAX = 4096, MORE = 40, COUNT = 2 * HOLES_MAX + MORE * SLOTS };
+    static slot_t slots[COUNT];
+    start_map();
+    scarce_note();
+    for (size_t i = 0; i < COUNT; i++)
+        CHECK((slots[i] = slots_alloc(1, 1, SLOTS_SPARSE).first) != 0);
+    for (size_t i = 0; i < COUNT; i += 2)
+        slots_free(slots[i], 1, false);
+    for (unsigned tries = 0; tries < 3; tries++)
+        (void)superslab_release_free(COUNT * HK_SLOT_SIZE / 4);
+    size_t gone = COUNT - region_claimed_bytes() / HK_SLOT_SIZE;
+    CHECK(gone >= HOLES_MAX && gone < HOLES_MAX + SLOTS);
+    CHECK_EQ(superslab_check(), 0);
+}
+
 int main(void) {
     if (HK_TSAN || sys_address_space_limit() != SIZE_MAX)
         return check_skip("the window, or the limit of address space, is not the test's");
     in_child(less_than_one);
     in_child(purged);
     in_child(in_pieces);
+    in_child(as_much_as_serves);
+    in_child(holes_are_bounded);
     return CHECK_PASS;
 }
