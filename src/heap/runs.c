@@ -174,6 +174,38 @@ void *runs_take_huge(heap_t *h, size_t size, size_t align, const void *beside) {
     return block;
 }
 
+static void *resize_huge(void *block, size_t size, bool may_move) {
+    if (may_move)
+        return huge_resize(block, size);
+    return huge_resize_here(block, size) ? block : NULL;
+}
+
+/* Under the lock no other thread takes what was found to be within the limit. */
+static void *resize_huge_locked(heap_t *h, void *block, size_t size, bool may_move) {
+    hk_assert(hk_lock_is_held(&h->lock));
+    void *start;
+    size_t have, wanted = hk_align_up(size, sys_page_size());
+    if (!huge_find(block, &start, &have) || wanted <= have)
+        return resize_huge(block, size, may_move);
+    void *now =
+        runs_fit_locked(h, wanted - have) && limit_allows(wanted - have) ? resize_huge(block, size, may_move) : NULL;
+    runs_note_peak_locked(h);
+    return now;
+}
+
+void *runs_resize_huge(void *block, size_t size, bool may_move) {
+    for (uint32_t owner; (owner = huge_owner(block)) != HK_OWNER_NONE;) {
+        heap_t *h = heap_by_id(owner);
+        heap_lock(h);
+        bool still = huge_owner(block) == owner;
+        void *now = still ? resize_huge_locked(h, block, size, may_move) : NULL;
+        heap_unlock(h);
+        if (still)
+            return now;
+    }
+    return resize_huge(block, size, may_move);
+}
+
 /* --- All of them -------------------------------------------------------------------------------------------------- */
 
 size_t runs_close_locked(heap_t *h) {

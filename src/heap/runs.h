@@ -29,6 +29,9 @@ bool runs_give(void *block, bool *double_free);
  * possible. */
 void *runs_resize(void *block, size_t size, bool may_move);
 
+/* The same for a live huge block, whoever's it is. Growth that is no explicit heap's asks no limit here. */
+void *runs_resize_huge(void *block, size_t size, bool may_move);
+
 /* False when `beside` is a block that the heap has not any more. */
 bool runs_may_take_locked(const heap_t *h, const void *beside);
 

@@ -326,9 +326,10 @@ static void *resize_large(heap_t *h, void *block, size_t size, const void *calle
 
 /* What does not fit any more is unmapped, and so is the old place. */
 static void *resize_huge(void *block, size_t size, const void *caller) {
-    if (big_room(size) <= HK_LARGE_MAX || !huge_is_whole(block, caller))
+    size_t have = heap_block_size(block), room = big_room(size);
+    if (room <= HK_LARGE_MAX || (room > have && !limit_allows(room - have)) || !huge_is_whole(block, caller))
         return NULL;
-    void *moved = huge_resize(block, big_room(size));
+    void *moved = huge_resize(block, room);
     if (moved != NULL)
         hardened_begin(moved, heap_block_size(moved), size);
     return moved;

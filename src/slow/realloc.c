@@ -97,11 +97,7 @@ static void *explicit_in_place(void *block, size_t size, const found_t *found) {
         return heap_block_stays(found->cls, size) ? block : NULL;
     if (size <= HK_MID_MAX)
         return NULL;
-    if (found->kind == KIND_LARGE)
-        return runs_resize(block, size, true);
-    heap_t *own = heaps_of(block);
-    bool fits = own == NULL || size <= found->size || runs_fit(own, size - found->size);
-    return fits ? huge_resize(block, size) : NULL;
+    return found->kind == KIND_LARGE ? runs_resize(block, size, true) : runs_resize_huge(block, size, true);
 }
 
 /* The block, which is the program's, becomes one of `to`; or stays in its heap, when that is NULL. */

@@ -52,7 +52,8 @@ static bool resize_here(void *block, size_t size, const found_t *found, const vo
         return size <= found->size;
     if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
         return false;
-    return found->kind == KIND_LARGE ? resize_run(block, size, found->size) : huge_resize_here(block, size);
+    return found->kind == KIND_LARGE ? resize_run(block, size, found->size)
+                                     : runs_resize_huge(block, size, false) != NULL;
 }
 
 static size_t size_now(const void *block, const found_t *found) {

@@ -192,6 +192,30 @@ static void limits_hold(void) {
     CHECK_HEAP();
 }
 
+/* Blocks with a mapping of their own keep to the heap's limit and to the process's when they grow, in place or not. No
+ * page of theirs is touched: at the higher levels one that grows within the limits would be copied. */
+static void huge_growth(void) {
+    const char *level = getenv("HAKMEM_SAFE");
+    hak_heap_options_t options = {.struct_size = sizeof options, .limit = 2 * TEST_GIB};
+    hak_heap_t *limited = hak_heap_new(&options), *any = hak_heap_new(NULL);
+    char *block = take(limited, TEST_GIB + 1), *other = take(any, TEST_GIB + 1), *plain = hak_malloc(TEST_GIB + 1);
+    CHECK(hak_heap_realloc(limited, block, 3 * TEST_GIB) == NULL && errno == ENOMEM);
+    CHECK(hak_expand(block, 3 * TEST_GIB) < 3 * TEST_GIB);
+    CHECK_EQ(hak_limit_set(0, 3 * TEST_GIB), 0);
+    CHECK(hak_heap_realloc(any, other, 5 * TEST_GIB) == NULL && errno == ENOMEM);
+    CHECK(hak_realloc(plain, 5 * TEST_GIB) == NULL && errno == ENOMEM);
+    CHECK(hak_expand(other, 5 * TEST_GIB) < 5 * TEST_GIB);
+    if (level == NULL || strcmp(level, "1") == 0) {
+        block = hak_heap_realloc(limited, block, TEST_GIB + TEST_GIB / 2);
+        CHECK(block != NULL && stats_of(limited).peak_taken >= TEST_GIB + TEST_GIB / 2);
+    }
+    CHECK_EQ(hak_limit_set(0, 0), 0);
+    hak_free(plain);
+    hak_heap_destroy(limited);
+    hak_heap_destroy(any);
+    CHECK_HEAP();
+}
+
 static void limits_and_names(void) {
     hak_heap_options_t options = {.struct_size = sizeof options,
                                   .name = "a name that is longer than thirty-one characters",
@@ -431,6 +455,7 @@ int main(void) {
     reset_and_destroy();
     release();
     limits_hold();
+    huge_growth();
     limits_and_names();
     visits();
     smaller_where_full();
