@@ -49,6 +49,7 @@ bool slots_open(char *from, size_t size) {
         return true;
     if (region_map_over(from, size) != 0)
         return false;
+    sys_fence_is_mapped_over();
     if (superslab_view(map_slot(from) / SLOTS).huge)
         (void)sys_advise_huge(from, size);
     return true;

@@ -275,15 +275,18 @@ bool sys_fences_by_mark(void) {
 }
 
 bool sys_unfence(void *address, size_t size) {
-    if (atomic_load_explicit(&fence_kind, memory_order_relaxed) != FENCE_BY_MARK) {
-        atomic_fetch_sub_explicit(&fences_mapped, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&fence_kind, memory_order_relaxed) != FENCE_BY_MARK)
         return false;
-    }
     if (!sys_passage_begin())
         return false;
     bool opened = advise(address, size, MADV_GUARD_REMOVE) == 0;
     sys_passage_end();
     return opened;
+}
+
+void sys_fence_is_mapped_over(void) {
+    if (atomic_load_explicit(&fence_kind, memory_order_relaxed) == FENCE_BY_MAPPING)
+        atomic_fetch_sub_explicit(&fences_mapped, 1, memory_order_relaxed);
 }
 
 int sys_advise_huge(void *address, size_t size) { return advise(address, size, MADV_HUGEPAGE); }

@@ -49,8 +49,10 @@ bool sys_fence(void *address, size_t size);
 bool sys_fences_by_mark(void);
 
 /* Exactly what was fenced by one call reads as zeros. False: it is to be mapped anew, as what has a mapping of its own
- * always is, and marks in a confined process. */
+ * always is, and marks in a confined process. Once that is done, and not where the kernel refuses it, the caller says
+ * so by the second: from then on the fence is none of those at most. */
 bool sys_unfence(void *address, size_t size);
+void sys_fence_is_mapped_over(void);
 
 /* Grows, shrinks or moves a mapping of its own (mremap); NULL on failure. */
 void *sys_remap(void *address, size_t old_size, size_t new_size);

@@ -455,6 +455,32 @@ static void many_fences(void) {
     all_is_well();
 }
 
+static void limit_data(rlim_t bytes) {
+    struct rlimit limit = {bytes, RLIM_INFINITY};
+    CHECK_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+}
+
+/* A fence that the kernel lets nobody map over stays one, and counts once when it goes. */
+static void refused_unfence(void) {
+    start_safe("2");
+    char *block = lock_all() ? heap_malloc_slow(300000) : NULL;
+    if (block == NULL)
+        return;
+    CHECK_EQ(munlockall(), 0); /* it is decided by now */
+    is_fenced(block, 300000);
+    limit_data(sys_page_size()); /* less than there is; 0 would be none to the kernel */
+    for (unsigned i = 0; i < 8; i++)
+        CHECK(!large_unfence(block));
+    limit_data(RLIM_INFINITY);
+    for (unsigned i = 0; i < 3; i++) {
+        char *next = heap_malloc_slow(300000);
+        CHECK(next != NULL);
+        is_fenced(next, 300000);
+    }
+    CHECK(large_unfence(block));
+    all_is_well();
+}
+
 static void huge_overflow(void) { large_overflow_at(2 * HK_GIB); }
 
 static void huge_overflow_at_realloc(void) {
@@ -742,6 +768,7 @@ int main(void) {
     in_child(fences_3);
     in_child(fences_locked);
     in_child(many_fences);
+    in_child(refused_unfence);
     in_child(no_leak_locked);
     in_child(nothing_aligned_2);
     in_child(nothing_aligned_3);
