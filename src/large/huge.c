@@ -64,6 +64,14 @@ static void add_locked(char *start, size_t size) {
     event_map(size);
 }
 
+/* A process at its limit of mappings cannot make two out of one: then just the pages go back, and we lose the
+ * addresses. */
+static void unmap(char *start, size_t size) {
+    hk_assert(size % sys_page_size() == 0);
+    if (!sys_unmap(start, size))
+        sys_purge(start, size);
+}
+
 /* Maps `size` bytes at a multiple of `align`: what sticks out of an aligned piece is unmapped at once. */
 static char *map_aligned(size_t size, size_t align) {
     hk_assert(size % sys_page_size() == 0);
@@ -78,9 +86,9 @@ static char *map_aligned(size_t size, size_t align) {
         return NULL;
     char *start = (char *)hk_align_up((uintptr_t)whole, align);
     if (start > whole)
-        sys_unmap(whole, (size_t)(start - whole));
+        unmap(whole, (size_t)(start - whole));
     if (start + size < whole + size + align)
-        sys_unmap(start + size, (size_t)(whole + size + align - (start + size)));
+        unmap(start + size, (size_t)(whole + size + align - (start + size)));
     return start;
 }
 
@@ -96,7 +104,7 @@ void *huge_alloc(size_t size, size_t align) {
         add_locked(start, size);
     hk_unlock(&hk_huge_lock);
     if (!room) {
-        sys_unmap(start, size);
+        unmap(start, size);
         return NULL;
     }
     hk_count(huge_allocs);
@@ -120,7 +128,7 @@ bool huge_free(void *block) {
     hk_unlock(&hk_huge_lock);
     if (found.start == NULL)
         return false;
-    sys_unmap(found.start, found.size);
+    unmap(found.start, found.size);
     hk_count(huge_frees);
     return true;
 }
@@ -223,19 +231,25 @@ static char *remap_here(char *start, size_t old_size, size_t size) {
 
 static char *remap(char *start, size_t old_size, size_t size) { return sys_remap(start, old_size, size); }
 
+/* What a smaller block loses is nobody's once the lock is let go: unmapped without it, as that takes as long as there
+ * are pages. */
 static char *resize(void *block, size_t size, char *how(char *start, size_t old_size, size_t size)) {
     size = hk_align_up(size, sys_page_size());
+    size_t old_size = 0;
     char *moved = NULL;
     hk_lock(&hk_huge_lock);
     size_t index = find_locked(block);
     if (size != 0 && index != SIZE_MAX && hk_huge_blocks[index].start == block) {
-        moved = how(block, hk_huge_blocks[index].size, size);
+        old_size = hk_huge_blocks[index].size;
+        moved = size < old_size ? block : how(block, old_size, size);
         if (moved != NULL) {
-            atomic_fetch_add_explicit(&hk_huge_total, size - hk_huge_blocks[index].size, memory_order_relaxed);
+            atomic_fetch_add_explicit(&hk_huge_total, size - old_size, memory_order_relaxed);
             hk_huge_blocks[index] = (huge_block_t){moved, size, hk_huge_blocks[index].owner};
         }
     }
     hk_unlock(&hk_huge_lock);
+    if (size < old_size)
+        unmap(moved + size, old_size - size);
     return moved;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Huge blocks: a mapping each, aligned, found by any address in them, resized by the kernel, remembered for a while
- * when freed; any number of them.
+ * when freed; any number of them. What the kernel cannot unmap goes back all the same.
  */
 #include "large/huge.h"
 #include "rooms.h"
@@ -101,11 +101,68 @@ static void aligned(void) {
     }
 }
 
+static size_t resident_pages(char *from, size_t size) {
+    size_t count = 0;
+    unsigned char resident;
+    for (size_t at = 0; at < size; at += sys_page_size())
+        count += mincore(from + at, sys_page_size(), &resident) == 0 && (resident & 1) != 0;
+    return count;
+}
+
+static size_t mappings_limit(void) {
+    char text[32] = {0};
+    long fd = sys_open_read("/proc/sys/vm/max_map_count");
+    CHECK(fd >= 0 && sys_read(fd, text, sizeof text - 1) > 0);
+    sys_close(fd);
+    return strtoull(text, NULL, 10);
+}
+
+/* By every second page's protection; the mapping that this leaves over is used up too. */
+static void use_up_mappings(void) {
+    size_t page = sys_page_size(), count = mappings_limit() + 1000;
+    char *base = sys_map_none(count * page);
+    CHECK(base != NULL);
+    for (size_t i = 1; i < count && mprotect(base + i * page, page, PROT_READ) == 0; i += 2)
+        ;
+    while (mmap(NULL, page, PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED &&
+           mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        ;
+}
+
+/* Somebody's pages, of which the kernel makes one mapping with the block's beside them. */
+static bool map_beside(char *at, size_t size) {
+    bool done = sys_map_at(at, size) == 0;
+    sys_name(at, size, "hakmem-large");
+    if (done)
+        memset(at, 2, size);
+    return done;
+}
+
+/* What cannot be unmapped, as it lies in the middle of a mapping, goes back page by page. */
+static void at_limit_of_mappings(void) {
+    size_t page = sys_page_size(), size = 16 * page;
+    if (mappings_limit() > 2000000)
+        return;
+    char *block = huge_alloc(3 * size, 1);
+    memset(block, 1, 3 * size);
+    CHECK(huge_resize(block, 2 * size) == block && map_beside(block + 2 * size, size));
+    bool both_sides = map_beside(block - size, size);
+    use_up_mappings();
+    CHECK(huge_resize(block, size) == block && !finds(block + size));
+    CHECK_EQ(resident_pages(block, size), 16);
+    CHECK_EQ(resident_pages(block + size, size), 0);
+    CHECK(huge_free(block) && !finds(block));
+    CHECK_EQ(resident_pages(block, size), 0);
+    CHECK_EQ(resident_pages(block + 2 * size, size), 16);
+    CHECK(!both_sides || resident_pages(block - size, size) == 16);
+}
+
 int main(void) {
     start_map();
     none();
     many();
     resized();
     aligned();
+    in_child(at_limit_of_mappings);
     return CHECK_PASS;
 }
