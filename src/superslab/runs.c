@@ -14,9 +14,9 @@
 
 enum {
     FIT_LOOKS_MAX = 8,    /* superslabs with a place for a short run that are looked at for the best, */
-    LOOKS_MAX = 16,       /* ... and without one, for what goes on in the next; */
-    LONG_LOOKS_MAX = 256, /* ... and for a long run */
+    LOOKS_MAX = 16,       /* ... and without one, for what goes on in the next */
     LENGTH_MAX = 16384,   /* slots of a stretch that are followed: 1 GiB */
+    WALK_MAX = 1024,      /* superslabs that are gone over for a run, each as often as it is: 25 us */
     WASTE_SHARE = 4,      /* so much of a superslab is much */
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
     CLOSE_SHARE = 16,     /* a stretch that is longer by this part at most is not worth looking further */
@@ -135,12 +135,14 @@ typedef struct place {
     size_t dirty; /* 0: there is no place */
     size_t room;
     size_t seen, seen_end; /* the stretch that was looked at last */
+    size_t walked;         /* superslabs looked at so far */
     bool any;              /* the first that is resident as a whole will do */
 } place_t;
 
 static void consider(place_t *best, size_t first, size_t room) {
     hk_assert(first % best->align == 0 && room >= best->count);
     size_t dirty = dirty_slots_at(first, best->count);
+    best->walked += pool_superslabs_for(best->count);
     if (dirty < best->dirty || (dirty == best->dirty && room >= best->room))
         return;
     best->first = first;
@@ -152,6 +154,8 @@ static bool fits_closely(const place_t *place) {
     return place->dirty == place->count && (place->any || place->room - place->count <= place->count / CLOSE_SHARE);
 }
 
+static bool is_enough(const place_t *place) { return place->walked >= WALK_MAX || fits_closely(place); }
+
 /* In the stretch around the dirty slot `at`: at an end of it, so that the rest stays one, or where more is dirty. */
 static void consider_around(place_t *best, size_t at) {
     bool seen = at >= best->seen && at < best->seen_end;
@@ -159,6 +163,7 @@ static void consider_around(place_t *best, size_t at) {
         best->seen = at - free_before(at, LENGTH_MAX);
         best->seen_end = at + free_after(at, LENGTH_MAX, best->count);
     }
+    best->walked += seen ? 1 : pool_superslabs_for(best->seen_end - best->seen);
     size_t from = hk_align_up(best->seen, best->align), end = best->seen_end;
     if (from + best->count > end)
         return;
@@ -174,7 +179,7 @@ static void consider_around(place_t *best, size_t at) {
 /* Looks at the free runs around the superslab's dirty runs of `least` slots or more. */
 static void look_into(place_t *best, const superslab_t *s, unsigned least) {
     hk_assert(least > 0 && least <= SLOTS);
-    for (uint32_t begins = pool_stretches(s->dirty_mask, least, 1); begins != 0 && !fits_closely(best);) {
+    for (uint32_t begins = pool_stretches(s->dirty_mask, least, 1); begins != 0 && !is_enough(best);) {
         unsigned at = hk_ctz64(begins), length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
         consider_around(best, (size_t)pool_first_slot(s) + at);
         begins &= ~(uint32_t)hk_low_mask64(at + length);
@@ -185,7 +190,7 @@ static void look_into(place_t *best, const superslab_t *s, unsigned least) {
 static unsigned look_at_length(place_t *best, unsigned length, unsigned least, unsigned looks) {
     hk_assert(length > 0 && length <= SLOTS);
     uint32_t index = pool_of_length_locked(length);
-    for (; index != 0 && looks > 0 && !fits_closely(best); index = pool_record(index)->length_next, looks--)
+    for (; index != 0 && looks > 0 && !is_enough(best); index = pool_record(index)->length_next, looks--)
         look_into(best, pool_record(index), least);
     return looks;
 }
@@ -206,10 +211,8 @@ static void find_short_locked(place_t *best) {
 static void find_long_locked(place_t *best) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     uint32_t index = pool_dirty_head_locked();
-    for (unsigned looks = LONG_LOOKS_MAX; index != 0 && looks > 0 && !fits_closely(best); looks--) {
+    for (; index != 0 && !is_enough(best); index = pool_record(index)->dirty_next)
         look_into(best, pool_record(index), 1);
-        index = pool_record(index)->dirty_next;
-    }
 }
 
 static place_t find_place_locked(size_t count, size_t align, bool any) {

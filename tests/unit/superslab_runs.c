@@ -7,6 +7,7 @@
 #include "superslab/superslab.h"
 
 #include <sys/resource.h>
+#include <time.h>
 
 enum { KEPT = 64 };
 
@@ -154,6 +155,45 @@ static void growth_without_purging(void) {
 }
 
 /* Random runs: nothing overlaps, all of it comes back, and holes do not make memory grow without end. */
+static uint64_t processor_ns(void) {
+    struct timespec now;
+    CHECK_EQ(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The least time of a few that a long run takes. */
+static uint64_t long_run_ns(void) {
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < 10; i++) {
+        uint64_t begin = processor_ns();
+        CHECK(slots_alloc(SLOTS + 8, 1, SLOTS_SPARSE).first != 0);
+        least = hk_min(least, processor_ns() - begin);
+    }
+    return least;
+}
+
+/* Two free stretches of a GiB, whose superslabs became dirty one after the other, or in turns. No page is touched. */
+static uint64_t two_stretches_ns(bool in_turns) {
+    enum { LENGTH = 512 };
+    static slot_t of[2][LENGTH];
+    (void)superslab_purge(SIZE_MAX);
+    for (unsigned k = 0; k < 2; k++) {
+        for (unsigned i = 0; i < LENGTH; i++)
+            CHECK((of[k][i] = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE).first) != 0);
+        CHECK(slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE).first != 0);
+    }
+    for (unsigned i = 0; i < 2 * LENGTH; i++)
+        slots_free_for_reuse(in_turns ? of[i % 2][i / 2] : of[i / LENGTH][i % LENGTH], SLOTS);
+    return long_run_ns();
+}
+
+/* However the stretches alternate, each is gone over a few times: every look at one would be forty times as much. */
+static void in_turns(void) {
+    start_map();
+    uint64_t after_another = two_stretches_ns(false), turns = two_stretches_ns(true);
+    CHECK(turns < 8 * after_another);
+}
+
 static void at_random(void) {
     enum { LIVE = 60, ROUNDS = 20000 };
     struct {
@@ -198,6 +238,7 @@ int main(void) {
     in_child(into_the_new);
     in_child(growth);
     in_child(growth_without_purging);
+    in_child(in_turns);
     in_child(at_random);
     return CHECK_PASS;
 }
