@@ -72,7 +72,7 @@ static int follow(const hk_order_t *order, hk_request_by_t by, uint64_t *result)
     case HK_COMMAND_PROFILE_WRITE: /* a descriptor says something only to who gave it */
         return by == HK_REQUEST_BY_CONTROL ? image_write((int)order->arguments[0], hk_figures_text) : ENOSYS;
     case HK_COMMAND_TRIM:
-        *result = by == HK_REQUEST_BY_THREAD ? hk_trim_all() : heap_relieve();
+        *result = by == HK_REQUEST_BY_THREAD ? hk_trim_all() : heap_trim();
         return 0;
     case HK_COMMAND_LIMIT:
         error = hk_limit_set(order->arguments[0], order->arguments[1]);

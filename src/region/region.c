@@ -468,9 +468,9 @@ void region_release(size_t first, size_t count) {
     hk_unlock(&hk_region_lock);
 }
 
-void region_relieve(void) {
+void region_relieve(bool even_if_plenty) {
     hk_lock(&hk_region_lock);
-    if (region_is_tight())
+    if (even_if_plenty || region_is_tight())
         (void)shed_locked();
     hk_unlock(&hk_region_lock);
 }

@@ -3,8 +3,9 @@
  * region.h: the superslabs of hakmem's window of address space.
  *
  * The window (region/window.h) is a range of addresses, picked at random at start. Nothing of it is reserved:
- * superslabs are claimed (mapped, exactly there, never over somebody else's mapping) when they are needed. The process
- * therefore pays RLIMIT_AS, overcommit accounting and VIRT only for what it uses, and every record of ours is found by
+ * superslabs are claimed (mapped, exactly there, never over somebody else's mapping) when they are needed. The
+ * process therefore pays RLIMIT_AS, overcommit accounting and VIRT for the most that it has used since the last
+ * trim, or just for what it uses where those are scarce (region/scarce.h), and every record of ours is found by
  * arithmetic.
  *
  * Superslab states (region/index.h):
@@ -74,8 +75,8 @@ uint32_t region_unmap_slots(size_t index, uint32_t mask);
 /* Gives back a superslab of which just the slots of `mask` are mapped. */
 void region_release_part(size_t index, uint32_t mask);
 
-/* Unmaps what is free, where address space is scarce. */
-void region_relieve(void);
+/* Unmaps what is free, where address space is scarce or in any case. */
+void region_relieve(bool even_if_plenty);
 
 /* sys_map_blocks_at and sys_map_blocks_over for a piece of the window, without huge pages that nobody asked for (a
  * kernel set to `always`). */

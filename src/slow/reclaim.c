@@ -25,7 +25,7 @@ size_t hk_trim_all(void) {
         magazine_drop_all(h);
         heap_remote_post_all(h);
     }
-    return heap_relieve();
+    return heap_trim();
 }
 
 /* The first time it always is worth it: who held slots may have let go since the attempt that failed. */

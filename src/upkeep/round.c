@@ -137,8 +137,14 @@ size_t heap_relieve(void) {
     (void)tidy_all(sys_now_ms(), 0, true);
     size_t sparse = sparse_trim(), slots = superslab_purge(SIZE_MAX);
     superslab_close_empty();
-    region_relieve();
+    region_relieve(false);
     return sparse + slots;
+}
+
+size_t heap_trim(void) {
+    size_t bytes = heap_relieve();
+    region_relieve(true);
+    return bytes;
 }
 
 void upkeep_after_fork_in_child(void) { round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_TRIED); }

@@ -101,7 +101,7 @@ static void mappings_used_up(void) {
     sys_purge(region_superslab_address(first + 1), HK_SUPERSLAB_SIZE);
     region_release(first + 1, 1);
     CHECK_EQ(region_claimed_bytes(), claimed);
-    region_relieve();
+    region_relieve(false);
     CHECK(region_alloc_at(first + 1, 1));
     CHECK(all_zeros(region_superslab_address(first + 1), HK_SUPERSLAB_SIZE));
     CHECK_EQ(region_claimed_bytes(), claimed);
