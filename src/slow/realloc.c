@@ -21,6 +21,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { STAY_SHARE = 8 /* of a long block, at most, that is left behind it when it shrinks */ };
+
 size_t heap_usable_size(const void *pointer, const void *caller) {
     const void *block = tagged_enter("malloc_usable_size", pointer, caller);
     if (block == NULL)
@@ -90,9 +92,17 @@ static void *resize_in_place(void *block, size_t size, const found_t *found, con
 
 /* --- Blocks of heaps that the program makes ----------------------------------------------------------------------- */
 
-static void *explicit_in_place(void *block, size_t size, const found_t *found) {
+/* What a block that shrinks leaves would stay with it: a hardened one stays where that is little. */
+static bool hardened_stays(void *block, size_t size, const found_t *found, const void *caller) {
+    uint32_t entry = map_lookup(block);
+    bool in_slab = entry != 0 && !map_is_run(entry);
+    return (in_slab || size >= found->size - found->size / STAY_SHARE) &&
+           hardened_expand(block, found->size, size, caller);
+}
+
+static void *explicit_in_place(void *block, size_t size, const found_t *found, const void *caller) {
     if (found_is_hardened(found))
-        return NULL;
+        return hardened_stays(block, size, found, caller) ? block : NULL;
     if (found->kind == KIND_SLAB)
         return heap_block_stays(found->cls, size) ? block : NULL;
     if (size <= HK_MID_MAX)
@@ -102,7 +112,7 @@ static void *explicit_in_place(void *block, size_t size, const found_t *found) {
 
 /* The block, which is the program's, becomes one of `to`; or stays in its heap, when that is NULL. */
 static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *found, const void *caller) {
-    void *same = to == NULL || heaps_of(block) == to ? explicit_in_place(block, size, found) : NULL;
+    void *same = to == NULL || heaps_of(block) == to ? explicit_in_place(block, size, found, caller) : NULL;
     if (same != NULL)
         return same;
     int saved = errno;
