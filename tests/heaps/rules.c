@@ -110,6 +110,11 @@ static void reallocs(void) {
     char *huge = take(one, TEST_GIB + 1);
     huge = hak_heap_realloc(one, huge, 2 * TEST_GIB);
     CHECK(huge != NULL && huge[0] == 0x5a && hak_heap_of(huge) == one);
+    for (size = 1; size < 20 * TEST_MIB; size *= 3) {
+        block = take(one, size);
+        CHECK(hak_realloc(block, size) == block);
+        hak_free(block);
+    }
     hak_heap_destroy(one);
     hak_heap_destroy(other);
     CHECK_HEAP();
@@ -143,11 +148,6 @@ static void release(void) {
     enum { COUNT = 3000 };
     static char *blocks[COUNT];
     hak_heap_t *heap = hak_heap_new(NULL);
-    for (size_t size = 1; size < 20 * TEST_MIB; size *= 3) {
-        char *block = take(heap, size);
-        CHECK(hak_realloc(block, size) == block);
-        hak_free(block);
-    }
     uint64_t before = 0, after = 0;
     CHECK_EQ(hak_stat_read("live", &before), 0);
     for (unsigned i = 0; i < COUNT; i++)
