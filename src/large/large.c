@@ -53,21 +53,31 @@ void large_tag(void *block, uint32_t owner, unsigned cls) {
     map_set((slot_t)map_slot(block), 1, owner == HK_OWNER_NONE ? HK_MAP_RUN_HEAD : map_tag(owner) | cls);
 }
 
+/* Fresh pages where others were moved to. `*dirty`: these are there still. False when neither are: the kernel may unmap
+ * before it refuses, and what is not mapped is lost to us. */
+static bool map_anew(char *from, size_t size, bool *dirty) {
+    hk_assert(size > 0);
+    *dirty = region_map_over(from, size) != 0;
+    return !*dirty || sys_is_mapped(from, size);
+}
+
 /* Returns the slots of a run that is in no cache any more; `reuse`: they may stay resident for whoever comes next. */
 static void run_release(slot_t first, bool reuse) {
     hk_assert(run_at(first)->slot_count > 0);
     hk_assert(atomic_load_explicit(&run_at(first)->state, memory_order_relaxed) == LARGE_CACHED);
     large_run_t *run = run_at(first);
     size_t count = run->slot_count;
-    bool dirty = true;
+    bool dirty = true, is_mapped = true;
     char *block = map_slot_address(first);
     size_t open = large_unfence(block) ? count : large_open_size(block) >> HK_SLOT_SHIFT; /* what is closed is lost */
     if (run->moved) {
-        dirty = region_map_over(block, count << HK_SLOT_SHIFT) != 0;
+        is_mapped = map_anew(block, count << HK_SLOT_SHIFT, &dirty);
         run->moved = false;
     }
     map_set(first, (unsigned)count, 0);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
+    if (!is_mapped)
+        return;
     if (reuse && dirty)
         slots_free_for_reuse(first, open);
     else
@@ -335,12 +345,13 @@ static void shrink(large_cache_t *cache, slot_t first, size_t count) {
     hk_assert(count > 0 && count < run_at(first)->slot_count);
     large_run_t *run = run_at(first);
     size_t extra = run->slot_count - count;
-    bool dirty = true;
+    bool dirty = true, is_mapped = true;
     if (run->moved)
-        dirty = region_map_over(map_slot_address(first + (slot_t)count), extra << HK_SLOT_SHIFT) != 0;
+        is_mapped = map_anew(map_slot_address(first + (slot_t)count), extra << HK_SLOT_SHIFT, &dirty);
     run->slot_count = (uint32_t)count;
     map_set(first + (slot_t)count, (unsigned)extra, 0);
-    slots_free(first + (slot_t)count, extra, dirty);
+    if (is_mapped)
+        slots_free(first + (slot_t)count, extra, dirty);
     count_live(cache, -(int64_t)(extra << HK_SLOT_SHIFT));
 }
 
@@ -359,11 +370,11 @@ static bool grow_in_place(large_cache_t *cache, slot_t first, size_t count) {
     return true;
 }
 
-/* A run that the pages of another did not come to, as a process at its limit of mappings finds. The kernel may have
- * unmapped it before it refused: what cannot be mapped anew is lost to us. */
+/* A run that the pages of another did not come to, as a process at its limit of mappings finds. */
 static void give_target_back(large_cache_t *cache, char *to) {
     size_t size = large_size(to);
-    if (region_map_over(to, size) == 0 || sys_is_mapped(to, size)) {
+    bool dirty;
+    if (map_anew(to, size, &dirty)) {
         (void)large_free(cache, to);
         return;
     }

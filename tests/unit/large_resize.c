@@ -8,6 +8,8 @@
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
+#include <sys/resource.h>
+
 static large_cache_t cache;
 
 static char *take(size_t size) {
@@ -119,12 +121,42 @@ static void refused(void) {
     release(block);
 }
 
+static void limit_data(rlim_t bytes) {
+    struct rlimit limit = {bytes, RLIM_INFINITY};
+    CHECK_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+}
+
+/* Where the kernel unmaps a moved run's pages and maps no others, the slots serve nobody: here that is done to it. */
+static void unmapped(void) {
+    char *block = take(2 * HK_MIB), *fence = fence_behind(block);
+    CHECK(fence != NULL);
+    char *moved = large_resize(&cache, block, 20 * HK_MIB);
+    if (moved == NULL || moved == block)
+        return; /* a kernel that cannot move pages */
+    size_t size = large_size(moved);
+    limit_data(sys_page_size()); /* less than there is; 0 would be none to the kernel */
+    CHECK(sys_unmap(moved + 10 * HK_MIB, size - 10 * HK_MIB));
+    CHECK(large_resize(&cache, moved, 10 * HK_MIB) == moved);
+    CHECK(sys_unmap(moved, 10 * HK_MIB));
+    CHECK(large_free(&cache, moved));
+    (void)large_cache_trim(&cache, sys_now_ms() + 1000, 0);
+    limit_data(RLIM_INFINITY);
+    CHECK_EQ(cache.live_bytes, 0);
+    CHECK_EQ(superslab_check(), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        char *next = take(2 * HK_MIB);
+        CHECK(next + 2 * HK_MIB <= moved || next >= moved + size);
+        mark(next, 0);
+    }
+}
+
 int main(void) {
     start_slab();
     large_cache_init(&cache);
     in_place();
     by_moving();
     refused();
+    in_child(unmapped);
     CHECK_EQ(cache.live_bytes, 0);
     superslab_totals_t totals = superslab_totals();
     CHECK_EQ(totals.superslab_count * HK_SLOTS_PER_SUPERSLAB, totals.free_slots);
