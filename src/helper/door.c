@@ -2,6 +2,7 @@
 #include "helper/door.h"
 
 #include "core/lock.h"
+#include "core/panic.h"
 #include "heap/wake.h"
 #include "sys/sys.h"
 #include "upkeep/round.h"
@@ -32,6 +33,7 @@ bool door_enter(door_enter_t how) {
 }
 
 bool door_enter_unless(const _Atomic uint32_t *leave) {
+    hk_assert(sys_helper_own() != NULL);
     while (!door_enter(DOOR_TRY)) {
         if (atomic_load_explicit(leave, memory_order_relaxed) != 0)
             return false;

@@ -2,6 +2,7 @@
 #include "start/start.h"
 
 #include "core/counters.h"
+#include "core/panic.h"
 #include "heap/budget.h"
 #include "heap/wake.h"
 #include "helper/helper.h"
@@ -81,6 +82,7 @@ static HK_COLD heap_t *heap_start(void) {
     heap_t *h = life_begin();
     if (h == NULL)
         return NULL;
+    hk_assert(atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_LIVE);
     hk_front = &h->front; /* first: see fork_in_child */
     budget_thread_came();
     sample_new_thread(&h->draw);

@@ -161,6 +161,7 @@ static slab_t *slab_with_room(batch_t *batch, slot_t slot, size_t *purged_bytes)
     slab_t *slab = slab_walk_at(&batch->walk, slot);
     if (slab == NULL || batch->count + stretches_max(slab) <= STRETCHES_MAX)
         return slab;
+    hk_assert(stretches_max(slab) <= STRETCHES_MAX);
     *purged_bytes += purge_batch(batch);
     return slab_walk_at(&batch->walk, slot);
 }
