@@ -94,9 +94,7 @@ static void *resize_in_place(void *block, size_t size, const found_t *found, con
 
 /* What a block that shrinks leaves would stay with it: a hardened one stays where that is little. */
 static bool hardened_stays(void *block, size_t size, const found_t *found, const void *caller) {
-    uint32_t entry = map_lookup(block);
-    bool in_slab = entry != 0 && !map_is_run(entry);
-    return (in_slab || size >= found->size - found->size / STAY_SHARE) &&
+    return (found->kind == KIND_SLAB || size >= found->size - found->size / STAY_SHARE) &&
            hardened_expand(block, found->size, size, caller);
 }
 
