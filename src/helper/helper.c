@@ -107,7 +107,7 @@ static void launch_locked(void) {
  * threads which found the lock taken. Sequentially consistent: of two threads, of which one lets go of the lock and
  * then looks for memory, and the other has freed some and then tries the lock, one finds the other's. Model:
  * docs/models/helper.pml. */
-static bool start_one(void) {
+static HK_COLD bool start_one(void) {
     atomic_thread_fence(memory_order_seq_cst);
     if (!door_enter(DOOR_TRY))
         return false;
