@@ -29,7 +29,8 @@ bool runs_give(void *block, bool *double_free);
  * possible. */
 void *runs_resize(void *block, size_t size, bool may_move);
 
-/* The same for a live huge block, whoever's it is. Growth that is no explicit heap's asks no limit here. */
+/* The same for a live huge block of any owner. It asks the limits for growth of an explicit heap alone: who calls it
+ * for another block has asked. */
 void *runs_resize_huge(void *block, size_t size, bool may_move);
 
 /* False when `beside` is a block that the heap has not any more. */

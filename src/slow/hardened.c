@@ -24,7 +24,7 @@
 #include <string.h>
 
 /* Blocks from here on need no look when they were never handed out: it costs their pages. */
-enum { LOOK_PAST_MIN = 4096, STAY_SHARE = 8 /* of a large block that shrinks in place, at most */ };
+enum { LOOK_PAST_MIN = 4096 };
 
 static bool is_run(const void *block) { return map_is_run(map_lookup(block)); }
 

@@ -22,6 +22,8 @@
 #include "sys/libc_doors.h"
 #include "sys/tags.h"
 
+enum { STAY_SHARE = 8 /* of a long block, at most, that is left behind it when it shrinks in place */ };
+
 /* What is handed out reads as zeros, but for the slack and the seal: as far as was looked, and where it is asked for.
  * `h` may be NULL. NULL with errno ENOMEM on failure. */
 void *hardened_alloc(heap_t *h, size_t align, size_t size);

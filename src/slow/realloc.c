@@ -21,8 +21,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum { STAY_SHARE = 8 /* of a long block, at most, that is left behind it when it shrinks */ };
-
 size_t heap_usable_size(const void *pointer, const void *caller) {
     const void *block = tagged_enter("malloc_usable_size", pointer, caller);
     if (block == NULL)

@@ -5,7 +5,7 @@
 #include "sys/sys.h"
 
 enum {
-    HOLES_MAX = 4096, /* each is one mapping more: a sixteenth of those that the kernel allows by default */
+    HOLES_MAX = 4096, /* each makes one mapping more; the kernel allows 65,530 by default */
 };
 
 /* --- Absent slots, mapped again ----------------------------------------------------------------------------------- */
