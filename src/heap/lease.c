@@ -12,9 +12,14 @@
 
 enum { ASKS_MIN = 16 }; /* of a heap in a row, until the thread has a lease of it */
 
+/* A lease that was BOUND: its blocks are still there, and the program may ask a heap that is NULL for one. */
+static heap_t *const nobody = (heap_t *)(uintptr_t)1;
+
+/* NULL: it is not BOUND. */
 static heap_t *heap_of(const lease_t *lease) {
-    /* Acquire: pairs with the release in lease_revoke_all_locked; who finds NULL finds the fate. */
-    return hk_read_acquire(lease->heap);
+    /* Acquire: pairs with the release in unlink_locked; who finds no heap finds the fate. */
+    heap_t *h = hk_read_acquire(lease->heap);
+    return h != nobody ? h : NULL;
 }
 
 /* A word with blocks that were free in their slab already, to be reported without a lock; bits 0: none. */
@@ -103,12 +108,12 @@ static void unlink_locked(heap_t *h, lease_t *lease, lease_fate_t fate) {
     hk_write(lease->fate, fate);
     hk_write(lease->tag, HK_MAP_NO_TAG);
     /* Release: pairs with the acquire in heap_of. */
-    hk_write_release(lease->heap, NULL);
+    hk_write_release(lease->heap, nobody);
 }
 
 /* Of a lease that was revoked. Frees that came after a release were counted as live blocks of the shared heap. */
 static void settle(heap_t *thread, lease_t *lease) {
-    hk_assert(lease->heap == NULL);
+    hk_assert(heap_of(lease) == NULL);
     bool released = hk_read(lease->fate) == LEASE_RELEASED;
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
         unsigned count = lease_count(lease, cls, lease->counts[cls]);

@@ -38,9 +38,9 @@ enum {
 typedef enum lease_fate { LEASE_GOES_ON, LEASE_DROPPED, LEASE_RELEASED } lease_fate_t;
 
 typedef struct lease {
-    heap_t *heap;                      /* NULL: not BOUND */
+    heap_t *heap;                      /* no heap when not BOUND: lease.c */
     uint32_t tag;                      /* map_tag of its id, or HK_MAP_NO_TAG */
-    uint32_t fate;                     /* lease_fate_t; written under the lock, with heap = NULL after it */
+    uint32_t fate;                     /* lease_fate_t; written under the lock, before `heap` */
     struct lease *next, *previous;     /* leases of the heap; under its lock */
     const heap_t *asked;               /* the heap that was asked last under its lock, */
     uint32_t streak;                   /* ... and how often in a row; both the thread's */

@@ -8,12 +8,13 @@
 #include "core/panic.h"
 #include "map/map.h"
 #include "map/meta.h"
+#include "region/scarce.h"
 #include "sys/sys.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-enum { FREED_REMEMBERED = 16 };
+enum { FREED_REMEMBERED = 16, HUGE_LOOK = 8 };
 
 hk_lock_t hk_huge_lock = HK_LOCK_INIT(HK_RANK_HUGE);
 
@@ -53,6 +54,11 @@ static size_t find_locked(const void *address) {
     return SIZE_MAX;
 }
 
+static void count_locked(size_t more) {
+    hk_assert(hk_lock_is_held(&hk_huge_lock));
+    scarce_beside(atomic_fetch_add_explicit(&hk_huge_total, more, memory_order_relaxed) + more);
+}
+
 static void add_locked(char *start, size_t size) {
     hk_assert(hk_lock_is_held(&hk_huge_lock));
     hk_assert(atomic_load_explicit(&hk_huge_count, memory_order_relaxed) < capacity);
@@ -60,7 +66,7 @@ static void add_locked(char *start, size_t size) {
     size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
     hk_huge_blocks[count] = (huge_block_t){start, size, HK_OWNER_NONE};
     atomic_store_explicit(&hk_huge_count, count + 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&hk_huge_total, size, memory_order_relaxed);
+    count_locked(size);
     event_map(size);
 }
 
@@ -123,7 +129,7 @@ bool huge_free(void *block) {
         hk_huge_blocks[index] = hk_huge_blocks[last];
         freed[freed_next++ % FREED_REMEMBERED] = found;
         atomic_store_explicit(&hk_huge_count, last, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&hk_huge_total, found.size, memory_order_relaxed);
+        count_locked(-found.size);
     }
     hk_unlock(&hk_huge_lock);
     if (found.start == NULL)
@@ -243,7 +249,7 @@ static char *resize(void *block, size_t size, char *how(char *start, size_t old_
         old_size = hk_huge_blocks[index].size;
         moved = size < old_size ? block : how(block, old_size, size);
         if (moved != NULL) {
-            atomic_fetch_add_explicit(&hk_huge_total, size - old_size, memory_order_relaxed);
+            count_locked(size - old_size);
             hk_huge_blocks[index] = (huge_block_t){moved, size, hk_huge_blocks[index].owner};
         }
     }
@@ -260,9 +266,15 @@ bool huge_resize_here(void *block, size_t size) { return resize(block, size, rem
 size_t huge_bytes(void) { return atomic_load_explicit(&hk_huge_total, memory_order_relaxed); }
 
 void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context) {
-    hk_lock(&hk_huge_lock);
-    size_t count = atomic_load_explicit(&hk_huge_count, memory_order_relaxed);
-    for (size_t i = 0; i < count; i++)
-        visit(context, hk_huge_blocks[i].start, hk_huge_blocks[i].size);
-    hk_unlock(&hk_huge_lock);
+    huge_block_t some[HUGE_LOOK];
+    for (size_t left = SIZE_MAX, count; left != 0; left -= count) {
+        hk_lock(&hk_huge_lock);
+        left = hk_min(left, atomic_load_explicit(&hk_huge_count, memory_order_relaxed));
+        count = hk_min(left, HUGE_LOOK);
+        if (count > 0)
+            memcpy(some, &hk_huge_blocks[left - count], count * sizeof *some);
+        hk_unlock(&hk_huge_lock);
+        for (size_t i = 0; i < count; i++)
+            visit(context, some[i].start, some[i].size);
+    }
 }

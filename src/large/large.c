@@ -223,7 +223,6 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
     hk_assert(size > 0 && size <= HK_LARGE_MAX && hk_is_pow2(align));
     size_t count = slots_for(size);
     size_t align_slots = hk_max(align >> HK_SLOT_SHIFT, 1);
-    hk_count(large_allocs);
     slot_t first = take_cached(cache, count, align_slots);
     if (hk_unlikely(first != 0 && zeroed != NULL && !large_unfence(map_slot_address(first)))) {
         count_live(cache, -((int64_t)run_at(first)->slot_count << HK_SLOT_SHIFT));
@@ -232,8 +231,12 @@ void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed)
     }
     if (first == 0) {
         slots_use_t use = filling_expected(count << HK_SLOT_SHIFT) ? SLOTS_DENSE : SLOTS_SPARSE;
-        return alloc_new(cache, count, align_slots, use, zeroed);
+        void *block = alloc_new(cache, count, align_slots, use, zeroed);
+        if (hk_likely(block != NULL))
+            hk_count(large_allocs);
+        return block;
     }
+    hk_count(large_allocs);
     hk_count(large_cache_hits);
     atomic_store_explicit(&run_at(first)->state, LARGE_LIVE, memory_order_relaxed);
     if (zeroed != NULL)
@@ -266,6 +269,13 @@ void large_set_alone(void *block, unsigned cls) {
     atomic_fetch_add_explicit(&alone_counts[cls], 1, memory_order_relaxed);
 }
 
+static void set_not_alone(large_run_t *run) {
+    hk_assert(run->alone <= HK_CLASS_COUNT);
+    if (hk_unlikely(run->alone != 0))
+        atomic_fetch_sub_explicit(&alone_counts[run->alone - 1], 1, memory_order_relaxed);
+    run->alone = 0;
+}
+
 unsigned large_alone_count(unsigned cls) { return atomic_load_explicit(&alone_counts[cls], memory_order_relaxed); }
 
 /* False when it was free already. */
@@ -280,9 +290,7 @@ static bool end_life(large_run_t *run) {
                                                  memory_order_relaxed))
         return false;
     hk_count(large_frees);
-    if (hk_unlikely(run->alone != 0))
-        atomic_fetch_sub_explicit(&alone_counts[run->alone - 1], 1, memory_order_relaxed);
-    run->alone = 0;
+    set_not_alone(run);
     return true;
 }
 
@@ -375,6 +383,7 @@ static void give_target_back(large_cache_t *cache, char *to) {
     size_t size = large_size(to);
     bool dirty;
     if (map_anew(to, size, &dirty)) {
+        hk_count(large_allocs); /* as it is a free */
         (void)large_free(cache, to);
         return;
     }
@@ -421,6 +430,7 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
     if (filled)
         (void)sys_advise_huge(to, large_size(to));
     count_live(cache, -(int64_t)old_size);
+    set_not_alone(run);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
     run->moved = false;
     release_moved(first, run->slot_count);

@@ -14,7 +14,7 @@ _Atomic bool hk_scarce_near;
 _Atomic bool hk_scarce_shared;
 _Atomic bool hk_scarce_at_limit;
 
-static _Atomic size_t claimed_bytes;
+static _Atomic size_t claimed_bytes, beside_bytes;
 _Atomic size_t hk_region_peak;
 static size_t small_from =
     SIZE_MAX; /* of a small limit, from here on all is near it; constant after scarce_init, as the next */
@@ -26,10 +26,21 @@ static void note(_Atomic bool *what, bool now) {
         atomic_store_explicit(what, now, memory_order_relaxed);
 }
 
+/* Under the region lock, and the lock of huge blocks: of two peaks of one moment the lower one may stay. */
+static void note_peak(void) {
+    size_t now = region_claimed_bytes() + atomic_load_explicit(&beside_bytes, memory_order_relaxed);
+    if (now > region_peak_bytes())
+        atomic_store_explicit(&hk_region_peak, now, memory_order_relaxed);
+}
+
+void scarce_beside(size_t bytes) {
+    atomic_store_explicit(&beside_bytes, bytes, memory_order_relaxed);
+    note_peak();
+}
+
 static void look(size_t claimed) {
     atomic_store_explicit(&claimed_bytes, claimed, memory_order_relaxed);
-    if (claimed > atomic_load_explicit(&hk_region_peak, memory_order_relaxed))
-        atomic_store_explicit(&hk_region_peak, claimed, memory_order_relaxed);
+    note_peak();
     if (claimed > refused_at)
         refused_at = SIZE_MAX;
     bool no_room = refused_at != SIZE_MAX && refused_at - claimed < hk_max(refused_at / ROOM_SHARE, ROOM_MIN);

@@ -39,7 +39,10 @@ void scarce_released(size_t bytes);
 void scarce_refused(size_t bytes);
 void scarce_note(void);
 
-/* Bytes claimed for superslabs, and the most there have ever been. */
+/* So much is mapped beside them: huge blocks, at any moment. */
+void scarce_beside(size_t bytes);
+
+/* Bytes claimed for superslabs; and the most there have ever been, with what was beside them. */
 size_t region_claimed_bytes(void);
 size_t region_peak_bytes(void);
 extern _Atomic size_t hk_region_peak;

@@ -22,7 +22,7 @@ typedef struct pages {
 
 static void look(pages_t *pages, const void *address, size_t size) {
     int error = sys_resident(address, size, pages->resident);
-    pages->guessed = error == EPERM;
+    pages->guessed = error != 0 && error != ENOMEM; /* that: nothing is mapped there */
     if (error != 0)
         memset(pages->resident, pages->guessed, sizeof pages->resident);
 }

@@ -20,7 +20,8 @@
 #include <string.h>
 
 typedef struct sums {
-    uint64_t large_live, lock_takes;
+    int64_t large_live; /* with what is in magazines */
+    uint64_t lock_takes;
     uint64_t large_pops, large_pushes, large_in_magazines; /* of large classes: past the run cache's counters */
 } sums_t;
 
@@ -59,7 +60,7 @@ static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);
     hk_lock(&h->large.lock);
-    sums->large_live += (uint64_t)h->large.live_bytes;
+    sums->large_live += h->large.live_bytes;
     hk_unlock(&h->large.lock);
 }
 
@@ -124,7 +125,8 @@ static void fill_resident(hak_stats_t *stats, const sums_t *sums) {
     }
     uint64_t in_blocks = live + stats->cached;
     live += account.huge;
-    live += split_used(stats, sums->large_live - sums->large_in_magazines, sums->large_in_magazines, account.runs_live);
+    live += split_used(stats, (uint64_t)sums->large_live - sums->large_in_magazines, sums->large_in_magazines,
+                       account.runs_live);
     stats->cached += account.runs_cached;
     stats->fragmented = account.slabs > in_blocks ? account.slabs - in_blocks : 0;
     stats->retained = account.retained;
@@ -153,7 +155,10 @@ static bool fill_counts(hak_stats_t *stats, sums_t *sums) {
     hk_unlock(&hk_record_lock);
     fill_events(stats);
     fill_classes(stats);
-    stats->live += sums->large_live - sums->large_in_magazines + huge_bytes();
+    /* Of a block that one thread allocates and another frees meanwhile, the sum may have the free alone. */
+    if (sums->large_live < (int64_t)sums->large_in_magazines)
+        sums->large_live = (int64_t)sums->large_in_magazines;
+    stats->live += (uint64_t)sums->large_live - sums->large_in_magazines + huge_bytes();
     stats->large_allocs += sums->large_pops;
     stats->large_frees += sums->large_pushes;
     stats->large_cache_hits += sums->large_pops;
@@ -165,7 +170,7 @@ static bool fill_counts(hak_stats_t *stats, sums_t *sums) {
 static void fill_space(hak_stats_t *stats) {
     stats->superslabs_now = superslab_totals().superslab_count;
     stats->mapped = region_claimed_bytes() + region_area_bytes() + huge_bytes();
-    stats->peak_mapped = hk_max(stats->mapped, region_peak_bytes() + region_area_bytes() + huge_bytes());
+    stats->peak_mapped = hk_max(stats->mapped, region_peak_bytes() + region_area_bytes());
 }
 
 void hk_snapshot(hak_stats_t *stats) {

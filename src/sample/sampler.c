@@ -262,7 +262,7 @@ void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *c
     const bool named = draw != NULL && draw->taken++ % NAME_EACH == 0;
     char name[PROFILE_NAME_BYTES];
     if (named && draw->thread == 0)
-        draw->thread = sample_thread_id();
+        draw->thread = sys_thread_id_unless_confined();
     if (named)
         sample_thread_name(name);
     profile_sample_t sample = {
@@ -328,7 +328,7 @@ bool sample_close(const void *address, const sample_draw_t *draw) {
 void sample_keep_free(const void *address, const sample_draw_t *draw, const void *caller) {
     sample_stack_t stack;
     sample_stack_capture(&stack, caller);
-    const uint32_t thread = draw != NULL && draw->thread != 0 ? draw->thread : sample_thread_id();
+    const uint32_t thread = draw != NULL && draw->thread != 0 ? draw->thread : sys_thread_id_unless_confined();
     hk_lock(&hk_sample_lock);
     if (has_tables)
         ended_note_free_locked(address, sites_stack(stack.pcs, stack.count, stack.mark, most_stacks()), thread);

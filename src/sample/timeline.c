@@ -55,15 +55,6 @@ void timeline_note(uint64_t now_us) {
     table_commit(PROFILE_TIMELINE);
 }
 
-uint32_t sample_thread_id(void) {
-    uint32_t id = 0;
-    if (sys_passage_begin()) {
-        id = sys_thread_id();
-        sys_passage_end();
-    }
-    return id;
-}
-
 void sample_thread_name(char name[PROFILE_NAME_BYTES]) {
     const unsigned long arguments[4] = {(unsigned long)(uintptr_t)name};
     memset(name, 0, PROFILE_NAME_BYTES);

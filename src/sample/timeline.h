@@ -12,8 +12,7 @@ bool timeline_begin(void);
 /* A point of the timeline, if it is time for one. */
 void timeline_note(uint64_t now_us);
 
-/* The calling thread's number and name, by the kernel; 0 and empty in a confined process. */
-uint32_t sample_thread_id(void);
+/* The calling thread's name, by the kernel; empty in a confined process. */
 void sample_thread_name(char name[PROFILE_NAME_BYTES]);
 
 /* Writes it to place `place` of the table of threads, or, when that is 0, to a new one, which is returned. 0: there is

@@ -95,9 +95,10 @@ static HK_COLD void *nothrow_replaced(const nothrow_form_t *form, size_t size, s
 
 /* --- new: throwing ------------------------------------------------------------------------------------------------ */
 
-/* What operator new does when the fast path has no block: a tail call, so that the fast path needs no frame. */
+/* What operator new does when the fast path has no block, and has charged the request: a tail call, so that the fast
+ * path needs no frame. */
 static HK_NOINLINE void *new_refill(size_t size) {
-    void *p = front_malloc(size);
+    void *p = heap_malloc_slow(size);
     return hk_likely(p != NULL) ? p : new_slow(size, 0);
 }
 

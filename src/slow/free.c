@@ -144,6 +144,7 @@ static bool free_explicit(void *block, unsigned cls, bool was_live, const void *
     heap_t *h = heap_current();
     if (was_live && h != NULL && lease_make_room(h, map_lookup(block))) {
         lease_push(h->front.lease, cls, map_granule(block));
+        heap_memory_freed(NULL);
         return true;
     }
     size_t size = hk_class_info[cls].block_size;
@@ -157,6 +158,8 @@ static bool free_explicit(void *block, unsigned cls, bool was_live, const void *
     }
     if (hk_unlikely(double_free))
         misuse_double_free("free", block, size, caller);
+    else
+        heap_memory_freed(NULL);
     return true;
 }
 
@@ -215,6 +218,7 @@ static void free_large(void *block, const void *caller) {
     if (hk_unlikely(hardened_is_on())) {
         hardened_keep_free(h, block, was_sampled, caller);
         hardened_free_large(h, block, caller);
+        heap_memory_freed(h);
         return;
     }
     heap_untag(h, block, map_lookup(block)); /* another thread may have released its heap meanwhile */
@@ -276,7 +280,7 @@ static HK_COLD void free_stranded(void *block) {
         emergency_free(block);
 }
 
-static HK_NOINLINE void free_other(void *block, const void *caller) {
+static HK_COLD void free_other(void *block, const void *caller) {
     if (block == NULL || (hardened_is_on() && fork_attend() && hardened_free_live(block, caller)))
         return;
     if (hk_unlikely(!fork_attend())) {

@@ -7,6 +7,7 @@
 #include "heap/nothing.h"
 #include "heap/quarantine.h"
 #include "heap/seal.h"
+#include "heap/wake.h"
 #include "heap/wipe.h"
 #include "large/fence.h"
 #include "large/huge.h"
@@ -422,6 +423,7 @@ static void free_moved(heap_t *h, void *block, size_t old_size, const void *call
         hardened_free(h, block, entry & HK_MAP_CLASS_MAX, caller);
     else /* another thread frees it at this moment */
         misuse_double_free("realloc", block, old_size, caller);
+    heap_memory_freed(h);
 }
 
 /* It keeps its seal where its size is now. */

@@ -158,8 +158,7 @@ size_t heaps_reset(heap_t *h) {
     if (!fork_attend())
         return 0;
     size_t bytes = explicit_close_all(h);
-    if (bytes >= HEAP_WORTH_BYTES)
-        heap_memory_freed_much();
+    heap_memory_freed(NULL);
     return bytes;
 }
 

@@ -163,7 +163,7 @@ HK_INLINE void *aligned_or_fail(size_t align, size_t size, bool charged, const v
     if (hk_unlikely(h == NULL) && !fork_attend())
         return alloc_stranded(size, align);
     bool due = heap_charge(h, charge_of(size), charged);
-    void *apart = guarded_if(due, h, align, size, caller);
+    void *apart = charged ? NULL : guarded_if(due, h, align, size, caller);
     if (hk_unlikely(apart != NULL))
         return apart;
     if (hk_unlikely(hardened_is_on()))
@@ -180,6 +180,7 @@ void *heap_aligned(size_t align, size_t size) {
     return align <= HK_ALIGNMENT ? heap_malloc(size, caller) : aligned_or_fail(align, size, false, caller);
 }
 
+/* What was asked for may be less: no block here has guards, as that would be one of the size. */
 void *heap_aligned_slow(size_t size) { return aligned_or_fail(size & -size, size, true, __builtin_return_address(0)); }
 
 /* A block straight from a slab, which knows whether it reads as zeros; only when the magazine has none at hand. */

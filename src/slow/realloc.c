@@ -3,6 +3,7 @@
 
 #include "core/counters.h"
 #include "heap/runs.h"
+#include "heap/wake.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "map/pointer.h"
@@ -85,6 +86,8 @@ static void *resize_in_place(void *block, size_t size, const found_t *found, con
     void *same = resize_big(h, block, size, found);
     if (same != NULL)
         heap_sample_resized(h, block, same, found->size, size, caller);
+    if (size < found->size)
+        heap_memory_freed(NULL);
     return same;
 }
 
@@ -109,8 +112,10 @@ static void *explicit_in_place(void *block, size_t size, const found_t *found, c
 /* The block, which is the program's, becomes one of `to`; or stays in its heap, when that is NULL. */
 static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *found, const void *caller) {
     void *same = to == NULL || heaps_of(block) == to ? explicit_in_place(block, size, found, caller) : NULL;
-    if (same != NULL)
+    if (same != NULL) {
+        heap_memory_freed(NULL);
         return same;
+    }
     int saved = errno;
     bool is_hardened = found_is_hardened(found);
     size_t old_size = is_hardened ? hardened_held(block, found->size) : found->size;

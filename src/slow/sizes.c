@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "heap/runs.h"
+#include "heap/wake.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "slow/blocks.h"
@@ -88,5 +89,6 @@ size_t heap_expand(void *pointer, size_t size, const void *caller) {
     if (!resize_here(block, size, &found, caller))
         return 0;
     note_size(block, size, &found, caller);
+    heap_memory_freed(NULL);
     return size_now(block, &found);
 }

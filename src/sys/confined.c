@@ -7,6 +7,7 @@
 
 _Atomic bool hk_confined;
 _Atomic uint32_t hk_passages;
+_Atomic bool hk_new_calls_allowed;
 
 void sys_wait_for_passages(void) {
     enum { WAIT_MS = 1, WAITS_MAX = 1000 };

@@ -63,4 +63,12 @@ HK_INLINE void sys_passages_after_fork(uint32_t own) { atomic_store_explicit(&hk
  * ids, capabilities and scheduling, and may kill for them. Asked once: filters are for good. */
 bool sys_is_filtered(void);
 
+/* Whether calls that are younger than many such lists may be made, close_range (Linux 5.9) and process_madvise (5.10):
+ * there is no filter, or a child process has made them and lived (helper_birth.c). The latter is written once. */
+extern _Atomic bool hk_new_calls_allowed HK_HIDDEN;
+
+HK_INLINE bool sys_may_make_new_calls(void) {
+    return !sys_is_filtered() || atomic_load_explicit(&hk_new_calls_allowed, memory_order_relaxed);
+}
+
 #endif

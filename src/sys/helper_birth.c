@@ -25,6 +25,9 @@ enum {
     DUMP_BY_ALL = 1, /* prctl(2), PR_SET_DUMPABLE; 2 can only be read */
 };
 
+/* What a child has found, by its exit status. */
+typedef enum trial { ALL_ALLOWED, SOME_REFUSED, KILLED } trial_t;
+
 #define NOBODY UINT32_C(65534) /* where there is no /proc */
 
 #define CAN(capability) (UINT32_C(1) << (capability)) /* of those below 32 */
@@ -214,28 +217,33 @@ static bool has_children_elsewhere(void) {
     return sys_failed(a) || a != b || memcmp(own, theirs, sizeof own) != 0;
 }
 
-static _Noreturn void try_in_child(void) {
+static _Noreturn void try_in_child(bool with_rights) {
     (void)sys_call6(SYS_prctl, PR_SET_DUMPABLE, NO_DUMP, 0, 0, 0, 0); /* no core of it */
-    given_up_t result = give_up();
-    leave_real_time();
+    given_up_t result = {.all = true};
+    if (with_rights) {
+        result = give_up();
+        leave_real_time();
+    }
+    (void)sys_call3(SYS_close_range, UINT32_MAX, UINT32_MAX, CLOSE_RANGE_UNSHARE);
+    (void)sys_call6(SYS_process_madvise, -1, 0, 0, 0, 0, 0);
     for (;;)
-        (void)sys_call1(SYS_exit_group, result.all ? 0 : 1);
+        (void)sys_call1(SYS_exit_group, result.all ? ALL_ALLOWED : SOME_REFUSED);
 }
 
 /* A child with a copy of the memory makes the calls first, and may be killed for them. No tracer stops it
  * (CLONE_UNTRACED), no signal tells of its end, and wait(2) does not see it but with __WALL or __WCLONE. Signals are
  * held back: no handler runs in it. */
-static bool child_may_give_up(void) {
+static trial_t tried_by_child(bool with_rights) {
     int status = -1;
     long got, child = sys_call6(SYS_clone, CLONE_FS | CLONE_FILES | CLONE_UNTRACED, 0, 0, 0, 0, 0);
     if (child == 0)
-        try_in_child();
+        try_in_child(with_rights);
     if (sys_failed(child))
-        return false;
+        return KILLED;
     do
         got = sys_call4(SYS_wait4, child, (long)&status, __WALL, 0);
     while (got == -EINTR);
-    return got == child && status == 0;
+    return got == child && WIFEXITED(status) ? (trial_t)WEXITSTATUS(status) : KILLED;
 }
 
 enum { FILTER_UNKNOWN = 0, FILTER_ALLOWS, FILTER_REFUSES };
@@ -250,11 +258,19 @@ bool helper_keeps_rights(void) { return !helper_gives_up() && has_rights(); }
 
 /* Where children are elsewhere no thread can be born (clone(2): EINVAL): that is no answer for good. */
 static void ask_filter(void) {
-    if (atomic_load_explicit(&filter_answer, memory_order_relaxed) != FILTER_UNKNOWN || !helper_keeps_rights() ||
-        has_children_elsewhere())
+    static _Atomic bool new_calls_are_tried; /* as filter_answer */
+    const bool with_rights =
+        atomic_load_explicit(&filter_answer, memory_order_relaxed) == FILTER_UNKNOWN && helper_keeps_rights();
+    if (!sys_is_filtered() || has_children_elsewhere() ||
+        (!with_rights && atomic_load_explicit(&new_calls_are_tried, memory_order_relaxed)))
         return;
-    int answer = child_may_give_up() ? FILTER_ALLOWS : FILTER_REFUSES;
-    atomic_store_explicit(&filter_answer, answer, memory_order_relaxed);
+    const trial_t trial = tried_by_child(with_rights);
+    if (with_rights)
+        atomic_store_explicit(&filter_answer, trial == ALL_ALLOWED ? FILTER_ALLOWS : FILTER_REFUSES,
+                              memory_order_relaxed);
+    const bool lives = trial != KILLED || (with_rights && tried_by_child(false) != KILLED);
+    atomic_store_explicit(&hk_new_calls_allowed, lives, memory_order_relaxed);
+    atomic_store_explicit(&new_calls_are_tried, true, memory_order_relaxed);
 }
 
 /* --- Birth -------------------------------------------------------------------------------------------------------- */

@@ -21,7 +21,8 @@
  * In a process that was started under a filter of system calls lists of services leave out these calls, and may kill
  * for them. Before the first thread that has something to give up, a child process with a copy of the memory makes them
  * all. When it lives and nothing was refused, threads are born as everywhere. Else a thread gives up nothing, keeps the
- * rights of its birth and leaves when the process's change.
+ * rights of its birth and leaves when the process's change. The child makes the calls of sys_may_make_new_calls
+ * (confined.h) too; one that was killed before it came to them is followed by another.
  *
  * Source: capabilities(7), credentials(7), prctl(2), user_namespaces(7); commit_creds in the kernel.
  */

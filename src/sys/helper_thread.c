@@ -25,14 +25,6 @@
 #include <string.h>
 #include <time.h>
 
-/* Newer than the kernel headers of distributions that are in use. */
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-#ifndef CLOSE_RANGE_UNSHARE
-#define CLOSE_RANGE_UNSHARE (1U << 1)
-#endif
-
 enum {
     STATUS_MAX = 4096,
     WAIT_MS = 1,
@@ -84,10 +76,13 @@ bool sys_helper_outlived_credentials(void) {
     return credentials_of("/proc/thread-self/status") != credentials_of("/proc/self/status");
 }
 
-void sys_helper_own_files(void) { (void)sys_call3(SYS_close_range, 0, UINT32_MAX, CLOSE_RANGE_UNSHARE); }
+void sys_helper_own_files(void) {
+    if (sys_may_make_new_calls())
+        (void)sys_call3(SYS_close_range, 0, UINT32_MAX, CLOSE_RANGE_UNSHARE);
+}
 
 bool sys_helper_own_file(long fd) {
-    if (sys_failed(sys_call3(SYS_close_range, fd + 1, UINT32_MAX, CLOSE_RANGE_UNSHARE)))
+    if (!sys_may_make_new_calls() || sys_failed(sys_call3(SYS_close_range, fd + 1, UINT32_MAX, CLOSE_RANGE_UNSHARE)))
         return false;
     if (fd > 0)
         (void)sys_call3(SYS_close_range, 0, fd - 1, 0);

@@ -18,12 +18,12 @@ bool sys_helper_outlived_credentials(void);
 bool sys_helper_has_rights(void);
 
 /* By a helper, at first: from here on it has a table of descriptors of its own, and what it opens never takes the
- * number that the program expects next. It holds none of the program's files either. Before Linux 5.9 the table stays
- * common. Source: close_range(2), CLOSE_RANGE_UNSHARE. */
+ * number that the program expects next. It holds none of the program's files either. Before Linux 5.9, and
+ * under a filter that refuses the call, the table stays common. Source: close_range(2), CLOSE_RANGE_UNSHARE. */
 void sys_helper_own_files(void);
 
-/* By a helper, at first: as sys_helper_own_files, with this descriptor alone in its table. False before Linux 5.9,
- * where there is no such thing. */
+/* By a helper, at first: as sys_helper_own_files, with this descriptor alone in its table. False before Linux 5.9
+ * and under a filter that refuses the call. */
 bool sys_helper_own_file(long fd);
 
 /* A thread of ours; helper_birth.h says what it gives up before it runs. Its start, and the wait for its end, are

@@ -10,6 +10,7 @@
 #define HK_SYS_KERNEL_H
 
 #include <stdint.h>
+#include <sys/syscall.h>
 
 /* futex(2) */
 #ifndef FUTEX_WAIT
@@ -30,6 +31,17 @@
 #ifndef PR_SET_VMA
 #define PR_SET_VMA           0x53564d41
 #define PR_SET_VMA_ANON_NAME 0
+#endif
+
+/* close_range(2), process_madvise(2): newer than the headers of distributions that are in use */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
 #endif
 
 /* capget(2), capset(2) */

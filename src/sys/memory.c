@@ -28,9 +28,6 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
-#ifndef __NR_process_madvise
-#define __NR_process_madvise 440
-#endif
 
 enum {
     PIDFD_OF_SELF = -10001, /* PIDFD_SELF_THREAD_GROUP, pidfd_open(2), Linux 6.14 */
@@ -194,7 +191,7 @@ static bool purge_together(const sys_range_t *ranges, size_t count) {
         bytes += ranges[i].size;
     if (!sys_passage_begin())
         return false;
-    long got = sys_call6(__NR_process_madvise, PIDFD_OF_SELF, (long)ranges, (long)count, MADV_DONTNEED, 0, 0);
+    long got = sys_call6(SYS_process_madvise, PIDFD_OF_SELF, (long)ranges, (long)count, MADV_DONTNEED, 0, 0);
     sys_passage_end();
     return !sys_failed(got) && (size_t)got == bytes;
 }
@@ -204,7 +201,8 @@ size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
     size_t calls = 0;
     for (size_t done = 0, batch; done < count; done += batch) {
         batch = hk_min(count - done, PURGE_BATCH_MAX);
-        bool together = batch > 1 && !sys_is_confined() && !atomic_load_explicit(&unavailable, memory_order_relaxed);
+        bool together =
+            batch > 1 && sys_may_make_new_calls() && !atomic_load_explicit(&unavailable, memory_order_relaxed);
         if (together && purge_together(ranges + done, batch)) {
             calls++;
             continue;

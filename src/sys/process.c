@@ -49,6 +49,14 @@ unsigned sys_process_id(void) { return (unsigned)sys_call1(SYS_getpid, 0); }
 
 unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
 
+unsigned sys_thread_id_unless_confined(void) {
+    if (!sys_passage_begin())
+        return 0;
+    unsigned id = sys_thread_id();
+    sys_passage_end();
+    return id;
+}
+
 /* Lists for filters do not have the call. */
 bool sys_may_share_memory(unsigned process) {
     if (sys_is_filtered() || !sys_passage_begin())

@@ -5,6 +5,7 @@
 #include "core/options.h"
 #include "core/panic.h"
 #include "core/message.h"
+#include "sys/confined.h"
 #include "sys/signals.h"
 #include "sys/sys.h"
 #include "watch/misuse.h"
@@ -143,10 +144,13 @@ static bool install(void) {
 }
 
 static void install_again(void) {
-    if (atomic_exchange_explicit(&installing, true, memory_order_acquire)) /* pairs with the release below */
+    if (!sys_passage_begin())
         return;
-    (void)install();
-    atomic_store_explicit(&installing, false, memory_order_release); /* pairs with the exchange above */
+    if (!atomic_exchange_explicit(&installing, true, memory_order_acquire)) { /* pairs with the release below */
+        (void)install();
+        atomic_store_explicit(&installing, false, memory_order_release); /* pairs with the exchange above */
+    }
+    sys_passage_end();
 }
 
 /* --- Alloc and free ----------------------------------------------------------------------------------------------- */
@@ -196,7 +200,7 @@ bool guard_fits(size_t size, size_t align) {
 
 void *guard_alloc(size_t size, size_t align, const void *caller) {
     hk_assert(guard_fits(size, align) && (align & (align - 1)) == 0);
-    if (is_too_soon())
+    if (sys_is_confined() || is_too_soon())
         return NULL;
     for (unsigned tries = 0; tries < GUARD_CELLS; tries++) {
         uint32_t turn = atomic_fetch_add_explicit(&cursor, 1, memory_order_relaxed);

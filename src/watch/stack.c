@@ -8,7 +8,7 @@
 
 void stack_trace_here(stack_trace_t *trace, const void *caller) {
     const unwind_start_t start = {.at = sys_registers_here(), .caller = (uintptr_t)caller};
-    trace->thread = sys_thread_id();
+    trace->thread = sys_thread_id_unless_confined();
     trace->count = unwind_capture(&start, trace->pcs, STACK_FRAMES_MAX, &trace->why);
 }
 

@@ -3,6 +3,8 @@
  * A service that is started under a filter of system calls which kills at those that lists like systemd's
  * @system-service leave out (mincore), and at those of its groups @privileged and @resources, which services are
  * commonly denied. It is not confined: the helper runs, and memory comes back.
+ *
+ *   filtered old     under a list of 2020, which has no calls that came later either
  */
 #include "testing.h"
 
@@ -14,10 +16,13 @@
 
 enum { BLOCKS = 20000, SIZE = 3000, WAIT_MS = 5000 };
 
-#define KILL_AT(call)                                                                                                  \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+enum { CLOSE_RANGE = 436, PROCESS_MADVISE = 440, NO_CALL = 100000 };
 
-static void filter_and_start(char **argv) {
+#define KILL_AT_NUMBER(number)                                                                                         \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+#define KILL_AT(call) KILL_AT_NUMBER(SYS_##call)
+
+static void filter_and_start(char **argv, bool is_old) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         KILL_AT(mincore),
@@ -31,12 +36,14 @@ static void filter_and_start(char **argv) {
         KILL_AT(sched_setscheduler),
         KILL_AT(sched_setaffinity),
         KILL_AT(sched_setattr),
+        KILL_AT_NUMBER(is_old ? CLOSE_RANGE : NO_CALL),
+        KILL_AT_NUMBER(is_old ? PROCESS_MADVISE : NO_CALL),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof code / sizeof code[0], code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
         test_skip("no filters here");
-    execl("/proc/self/exe", argv[0], "filtered", (char *)NULL);
+    execl("/proc/self/exe", argv[0], "under", "filter", (char *)NULL);
     test_fail("failed: exec, errno %d\n", errno);
 }
 
@@ -58,8 +65,8 @@ static void use_large_blocks(void) {
 
 int main(int argc, char **argv) {
     test_alarm(60);
-    if (argc < 2)
-        filter_and_start(argv);
+    if (argc < 3)
+        filter_and_start(argv, argc == 2);
     long base = test_rss_kib();
     static void *blocks[BLOCKS];
     for (int i = 0; i < BLOCKS; i++)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * The kinds of memory in the statistics add up to what the kernel has resident in the heap, within 2 % (and 256 KiB),
- * through growth, scattered frees, rest, large blocks of which only a part was touched, and a trim.
+ * through growth, scattered frees, rest, large blocks of which only a part was touched, and a trim. The peak
+ * of address space does not fall when a huge block goes.
  */
 #include "testing.h"
 
 enum { BLOCKS = 300000, LARGE = 40, SLACK_KIB = 256 };
+
+#define HUGE_BYTES ((size_t)3 << 30)
 
 static void *blocks[BLOCKS];
 static char *large[LARGE];
@@ -90,5 +93,8 @@ int main(void) {
     compare("rested");
     test_trim();
     compare("trimmed");
+    free(malloc(HUGE_BYTES));
+    CHECK(test_stats(&stats) == 0);
+    CHECK_SAY(stats.peak_mapped >= HUGE_BYTES, "the peak is %llu bytes", (unsigned long long)stats.peak_mapped);
     return TEST_PASS;
 }

@@ -197,6 +197,13 @@ static void innocent(void) {
     }
     for (size_t i = 0; i < BLOCKS; i++)
         free(blocks[i]);
+    void (*free_aligned_sized)(void *block, size_t align, size_t size);
+    TEST_SYMBOL(free_aligned_sized, "hak_free_aligned_sized");
+    for (size_t i = 0; i < 20000; i++) { /* of a class that has more, with blocks at hand */
+        void *block = aligned_alloc(64, 100);
+        CHECK(block != NULL);
+        free_aligned_sized(block, 64, 100);
+    }
 }
 
 static const struct {

@@ -118,6 +118,18 @@ static void resized_after_free(void) {
     end();
 }
 
+/* What such a thread has at hand is nobody's when the heap has ended. */
+static void no_heap_after_one(void) {
+    begin();
+    hak_heap_t *heap = hak_heap_new(NULL);
+    for (unsigned i = 0; i < 1000; i++)
+        hak_free(test_opaque(hak_heap_malloc(heap, 60)));
+    hak_heap_destroy(heap);
+    fprintf(stderr, "expect hak_heap_malloc of 0x0\n");
+    CHECK(hak_heap_malloc(NULL, 60) == NULL && errno == ENOMEM);
+    end();
+}
+
 /* Each line of ours comes right behind what was expected, and nothing is reported that was not. */
 static void run(const char *name, void (*body)(void)) {
     CHECK_SAY(check_child(body, STDERR_FILENO, text, sizeof text) == 0, "%s: %s", name, text);
@@ -145,6 +157,7 @@ int main(void) {
     run("inside", inside);
     run("release", after_release);
     run("no heap", no_heap);
+    run("no heap after one", no_heap_after_one);
     run("resized after free", resized_after_free);
     return TEST_PASS;
 }

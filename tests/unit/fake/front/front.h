@@ -25,6 +25,8 @@ HK_INLINE void *front_malloc(size_t size) {
     return fake_note(fake_front.empty || size > PTRDIFF_MAX ? NULL : malloc(size), size, 0);
 }
 
+HK_INLINE void *heap_malloc_slow(size_t size) { return front_malloc(size); }
+
 HK_INLINE void *front_malloc_or(size_t size, void *(*slow)(size_t)) {
     void *p = front_malloc(size);
     return p != NULL ? p : slow(size);
