@@ -13,6 +13,7 @@ enum {
     STEP_BYTES_MIN = 256 << 10,
     STEP_SHARE = 128,  /* of the limit: how far use may grow between two looks near it */
     KERNEL_SHARE = 32, /* of a group's limit: what is charged to it besides anonymous memory */
+    FOLLOW_MS = 1000,  /* between two reads of the group while a limit is near */
 };
 #define FIRST_LOOK_BYTES (32 * HK_MIB)
 
@@ -113,11 +114,7 @@ static bool look_once(limits_t *limits, size_t more) {
         use = bytes_in_use(taken);
         *limits = confirmed(*limits, use, more);
     }
-    if (limits->soft != SIZE_MAX)
-        return look(*limits, taken, use, more);
-    set_check_at(SIZE_MAX);
-    atomic_store_explicit(&hk_limit_near, false, memory_order_relaxed);
-    return true;
+    return look(*limits, taken, use, more);
 }
 
 /* Limits may be set while another thread looks, which then writes a check_at of the old ones over that of the new: so
@@ -151,7 +148,14 @@ size_t limit_room(void) {
 
 bool limit_has_looked(void) { return atomic_load_explicit(&cgroup_is_read, memory_order_relaxed); }
 
-void limit_follow(void) {
-    if (limit_has_looked() && atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed) != SIZE_MAX)
+/* A soft limit that is near has no next look of its own: that of the hard one comes next, which may be none. */
+void limit_follow(uint64_t now_ms) {
+    static _Atomic uint64_t followed_ms; /* relaxed: of two threads both may read */
+    bool near = is_near();
+    if (near && now_ms - atomic_load_explicit(&followed_ms, memory_order_relaxed) >= FOLLOW_MS) {
+        atomic_store_explicit(&followed_ms, now_ms, memory_order_relaxed);
+        read_cgroup();
+    }
+    if (near || (limit_has_looked() && atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed) <= PTRDIFF_MAX))
         (void)limit_look(0);
 }

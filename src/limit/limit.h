@@ -10,8 +10,9 @@
  * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel
  * asked for what is resident of anonymous memory; from there on every 128th part of the limit. The cgroup is read at
  * the first such look, at 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do. It is read
- * again before a limit comes near and before anything is refused. Of memory.max a 32nd part is left for what the kernel
- * takes besides: page tables, a huge page between two looks.
+ * again before a limit comes near, about once a second in which memory goes back while one is, and before anything is
+ * refused. Of memory.max a 32nd part is left for what the kernel takes besides: page tables, a huge page between two
+ * looks.
  *
  * Any thread, with or without a heap's lock.
  */
@@ -24,7 +25,7 @@
 
 #include <stdatomic.h>
 
-extern _Atomic size_t hk_limit_check_at; /* written by the thread that looks */
+extern _Atomic size_t hk_limit_check_at; /* written by the thread that looks; above PTRDIFF_MAX without a limit */
 extern _Atomic bool hk_limit_near;
 
 /* What was last read of the control group; UINT64_MAX is none. */
@@ -41,8 +42,8 @@ HK_INLINE bool limit_allows(size_t more) {
 /* Bytes that fit below the hard limit now; SIZE_MAX without one. */
 size_t limit_room(void);
 
-/* Memory went back: looks anew if there is a limit. */
-void limit_follow(void);
+/* Memory went back: looks anew if there is a limit; at the group's, if one is near. */
+void limit_follow(uint64_t now_ms);
 
 /* Near one of these, or near one of the kernel's own, as its last refusal tells (region/scarce.h). */
 HK_INLINE bool limit_is_near(void) {
