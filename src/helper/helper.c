@@ -21,7 +21,6 @@ enum {
     HELPER_ROUND_MS_MAX = 125,
     HELPER_ROUND_MS_MIN = 10,
     HELPER_ROUNDS_IDLE_MAX = 8,
-    HELPER_RETRY_MS = 1000, /* after the system refused a helper */
 };
 
 /* Guarded by the door, but for the words that are atomic. */
@@ -123,18 +122,13 @@ static HK_COLD bool start_one(void) {
     return (gone || !waits) && atomic_load_explicit(&helper_running, memory_order_relaxed) == 0 && upkeep_waits();
 }
 
-static bool was_refused(void) {
-    uint64_t refused = atomic_load_explicit(&helper_refused_ms, memory_order_relaxed);
-    return hk_unlikely(refused != 0) && sys_now_ms() - refused < HELPER_RETRY_MS;
-}
-
 /* False when the system refuses a helper: out of threads, or a tool that knows no such thread. */
 static HK_COLD bool helper_start(void) {
     /* A child of vfork. A thread that it started would be one of its own, gone with its exec or its end, whatever lock
      * it holds. Nor does it go through the memory itself, where it may be killed. What it frees the parent gives
      * back. */
     bool again = true;
-    while (again && !was_refused()) {
+    while (again && !sys_is_recent(&helper_refused_ms)) {
         if (!home_is_here() && !home_moves_here())
             return true;
         again = start_one();

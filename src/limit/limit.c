@@ -13,7 +13,6 @@ enum {
     STEP_BYTES_MIN = 256 << 10,
     STEP_SHARE = 128,  /* of the limit: how far use may grow between two looks near it */
     KERNEL_SHARE = 32, /* of a group's limit: what is charged to it besides anonymous memory */
-    FOLLOW_MS = 1000,  /* between two reads of the group while a limit is near */
 };
 #define FIRST_LOOK_BYTES (32 * HK_MIB)
 
@@ -148,14 +147,13 @@ size_t limit_room(void) {
 
 bool limit_has_looked(void) { return atomic_load_explicit(&cgroup_is_read, memory_order_relaxed); }
 
-/* A soft limit that is near has no next look of its own: that of the hard one comes next, which may be none. */
-void limit_follow(uint64_t now_ms) {
+void limit_follow(void) {
     static _Atomic uint64_t followed_ms; /* relaxed: of two threads both may read */
-    bool near = is_near();
-    if (near && now_ms - atomic_load_explicit(&followed_ms, memory_order_relaxed) >= FOLLOW_MS) {
-        atomic_store_explicit(&followed_ms, now_ms, memory_order_relaxed);
+    if (!limit_has_looked() || limit_soft() == SIZE_MAX)
+        return;
+    if (is_near() && !sys_is_recent(&followed_ms)) {
+        atomic_store_explicit(&followed_ms, sys_now_ms(), memory_order_relaxed);
         read_cgroup();
     }
-    if (near || (limit_has_looked() && atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed) <= PTRDIFF_MAX))
-        (void)limit_look(0);
+    (void)limit_look(0);
 }

@@ -25,7 +25,7 @@
 
 #include <stdatomic.h>
 
-extern _Atomic size_t hk_limit_check_at; /* written by the thread that looks; above PTRDIFF_MAX without a limit */
+extern _Atomic size_t hk_limit_check_at; /* written by the thread that looks */
 extern _Atomic bool hk_limit_near;
 
 /* What was last read of the control group; UINT64_MAX is none. */
@@ -43,7 +43,7 @@ HK_INLINE bool limit_allows(size_t more) {
 size_t limit_room(void);
 
 /* Memory went back: looks anew if there is a limit; at the group's, if one is near. */
-void limit_follow(uint64_t now_ms);
+void limit_follow(void);
 
 /* Near one of these, or near one of the kernel's own, as its last refusal tells (region/scarce.h). */
 HK_INLINE bool limit_is_near(void) {

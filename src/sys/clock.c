@@ -9,7 +9,6 @@
 #include "sys/raw_call.h"
 #include "sys/symbols.h"
 
-#include <stdatomic.h>
 #include <time.h>
 
 typedef int clock_read_t(clockid_t clock, struct timespec *now);
@@ -34,6 +33,11 @@ uint64_t sys_now_ms(void) {
     struct timespec now = {0};
     (void)atomic_load_explicit(&clock_read, memory_order_relaxed)(CLOCK_MONOTONIC_COARSE, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+bool sys_is_recent(const _Atomic uint64_t *noted_ms) {
+    uint64_t noted = atomic_load_explicit(noted_ms, memory_order_relaxed);
+    return noted != 0 && sys_now_ms() - noted < 1000;
 }
 
 static uint64_t read_ns(clockid_t clock) {

@@ -7,10 +7,15 @@
 
 #include "base/base.h"
 
+#include <stdatomic.h>
+
 uint64_t sys_now_ms(void);  /* CLOCK_MONOTONIC_COARSE */
 uint64_t sys_now_us(void);  /* CLOCK_MONOTONIC */
 uint64_t sys_now_ns(void);  /* CLOCK_MONOTONIC */
 uint64_t sys_unix_ns(void); /* CLOCK_REALTIME */
+
+/* Whether it is less than a second since `*noted_ms`, by sys_now_ms; 0 there is never. Relaxed: any thread's note. */
+bool sys_is_recent(const _Atomic uint64_t *noted_ms);
 
 /* From `since_ms` to `now_ms`, of which 32 bits count; 0 when `since_ms` is up to a minute later, as when another
  * thread has looked at the clock since. */

@@ -2,6 +2,7 @@
 #include "sys/memory.h"
 
 #include "base/bits.h"
+#include "sys/clock.h"
 #include "sys/confined.h"
 #include "sys/file.h"
 #include "sys/kernel.h"
@@ -170,18 +171,18 @@ static int advise(void *address, size_t size, int advice) {
     return sys_failed(got) ? (int)-got : 0;
 }
 
-static _Atomic bool purge_refused;
+static _Atomic uint64_t purge_refused_ms; /* when the kernel last did; 0: never */
 
 void sys_purge(void *address, size_t size) {
     if (advise(address, size, MADV_DONTNEED) == 0 || advise(address, size, MADV_DONTNEED_LOCKED) == 0)
         return;
-    atomic_store_explicit(&purge_refused, true, memory_order_relaxed);
     if (tags_are_on())
         tags_clear(address, size);
     memset(address, 0, size);
+    atomic_store_explicit(&purge_refused_ms, sys_now_ms(), memory_order_relaxed);
 }
 
-bool sys_purge_refused(void) { return atomic_load_explicit(&purge_refused, memory_order_relaxed); }
+bool sys_purge_refused(void) { return sys_is_recent(&purge_refused_ms); }
 
 /* One system call for all ranges; false when the kernel did not do all of it. */
 static bool purge_together(const sys_range_t *ranges, size_t count) {

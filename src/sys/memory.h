@@ -77,7 +77,8 @@ typedef struct sys_range {
 /* Purges many ranges, in one system call where the kernel can (process_madvise). Returns the calls made. */
 size_t sys_purge_many(const sys_range_t *ranges, size_t count);
 
-/* True once the kernel has refused to take pages back: purging is not worth it in this process. */
+/* True for a second after the kernel refused to take pages back: they are locked, and purging is not worth it. They may
+ * be locked no longer after that. */
 bool sys_purge_refused(void);
 
 int sys_advise_huge(void *address, size_t size);

@@ -100,7 +100,7 @@ static size_t wanted_locked(size_t unneeded, bool grows, uint64_t now_ms, uint64
 
 bool upkeep_round(void) {
     uint64_t now = sys_now_ms();
-    limit_follow(now);
+    limit_follow();
     uint64_t age = upkeep_delay_ms();
     if (age == UINT64_MAX || !hk_try_lock(&round_lock))
         return false;

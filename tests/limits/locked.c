@@ -6,10 +6,19 @@
  *
  *   locked        churns, and reaches a limit of 64 MiB
  *   locked KIB    mlockall(MCL_FUTURE) under so small a limit: most of it is to be had, and again when all is freed
+ *   locked once   what is freed when nothing is locked any more goes back, also where the kernel takes no locked pages
  */
 #include "testing.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
 
 enum { BLOCKS = 3000 };
 
@@ -83,11 +92,59 @@ static int little(size_t limit) {
     return TEST_PASS;
 }
 
+/* A kernel before 5.18, which has no advice to take locked pages back. */
+static int become_old(char **argv) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MADV_DONTNEED_LOCKED, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
+        test_skip("no filters here");
+    execl("/proc/self/exe", argv[0], "once", "more", (char *)NULL);
+    return TEST_FAIL;
+}
+
+static void burst(size_t size) {
+    void **last = NULL;
+    for (size_t got = 0; got < size; got += 3000) {
+        void **block = (void **)malloc(3000);
+        CHECK(block != NULL);
+        memset(block, 1, 3000);
+        *block = last;
+        last = block;
+    }
+    for (void **next; last != NULL; last = next) {
+        next = (void **)*last;
+        free(last);
+    }
+}
+
+static int once(void) {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        test_skip("mlockall is not allowed");
+    burst(16 * TEST_MIB);
+    test_sleep_us(1500000); /* the helper comes to it, and is refused */
+    CHECK(munlockall() == 0);
+    test_sleep_us(1500000); /* it has left, and the refusal is old */
+    burst(64 * TEST_MIB);
+    for (test_wait_t wait = test_wait_for(5000); test_rss_kib() > 40 * 1024;)
+        CHECK_SAY(test_wait_more(&wait), "%ld KiB are resident after %u ms", test_rss_kib(), test_waited_ms(&wait));
+    CHECK_HEAP();
+    return TEST_PASS;
+}
+
 int main(int argc, char **argv) {
     test_require_hakmem();
     test_alarm(60);
     if (geteuid() != 0)
         test_skip("needs root");
+    if (argc > 1 && strcmp(argv[1], "once") == 0)
+        return argc == 2 ? become_old(argv) : once();
     if (argc == 2)
         return little(strtoul(argv[1], NULL, 10) * 1024);
     free(malloc(100));
