@@ -10,6 +10,9 @@
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
+#include <errno.h>
+#include <string.h>
+
 /* One block of each tiny class in and out fills half of its first magazine. */
 static void fill_magazines(heap_t *h) {
     for (unsigned cls = 0; cls < HK_TINY_CLASSES; cls++) {
@@ -42,19 +45,24 @@ void heap_warm_up(size_t bytes) {
         fill_magazines(h);
     bytes = within_limits(bytes);
     size_t count = (bytes + HK_SUPERSLAB_SIZE - 1) >> HK_SUPERSLAB_SHIFT;
-    slot_t *taken = meta_alloc(hk_max(count, 1) * sizeof *taken);
+    size_t taken_bytes = (count + 1) * sizeof(slot_t); /* there are no records of no bytes */
+    slot_t *taken = meta_alloc(taken_bytes);
     size_t got = 0;
     while (taken != NULL && got < count) {
         slot_t first = slots_alloc(HK_SLOTS_PER_SUPERSLAB, HK_SLOTS_PER_SUPERSLAB, SLOTS_DENSE).first;
         if (first == 0)
             break;
         taken[got++] = first;
-        if (sys_populate(map_slot_address(first), HK_SUPERSLAB_SIZE) != 0)
+        char *from = map_slot_address(first);
+        int error = sys_populate(from, HK_SUPERSLAB_SIZE);
+        if (error == EINVAL) /* before Linux 5.14 */
+            memset(from, 0, HK_SUPERSLAB_SIZE);
+        else if (error != 0)
             break;
     }
     for (size_t i = 0; i < got; i++)
         slots_free(taken[i], HK_SLOTS_PER_SUPERSLAB, true);
-    meta_free(taken, hk_max(count, 1) * sizeof *taken);
+    meta_free(taken, taken_bytes);
 }
 
 void heap_at_exit(void) {

@@ -10,15 +10,9 @@
  */
 #include "testing.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include "old_kernel.h"
 
-#ifndef MADV_DONTNEED_LOCKED
-#define MADV_DONTNEED_LOCKED 24
-#endif
+#include <sys/resource.h>
 
 enum { BLOCKS = 3000 };
 
@@ -92,18 +86,8 @@ static int little(size_t limit) {
     return TEST_PASS;
 }
 
-/* A kernel before 5.18, which has no advice to take locked pages back. */
-static int become_old(char **argv) {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MADV_DONTNEED_LOCKED, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof code / sizeof code[0], code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
+static int start_once(char **argv) {
+    if (!become_old(MADV_DONTNEED_LOCKED))
         test_skip("no filters here");
     execl("/proc/self/exe", argv[0], "once", "more", (char *)NULL);
     return TEST_FAIL;
@@ -144,7 +128,7 @@ int main(int argc, char **argv) {
     if (geteuid() != 0)
         test_skip("needs root");
     if (argc > 1 && strcmp(argv[1], "once") == 0)
-        return argc == 2 ? become_old(argv) : once();
+        return argc == 2 ? start_once(argv) : once();
     if (argc == 2)
         return little(strtoul(argv[1], NULL, 10) * 1024);
     free(malloc(100));

@@ -5,8 +5,11 @@
  *   supply off        of the slot that a new block of 64 bytes lies in, only the pages that are used are resident
  *   supply ahead      the whole slot is
  *   supply warm MIB   MIB were resident at start, and small blocks of half of that make no more resident
+ *   supply old MIB    likewise on a kernel that makes nothing resident when it is asked to
  */
 #include "testing.h"
+
+#include "old_kernel.h"
 
 #include <sys/mman.h>
 
@@ -38,6 +41,13 @@ static void expect_warm(size_t mib) {
     CHECK(after < before + 4096);
 }
 
+static int warm_old(char **argv) {
+    if (!become_old(MADV_POPULATE_WRITE))
+        test_skip("no filters here");
+    execl("/proc/self/exe", argv[0], "warm", argv[2], (char *)NULL);
+    return TEST_FAIL;
+}
+
 int main(int argc, char **argv) {
     test_require_hakmem();
     if (argc == 2 && strcmp(argv[1], "off") == 0)
@@ -47,6 +57,6 @@ int main(int argc, char **argv) {
     else if (argc == 3 && strcmp(argv[1], "warm") == 0)
         expect_warm((size_t)atol(argv[2]));
     else
-        return TEST_FAIL;
+        return argc == 3 && strcmp(argv[1], "old") == 0 ? warm_old(argv) : TEST_FAIL;
     return TEST_PASS;
 }

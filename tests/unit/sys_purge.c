@@ -3,19 +3,11 @@
  * Purging gives pages back at once: they are not resident and read as zeros, one range or many, in few calls.
  */
 #include "check.h"
+#include "old_kernel.h"
 #include "sys/sys.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef MADV_DONTNEED_LOCKED
-#define MADV_DONTNEED_LOCKED 24
-#endif
 
 enum { RANGES = 130, PAGES = 2 * RANGES };
 
@@ -82,27 +74,11 @@ static void supplied_ahead(void) {
     sys_unmap(at, 8 * page);
 }
 
-/* A kernel before 5.18, which has no advice to take locked pages back. */
-static void become_old(void) {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MADV_DONTNEED_LOCKED, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof code / sizeof code[0], code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
-        exit(CHECK_PASS);
-}
-
 /* What is refused is refused for a while: pages are locked for a while too. */
 static void refused(void) {
     char *at = sys_map(page);
     memset(at, 1, page);
-    become_old();
-    if (mlock(at, page) != 0)
+    if (!become_old(MADV_DONTNEED_LOCKED) || mlock(at, page) != 0)
         return;
     sys_purge(at, page);
     CHECK(sys_purge_refused() && at[0] == 0 && resident(at, 1) == 1);
