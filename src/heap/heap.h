@@ -137,6 +137,7 @@ typedef struct heap {
     uint32_t next_unused;    /* list of unused or of parked ids, under the heap-list lock, or local to a retirement */
     _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: upkeep/unnoticed.h */
     slot_t full;
+    bool is_held_by_fork; /* both of its locks, or on the way there: start/fork.c; under the heap-list lock */
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
     double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */

@@ -26,32 +26,83 @@ static _Thread_local heap_front_t *left_front __attribute__((tls_model("initial-
 
 /* --- All locks ---------------------------------------------------------------------------------------------------- */
 
-static void for_each_heap(void (*act)(heap_t *)) {
-    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        act(heap_by_id(id));
-    for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)
-        act(heap_by_id(id));
+/* Until one says no. */
+static bool for_ids(uint32_t id, uint32_t limit, bool (*act)(heap_t *)) {
+    while (id < limit && act(heap_by_id(id)))
+        id++;
+    return id >= limit;
 }
 
-static void lock_heap(heap_t *h) { hk_lock(&h->lock); }
-static void unlock_heap(heap_t *h) { hk_unlock(&h->lock); }
-static void lock_run_cache(heap_t *h) { hk_lock(&h->large.lock); }
-static void unlock_run_cache(heap_t *h) { hk_unlock(&h->large.lock); }
+static bool for_each_heap(bool (*act)(heap_t *)) {
+    return for_ids(HK_OWNER_FIRST, heap_limit(), act) && for_ids(HK_OWNER_EXPLICIT, heap_explicit_limit(), act);
+}
+
+/* Before the locks of heaps, and behind them: in the order of ranks. */
+static hk_lock_t *const first_locks[] = {&hk_heap_list_lock, &hk_record_lock};
+static hk_lock_t *const last_locks[] = {&hk_huge_lock, &hk_superslab_lock, &hk_region_lock, &hk_meta_lock,
+                                        &hk_sample_lock};
+enum { FIRST_LOCKS = sizeof first_locks / sizeof *first_locks, LAST_LOCKS = sizeof last_locks / sizeof *last_locks };
+
+static void take(hk_lock_t *lock) { hk_lock(lock); }
+static void let_go(hk_lock_t *lock) { hk_unlock(lock); }
 
 static bool is_free(const hk_lock_t *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0; }
 
-static bool heap_is_free(const heap_t *h) { return is_free(&h->lock) && is_free(&h->large.lock); }
+static bool heap_is_free(heap_t *h) { return is_free(&h->lock) && is_free(&h->large.lock); }
+
+/* A heap that is nobody's is left alone, as a write would copy its record: there may be thousands. Nobody makes it
+ * somebody's meanwhile, as that takes the lock of the list. Others may come with what they remember of it, and pass on
+ * a message to it that came after this look: a child has less by that message then, and takes the lock from a thread
+ * that it has not. */
+static bool is_nobodys(heap_t *h) {
+    return atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_UNUSED &&
+           atomic_load_explicit(&h->inbox, memory_order_relaxed) == NULL && heap_is_free(h);
+}
+
+static bool lock_heap(heap_t *h) {
+    if (is_nobodys(h))
+        return true;
+    take(&h->lock);
+    return h->is_held_by_fork = true;
+}
+
+static bool unlock_heap(heap_t *h) {
+    if (h->is_held_by_fork) {
+        h->is_held_by_fork = false;
+        let_go(&h->lock);
+    }
+    return true;
+}
+
+static bool lock_run_cache(heap_t *h) {
+    if (h->is_held_by_fork)
+        take(&h->large.lock);
+    return true;
+}
+
+static bool unlock_run_cache(heap_t *h) {
+    if (h->is_held_by_fork)
+        let_go(&h->large.lock);
+    return true;
+}
+
+/* In a child. */
+static bool free_nobodys(heap_t *h) {
+    if (h->is_held_by_fork || heap_is_free(h))
+        return true;
+    atomic_store_explicit(&h->lock.word, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->large.lock.word, 0, memory_order_relaxed);
+    return true;
+}
 
 static bool locks_are_free(void) {
     if (!heap_system_has_started())
         return !heap_system_is_starting();
-    bool are = is_free(&hk_heap_list_lock) && is_free(&hk_record_lock) && heap_is_free(heap_shared()) &&
-               is_free(&hk_huge_lock) && is_free(&hk_superslab_lock) && is_free(&hk_region_lock) &&
-               is_free(&hk_meta_lock) && is_free(&hk_sample_lock);
-    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit() && are; id++)
-        are = heap_is_free(heap_by_id(id));
-    for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit() && are; id++)
-        are = heap_is_free(heap_by_id(id));
+    bool are = heap_is_free(heap_shared()) && for_each_heap(heap_is_free);
+    for (unsigned i = 0; i < FIRST_LOCKS; i++)
+        are &= is_free(first_locks[i]);
+    for (unsigned i = 0; i < LAST_LOCKS; i++)
+        are &= is_free(last_locks[i]);
     return are;
 }
 
@@ -65,33 +116,27 @@ static bool is_whole(void) { return locks_are_free() && own_heap_is_whole(); }
 
 /* Every lock in the order of ranks; the forking thread holds them across fork, so that the child finds whole data. */
 static void lock_all(void) {
-    hk_lock(&hk_heap_list_lock);
-    hk_lock(&hk_record_lock);
-    for_each_heap(lock_heap);
-    lock_heap(heap_shared());
-    for_each_heap(lock_run_cache);
-    lock_run_cache(heap_shared());
-    hk_lock(&hk_huge_lock);
-    hk_lock(&hk_superslab_lock);
-    hk_lock(&hk_region_lock);
-    hk_lock(&hk_meta_lock);
-    hk_lock(&hk_sample_lock);
+    for (unsigned i = 0; i < FIRST_LOCKS; i++)
+        take(first_locks[i]);
+    (void)for_each_heap(lock_heap);
+    take(&heap_shared()->lock);
+    (void)for_each_heap(lock_run_cache);
+    take(&heap_shared()->large.lock);
+    for (unsigned i = 0; i < LAST_LOCKS; i++)
+        take(last_locks[i]);
     atomic_store_explicit(&hk_fork_owner, hk_thread_self(), memory_order_relaxed);
 }
 
 static void release_all(void) {
     atomic_store_explicit(&hk_fork_owner, NULL, memory_order_relaxed);
-    hk_unlock(&hk_sample_lock);
-    hk_unlock(&hk_meta_lock);
-    hk_unlock(&hk_region_lock);
-    hk_unlock(&hk_superslab_lock);
-    hk_unlock(&hk_huge_lock);
-    unlock_run_cache(heap_shared());
-    for_each_heap(unlock_run_cache);
-    unlock_heap(heap_shared());
-    for_each_heap(unlock_heap);
-    hk_unlock(&hk_record_lock);
-    hk_unlock(&hk_heap_list_lock);
+    for (unsigned i = LAST_LOCKS; i-- > 0;)
+        let_go(last_locks[i]);
+    let_go(&heap_shared()->large.lock);
+    (void)for_each_heap(unlock_run_cache);
+    let_go(&heap_shared()->lock);
+    (void)for_each_heap(unlock_heap);
+    for (unsigned i = FIRST_LOCKS; i-- > 0;)
+        let_go(first_locks[i]);
 }
 
 /* --- The mark ----------------------------------------------------------------------------------------------------- */
@@ -212,6 +257,7 @@ void fork_in_child(void) {
     scatter_after_fork();
     if (!forks_alone) {
         heap_orphan_others(HEAP_ORPHANS_ALL);
+        (void)for_each_heap(free_nobodys);
         release_all();
         superslab_after_fork();
     }

@@ -26,9 +26,9 @@
  *                           held.
  *   helper_before_fork      Signals are held back. The lock of the helper's start and stop is held, so the helper is
  *                           gone, none starts, and the other threads of ours hold no lock.
- *   lock_all                Not alone: every other lock is held too, so whatever they guard is whole. For this thread
- *                           the locks are open (hk_fork_owner): what libc and late handlers allocate until the end
- *                           waits for none.
+ *   lock_all                Not alone: every other lock is held too, but those of heaps that are nobody's, so whatever
+ *                           they guard is whole. For this thread the locks are open (hk_fork_owner): what libc and late
+ *                           handlers allocate until the end waits for none.
  *   the system call         The child's memory is as it was here. Its mark is NEW, wiped by the kernel.
  *   fork_in_parent          The locks are given back in the reverse order; then the helper may start; then signals come
  *                           in.

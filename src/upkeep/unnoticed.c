@@ -72,7 +72,8 @@ void unnoticed_after_fork(void) {
     heap_t *own = hk_front != &hk_no_heap ? heap_of_front(hk_front) : NULL;
     bool was_noted = own != NULL && noted(own) != 0;
     for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        atomic_store_explicit(&heap_by_id(id)->thread, 0, memory_order_relaxed);
+        if (noted(heap_by_id(id)) != 0) /* a write would copy the record */
+            atomic_store_explicit(&heap_by_id(id)->thread, 0, memory_order_relaxed);
     atomic_store_explicit(&noted_count, 0, memory_order_relaxed);
     if (was_noted)
         unnoticed_note(own);

@@ -29,6 +29,32 @@ static void *works(void *argument) {
     return NULL;
 }
 
+static heap_t *ended;
+
+static void *ends(void *unused) {
+    ended = heap_current();
+    release(magazine_alloc(ended, CLS));
+    return unused;
+}
+
+/* After the look at the records of heaps that have ended, and before the fork, a thread takes the lock of one. */
+static void take_ended(void) {
+    if (ended != NULL)
+        atomic_store(&ended->lock.word, 1);
+}
+
+static void give_ended_back(void) {
+    if (ended != NULL)
+        atomic_store(&ended->lock.word, 0);
+}
+
+static void has_no_lock_of_nobodys(void) {
+    CHECK_EQ(atomic_load(&ended->life), HEAP_UNUSED);
+    CHECK_EQ(atomic_load(&ended->lock.word), 0);
+    CHECK(!ended->is_held_by_fork && !main_heap->is_held_by_fork);
+    all_is_well();
+}
+
 static unsigned orphans(void) {
     unsigned count = 0;
     for (unsigned i = 0; i < WORKERS; i++)
@@ -99,7 +125,8 @@ static void between_two_steps(void) {
 }
 
 int main(void) {
-    pthread_t threads[WORKERS];
+    pthread_t threads[WORKERS], other;
+    CHECK(pthread_atfork(take_ended, give_ended_back, NULL) == 0); /* before ours, so that it runs after them */
     main_heap = start_heap();
     CHECK(pthread_barrier_init(&barrier, NULL, WORKERS + 1) == 0);
     for (uintptr_t i = 0; i < WORKERS; i++) {
@@ -110,6 +137,9 @@ int main(void) {
     in_child(in_the_child);
     if (!HK_TSAN) /* which starts no threads after such a fork */
         in_child(between_two_steps);
+    CHECK(pthread_create(&other, NULL, ends, NULL) == 0 && pthread_join(other, NULL) == 0);
+    in_child(has_no_lock_of_nobodys);
+    ended = NULL;
     CHECK_EQ(orphans(), 0);
     CHECK_EQ(heap_live_count(), 1 + WORKERS);
     pthread_barrier_wait(&barrier);
