@@ -171,6 +171,20 @@ static size_t whole_size(size_t superslab_max) {
     return size + WINDOW_ALIGN;
 }
 
+/* RLIMIT_AS counts a hole as long as it is mapped, and is less than the smallest. The addresses below what the kernel
+ * maps next are mostly nobody's. The window has no fewer than may be mapped, and leaves as many above for others. */
+static bool window_below(size_t first) {
+    void *page = sys_map_none(sys_page_size());
+    if (page == NULL)
+        return false;
+    sys_unmap(page, sys_page_size());
+    uintptr_t base = hk_align_down((uintptr_t)page, WINDOW_ALIGN) - 4 * WINDOW_ALIGN;
+    for (int i = 0; i < WINDOW_TRIES; i++)
+        if (window_try(base -= WINDOW_ALIGN, 2 * WINDOW_SUPERSLABS_MIN, first, NULL) == 0)
+            return true;
+    return false;
+}
+
 /* A hole that the kernel knows of: for tools and kernels with an unusual address space (Valgrind, 39-bit aarch64). */
 static bool window_from_kernel(size_t first) {
     for (size_t count = WINDOW_SUPERSLABS_MAX; count >= WINDOW_SUPERSLABS_MIN; count /= 2) {
@@ -182,7 +196,7 @@ static bool window_from_kernel(size_t first) {
         if (window_try(base, count, first, NULL) == 0)
             return true;
     }
-    return false;
+    return window_below(first);
 }
 
 int places_find(size_t *first) {
