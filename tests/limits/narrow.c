@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- *   narrow MIB    RLIMIT_AS of so much, in an address space that is as small as one of 39 or 42 bits (aarch64): places of
- *                 hakmem's choice do not exist there, and the limit is less than the smallest hole that it asks for.
+ *   narrow MIB    RLIMIT_AS of so much, in an address space that is as small as one of 39 or 42 bits (aarch64): places
+ *                 of hakmem's choice do not exist there, and the limit is less than the smallest hole that it asks for
  *
  * A filter of system calls refuses addresses in the middle, as the kernel refuses those that there are not.
  */
