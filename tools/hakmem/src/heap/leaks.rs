@@ -2,7 +2,7 @@
 //! `hakmem leaks`: the stacks whose blocks only become more.
 
 use super::input::{of_file, of_process, Input, One};
-use super::watch::watched;
+use super::profile::sampled;
 use super::Names;
 use crate::image::Profile;
 use crate::output::say;
@@ -57,28 +57,22 @@ impl LeaksArgs {
             if signals::came() {
                 return Ok(());
             }
-            let (profile, from_us) = match (self.time, one) {
-                (Some(time), One::Process(pid)) => self.watch(pid, time)?,
-                (None, One::Process(pid)) => (of_process(pid)?, 0),
-                (_, One::File(path)) => (of_file(path)?, 0),
+            let profile = match (self.time, one) {
+                (Some(time), One::Process(pid)) => sampled(pid, self.every, time)?,
+                (None, One::Process(pid)) => of_process(pid)?,
+                (_, One::File(path)) => of_file(path)?,
             };
             let symbols = self.names.of(&profile);
-            let grown = growth::of(&profile, &symbols, from_us);
+            let grown = growth::of(&profile, &symbols);
             say(match self.json {
                 true => as_json(&profile, &grown)?,
-                false => self.as_text(&profile, &grown, from_us),
+                false => self.as_text(&profile, &grown),
             })
         })
     }
 
-    fn watch(&self, pid: i32, time: Duration) -> Result<(Profile, u64)> {
-        let (before, after) = watched(pid, self.every, time)?;
-        let from = before.map_or(0, |before| before.elapsed_us.min(after.elapsed_us));
-        Ok((after, from))
-    }
-
-    fn as_text(&self, profile: &Profile, grown: &[Growth], from_us: u64) -> String {
-        let span = duration((profile.elapsed_us - from_us) as f64);
+    fn as_text(&self, profile: &Profile, grown: &[Growth]) -> String {
+        let span = duration(profile.elapsed_us as f64);
         let mut text = text::summary(profile);
         if grown.is_empty() {
             return text

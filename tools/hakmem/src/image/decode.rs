@@ -193,6 +193,7 @@ pub fn from_header(head: &[u8]) -> Profile {
         first_interval: interval(h::FIRST_INTERVAL_LOG2),
         longest_interval: interval(h::LONGEST_LOG2),
         thinnings: h::THINNINGS.of(head),
+        resets: h::RESETS.of(head),
         samples_taken: h::SAMPLES.of(head),
         samples_lost: h::LOST.of(head),
         start_unix_ns: h::START_UNIX_NS.of(head),
@@ -252,7 +253,7 @@ pub fn add_samples(profile: &mut Profile, table: &Table) {
         address: s::ADDRESS.of(entry),
         size: s::SIZE.of(entry),
         slack: s::SLACK.of(entry),
-        time_us: s::TIME_US.of(entry),
+        time_us: Some(s::TIME_US.of(entry)),
         site: s::SITE.of(entry) as u32,
         thread: s::THREAD.of(entry) as u32,
         weight: weight(s::SIZE.of(entry), s::INTERVAL_LOG2.of(entry)),
@@ -347,8 +348,26 @@ mod tests {
         assert_eq!((profile.elapsed_us, profile.samples_taken), (8_000_000, 1));
         assert_eq!(profile.start_unix_ns, both.start_unix_ns + 2_000_000_000);
         assert_eq!((profile.alloc.bytes, profile.live.bytes), (50.0, 150.0));
-        assert_eq!(profile.samples.iter().map(|sample| sample.time_us).collect::<Vec<_>>(), [0, 7_000_000]);
+        assert_eq!(profile.samples.iter().map(|sample| sample.time_us).collect::<Vec<_>>(), [None, Some(7_000_000)]);
+        assert_eq!(profile.sites[1].samples, 1);
         assert_eq!(profile.timeline.iter().map(|point| point.time_us).collect::<Vec<_>>(), [7_000_000]);
+    }
+
+    /// What was before it is of another profile, whose sites had these numbers.
+    #[test]
+    fn a_profile_that_the_program_began_anew_has_nothing_before_it() {
+        let mut fixture = Fixture::new(0);
+        let stack = fixture.stack(&[0x1000]);
+        (0..5).for_each(|_| fixture.freed(stack, 100, 5));
+        let before = from_bytes(&fixture.bytes(), Path::new("f")).unwrap();
+        let mut fixture = Fixture::new(0);
+        fixture.resets = 1;
+        let stack = fixture.stack(&[0x2000]);
+        fixture.block(Block { stack, size: 50, time_us: 9_000_000, ..Block::default() });
+        let profile = from_bytes(&fixture.bytes(), Path::new("f")).unwrap().since(&before);
+        assert_eq!((profile.elapsed_us, profile.samples_taken, profile.alloc.bytes), (10_000_000, 1, 50.0));
+        assert_eq!((profile.sites[1].samples, profile.sites[1].alloc.bytes), (1, 50.0));
+        assert_eq!(profile.samples[0].time_us, Some(9_000_000));
     }
 
     /// After hours of nothing but large blocks; what is live is less than nothing for a moment only.

@@ -34,6 +34,7 @@ struct SiteSums {
 pub struct Fixture {
     pub pid: u32,
     pub elapsed_us: u64,
+    pub resets: u64,
     pub start_unix_ns: u64,
     pub maps: String,
     pub options: String,
@@ -174,6 +175,7 @@ impl Fixture {
             (header::ELAPSED_US, self.elapsed_us),
             (header::SAMPLES, self.sites.iter().map(|site| site.samples).sum()),
             (header::PEAK_EPOCH, 3),
+            (header::RESETS, self.resets),
             (header::LONGEST_LOG2, if longer > 0 { self.interval_log2 + longer } else { 0 }),
         ] {
             put(&mut head, place, value);

@@ -62,7 +62,8 @@ pub struct Sample {
     pub address: u64,
     pub size: u64,
     pub slack: u64,
-    pub time_us: u64,
+    /// None: before the time that the profile is of.
+    pub time_us: Option<u64>,
     pub site: u32,
     pub thread: u32,
     /// What it stands for.
@@ -116,6 +117,8 @@ pub struct Profile {
     /// The longest that a thread had of its own, as it allocated in haste; 1 where none had one.
     pub longest_interval: u64,
     pub thinnings: u64,
+    /// How often the program began its profile anew.
+    pub resets: u64,
     pub samples_taken: u64,
     pub samples_lost: u64,
     pub start_unix_ns: u64,
@@ -151,15 +154,20 @@ impl Profile {
     }
 
     /// What was allocated and freed since an earlier copy of this profile, and in how long. What is in use, and the
-    /// peak, are as they are; what was allocated before is as old as the copy.
+    /// peak, are as they are. Of a profile that the program has begun anew since, nothing was before.
     pub fn since(mut self, before: &Profile) -> Profile {
+        if self.resets != before.resets {
+            return self;
+        }
         let from_us = before.elapsed_us.min(self.elapsed_us);
         self.start_unix_ns += from_us * 1000;
         self.elapsed_us -= from_us;
         self.peak_us = self.peak_us.saturating_sub(from_us);
         self.samples_taken = self.samples_taken.saturating_sub(before.samples_taken);
         self.samples_lost = self.samples_lost.saturating_sub(before.samples_lost);
-        self.samples.iter_mut().for_each(|sample| sample.time_us = sample.time_us.saturating_sub(from_us));
+        self.samples
+            .iter_mut()
+            .for_each(|sample| sample.time_us = sample.time_us.and_then(|us| us.checked_sub(from_us)));
         self.timeline.retain(|point| point.time_us >= from_us);
         self.timeline.iter_mut().for_each(|point| point.time_us -= from_us);
         for (site, old) in self.sites.iter_mut().zip(&before.sites) {
@@ -168,6 +176,8 @@ impl Profile {
             {
                 *now = now.minus(then);
             }
+            site.samples = site.samples.saturating_sub(old.samples);
+            site.freed_samples = site.freed_samples.saturating_sub(old.freed_samples);
             site.same_thread -= old.same_thread;
             site.lifetimes.iter_mut().zip(old.lifetimes).for_each(|(now, then)| *now -= then);
         }
@@ -175,9 +185,10 @@ impl Profile {
         self
     }
 
-    /// The sites without the one that is none.
+    /// The sites without the one that is none, and without those of which the profile tells nothing.
     pub fn real_sites(&self) -> impl Iterator<Item = (usize, &Site)> {
-        self.sites.iter().enumerate().skip(1).filter(|(_, site)| site.samples > 0 || site.live.objects > 0.0)
+        let tells = |site: &Site| site.samples + site.freed_samples > 0 || site.live.objects + site.peak.objects > 0.0;
+        self.sites.iter().enumerate().skip(1).filter(move |(_, site)| tells(site))
     }
 
     pub fn mapping(&self, address: u64) -> Option<&Mapping> {

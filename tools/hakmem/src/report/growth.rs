@@ -32,9 +32,9 @@ impl Growth {
     }
 }
 
-/// The fastest first. Blocks that were allocated before `from_us` are left out.
-pub fn of(profile: &Profile, symbols: &Symbols, from_us: u64) -> Vec<Growth> {
-    let span = profile.elapsed_us.saturating_sub(from_us).max(1);
+/// The fastest first. Blocks from before the time that the profile is of are left out.
+pub fn of(profile: &Profile, symbols: &Symbols) -> Vec<Growth> {
+    let span = profile.elapsed_us.max(1);
     let rows = super::view::rows(profile, symbols, Show::Inuse);
     let mut row_of = vec![usize::MAX; profile.sites.len()];
     for (index, row) in rows.iter().enumerate() {
@@ -42,9 +42,10 @@ pub fn of(profile: &Profile, symbols: &Symbols, from_us: u64) -> Vec<Growth> {
     }
     let grown = |row| Growth { row, ages: [0.0; PARTS], left: Amount::default(), samples: 0, rate: 0.0 };
     let mut all: Vec<Growth> = rows.into_iter().map(grown).collect();
-    for sample in profile.samples.iter().filter(|sample| sample.time_us >= from_us) {
+    for sample in &profile.samples {
+        let Some(time_us) = sample.time_us else { continue };
         let Some(growth) = row_of.get(sample.site as usize).and_then(|&row| all.get_mut(row)) else { continue };
-        let part = (sample.time_us - from_us) as u128 * PARTS as u128 / span as u128;
+        let part = time_us as u128 * PARTS as u128 / span as u128;
         growth.ages[(part as usize).min(PARTS - 1)] += sample.weight.bytes;
         growth.left.add(sample.weight);
         growth.samples += 1;
@@ -98,10 +99,21 @@ pub mod tests {
     #[test]
     fn a_leak_is_told_from_a_cache_and_from_work_in_progress() {
         let profile = crate::image::from_bytes(&a_service().bytes(), Path::new("f")).unwrap();
-        let grown = of(&profile, &symbols::none(&profile), 0);
+        let grown = of(&profile, &symbols::none(&profile));
         assert_eq!(grown.len(), 1);
         assert_eq!(grown[0].row.frames[0].name, "0xfff");
         assert_eq!((grown[0].left.bytes, grown[0].rate, grown[0].samples), (40960.0, 4096.0, 10));
-        assert!(of(&profile, &symbols::none(&profile), 9_800_000).is_empty());
+    }
+
+    /// Neither do the old blocks of a leak count, nor a cache that was filled before.
+    #[test]
+    fn what_was_allocated_before_the_time_of_a_profile_does_not_grow_in_it() {
+        let profile = crate::image::from_bytes(&a_service().bytes(), Path::new("f")).unwrap();
+        let since = |elapsed_us| profile.clone().since(&Profile { elapsed_us, ..Profile::default() });
+        let half = since(2_000_000);
+        let grown = of(&half, &symbols::none(&half));
+        assert_eq!((grown.len(), grown[0].left.bytes, grown[0].rate), (1, 32768.0, 4096.0));
+        let end = since(9_800_000);
+        assert!(of(&end, &symbols::none(&end)).is_empty());
     }
 }

@@ -23,7 +23,7 @@ const SCRIPT: &str = include_str!("page/page.js");
 const GROWN_MAX: usize = 10;
 
 pub fn write(profile: &Profile, symbols: &Symbols) -> Result<Vec<u8>> {
-    let grown = growth::of(profile, symbols, 0);
+    let grown = growth::of(profile, symbols);
     let mut remarks = symbols.remarks();
     remarks.extend(super::text::remarks(profile));
     let mut environment = Environment::new();

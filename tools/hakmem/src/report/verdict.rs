@@ -179,7 +179,7 @@ mod tests {
     fn what_grows_is_a_leak() {
         let fixture = growth::tests::a_service();
         let profile = crate::image::from_bytes(&fixture.bytes(), Path::new("f")).unwrap();
-        let grown = growth::of(&profile, &symbols::none(&profile), 0);
+        let grown = growth::of(&profile, &symbols::none(&profile));
         let verdict = of(&profile, &grown);
         assert_eq!(verdict.kind, "leak");
         assert!(verdict.title.contains("240.0 KiB a minute") && verdict.why.contains("0xfff < 0x8fff"), "{verdict:?}");
