@@ -206,13 +206,27 @@ fn the_ending_tells_the_form() {
     assert!(stderr(&twice).contains("name one file for the profile"), "{twice:?}");
 }
 
-/// The program's status counts; without one that tells of an error, the tool's.
+/// Before the hours that the program may take.
+#[test]
+fn a_place_without_a_folder_is_told_first() {
+    let case = Case::new("nowhere");
+    let output = case.output("no/such/page.html", "exit");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains("cannot write "), "{output:?}");
+}
+
+/// The program's status counts; without one that tells of an error, the tool's. What it wrote itself is not lost.
 #[test]
 fn a_page_that_cannot_be_written_is_told() {
-    let case = Case::new("nowhere");
-    let nowhere = case.output("no/such/page.html", "exit");
-    assert_eq!(nowhere.status.code(), Some(3), "{nowhere:?}");
-    assert!(stderr(&nowhere).contains("cannot write "), "{nowhere:?}");
-    let nowhere = case.output("no/such/page.html", "children");
-    assert_eq!(nowhere.status.code(), Some(1), "{nowhere:?}");
+    let case = Case::new("too-long");
+    let name = "a".repeat(245) + ".html"; // the file that it is written into first has a longer one
+    for (how, status) in [("exit", 3), ("children", 1)] {
+        let output = case.output(&name, how);
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        let said = stderr(&output);
+        assert!(said.contains("cannot write "), "{said}");
+        let (_, rest) = said.split_once("own profile is ").unwrap_or_else(|| panic!("{said}"));
+        let table = running::stdout(&hakmem(&["heap", rest.split_once(';').unwrap().0]));
+        assert!(table.contains("keeps < main"), "{table}");
+    }
 }

@@ -12,7 +12,7 @@ use crate::heap::of_file;
 use crate::image::{self, Profile};
 use crate::output::remark;
 use crate::report::view::Show;
-use crate::report::{bytes_of, leave, Form};
+use crate::report::{bytes_of, check_place, leave, Form};
 use crate::symbols::{self, Places};
 use anyhow::{bail, ensure, Context, Result};
 use nix::unistd::mkdtemp;
@@ -29,6 +29,7 @@ const SHARE: u32 = 50;
 
 pub fn run(mut command: Command, path: &Path, options: &OptionFlags) -> Result<ExitCode> {
     let form = Form::of(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    check_place(path)?;
     let folder = Folder::new()?;
     command.env(OPTION, format!("{},out={}", interval(options)?, folder.0.join("%p").display()));
     let program = Supervised::start(command)?;
@@ -37,14 +38,18 @@ pub fn run(mut command: Command, path: &Path, options: &OptionFlags) -> Result<E
         Ok(profile) => write(&profile, path, form),
         Err(error) => Err(error),
     };
-    match written {
-        Ok(()) => Ok(code),
-        Err(error) if code == ExitCode::SUCCESS => Err(error),
-        Err(error) => {
-            remark(format_args!("hakmem: {error:#}"));
-            Ok(code)
-        }
+    let Err(error) = written else { return Ok(code) };
+    if let Some(own) = folder.left_behind(program.pid) {
+        let own = own.display();
+        remark(format_args!(
+            "hakmem: the program's own profile is {own}; `hakmem heap {own} -o FILE` makes a page of it"
+        ));
     }
+    if code == ExitCode::SUCCESS {
+        return Err(error);
+    }
+    remark(format_args!("hakmem: {error:#}"));
+    Ok(code)
 }
 
 /// As it was asked for, or the library's own.
@@ -122,6 +127,18 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// What the program wrote stays, if it wrote anything; all else goes.
+    fn left_behind(self, pid: i32) -> Option<PathBuf> {
+        let own = self.0.join(pid.to_string());
+        own.exists().then(|| {
+            self.keep(pid);
+            std::mem::forget(self);
+            own
+        })
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
@@ -137,6 +154,18 @@ mod tests {
     fn each_report_has_a_folder_of_its_own() {
         let (one, two) = (Folder::new().unwrap(), Folder::new().unwrap());
         assert!(one.0 != two.0 && one.0.is_dir() && two.0.is_dir());
+    }
+
+    #[test]
+    fn a_profile_that_became_no_report_stays() {
+        let folder = Folder::new().unwrap();
+        let place = folder.0.clone();
+        fs::write(place.join("12"), "a").unwrap();
+        fs::write(place.join("13"), "of a child").unwrap();
+        assert_eq!(folder.left_behind(12), Some(place.join("12")));
+        assert!(place.join("12").exists() && !place.join("13").exists());
+        assert_eq!(Folder(place.clone()).left_behind(14), None);
+        assert!(!place.exists());
     }
 
     #[test]
