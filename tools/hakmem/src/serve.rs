@@ -2,6 +2,8 @@
 //! `hakmem serve`: the metrics of all processes of this host, for Prometheus to fetch, and their heap profiles, for
 //! pprof and what reads its format.
 
+mod http;
+
 use crate::attach::Attached;
 use crate::failure::Failure;
 use crate::heap::sampled;
@@ -12,14 +14,13 @@ use crate::report::pprof;
 use crate::report::view::Show;
 use crate::signals;
 use crate::symbols::{self, Places};
-use anyhow::{anyhow, Context, Result};
+use anyhow::{Context, Result};
 use clap::Args;
-use std::io::Cursor;
-use std::net::SocketAddr;
+use http::{Answer, Request};
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
-use tiny_http::{Header, Method, Request, Response, Server};
 
 const PAGE: &str = "\
 hakmem serve
@@ -32,8 +33,6 @@ hakmem serve
 ";
 const SECONDS_MAX: u64 = 600;
 const SECONDS: u64 = 10;
-/// Between two looks whether a signal has come.
-const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub struct ServeArgs {
@@ -45,49 +44,36 @@ pub struct ServeArgs {
 impl ServeArgs {
     /// Until a signal ends it, and profiles that are being made with it.
     pub fn run(&self) -> Result<ExitCode> {
-        let server = Server::http(self.listen).map_err(|error| anyhow!("cannot listen on {}: {error}", self.listen))?;
+        let listener = TcpListener::bind(self.listen).with_context(|| format!("cannot listen on {}", self.listen))?;
         if !self.listen.ip().is_loopback() {
             remark("hakmem: everybody who reaches this address reads figures and profiles of this host's processes");
         }
-        let address = server.server_addr().to_ip().unwrap_or(self.listen);
+        let address = listener.local_addr().unwrap_or(self.listen);
         say(format_args!("http://{address}/metrics\n"))?;
         signals::hold();
-        std::thread::scope(|threads| {
-            while !signals::came() {
-                if let Some(request) = server.recv_timeout(LOOK)? {
-                    threads.spawn(|| answer(request)); // a profile takes its time
-                }
-            }
-            Ok(ExitCode::SUCCESS)
-        })
+        http::serve(&listener, answer)?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 
-/// A reader that has left is nothing to this side.
-fn answer(request: Request) {
-    let url = request.url().to_string();
-    let (path, query) = url.split_once('?').unwrap_or((&url, ""));
-    let is_read = matches!(request.method(), Method::Get | Method::Head);
-    let _ = match path {
-        _ if !is_read => request.respond(Response::from_string("only GET and HEAD\n").with_status_code(405)),
+fn answer(request: &Request) -> Answer {
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    match path {
+        _ if !matches!(&request.method[..], "GET" | "HEAD") => Answer::text(405, "only GET and HEAD\n"),
         "/metrics" => {
-            let format = wanted(&request);
-            let kind = Header::from_bytes("Content-Type", format.content_type()).expect("a header of ASCII");
-            request.respond(Response::from_string(of_host(format)).with_header(kind))
+            let format = wanted(request);
+            Answer { status: 200, kind: format.content_type(), body: of_host(format).into_bytes() }
         }
-        "/debug/pprof/heap" => request.respond(profile(query, false)),
-        "/debug/pprof/allocs" => request.respond(profile(query, true)),
-        "/" => request.respond(Response::from_string(PAGE)),
-        _ => request.respond(Response::from_string(PAGE).with_status_code(404)),
-    };
+        "/debug/pprof/heap" => profile(query, false),
+        "/debug/pprof/allocs" => profile(query, true),
+        "/" => Answer::text(200, PAGE),
+        _ => Answer::text(404, PAGE),
+    }
 }
 
 /// OpenMetrics for who asks for it, as Prometheus does.
 fn wanted(request: &Request) -> Format {
-    let asks = |header: &Header| {
-        header.field.equiv("Accept") && header.value.as_str().contains("application/openmetrics-text")
-    };
-    if request.headers().iter().any(asks) {
+    if request.accept.contains("application/openmetrics-text") {
         Format::OpenMetrics
     } else {
         Format::Prometheus
@@ -95,12 +81,9 @@ fn wanted(request: &Request) -> Format {
 }
 
 /// As pprof has it, or why not.
-fn profile(query: &str, is_over_time: bool) -> Response<Cursor<Vec<u8>>> {
+fn profile(query: &str, is_over_time: bool) -> Answer {
     match packed(query, is_over_time) {
-        Ok(bytes) => {
-            let kind = Header::from_bytes("Content-Type", "application/octet-stream").expect("a header of ASCII");
-            Response::from_data(bytes).with_header(kind)
-        }
+        Ok(body) => Answer { status: 200, kind: "application/octet-stream", body },
         Err(error) => {
             let status = match error.downcast_ref() {
                 Some(Failure::Usage(_)) => 400,
@@ -108,7 +91,7 @@ fn profile(query: &str, is_over_time: bool) -> Response<Cursor<Vec<u8>>> {
                 Some(Failure::NoHakmem(_) | Failure::NoProfile(_) | Failure::NoProcess(_)) => 404,
                 Some(Failure::Moved(_)) | None => 500,
             };
-            Response::from_string(format!("{error:#}\n")).with_status_code(status)
+            Answer::text(status, format!("{error:#}\n"))
         }
     }
 }
@@ -143,9 +126,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_has_a_status() {
-        assert_eq!(profile("", false).status_code(), 400);
-        assert_eq!(profile("pid=1x", true).status_code(), 400);
-        assert_eq!(profile(&format!("pid={}", std::process::id()), false).status_code(), 404);
-        assert_eq!(profile(&format!("pid={}", i32::MAX), false).status_code(), 404);
+        assert_eq!(profile("", false).status, 400);
+        assert_eq!(profile("pid=1x", true).status, 400);
+        assert_eq!(profile(&format!("pid={}", std::process::id()), false).status, 404);
+        assert_eq!(profile(&format!("pid={}", i32::MAX), false).status, 404);
     }
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Samples by name and labels. Every line has to be what the standard allows.
 fn parsed(text: &str) -> HashMap<(String, String), u64> {
@@ -105,6 +106,7 @@ fn fetched(address: &str, path: &str, header: &str) -> std::io::Result<String> {
 
 fn bytes_of(address: &str, path: &str, header: &str) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{header}\r\n")?;
     let mut said = Vec::new();
     stream.read_to_end(&mut said)?;
@@ -113,7 +115,10 @@ fn bytes_of(address: &str, path: &str, header: &str) -> std::io::Result<Vec<u8>>
 
 /// The server and its address.
 fn serving() -> (Running, String) {
-    let mut command = Command::new(TOOL);
+    serving_by(&mut Command::new(TOOL))
+}
+
+fn serving_by(command: &mut Command) -> (Running, String) {
     let mut child = command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -134,6 +139,24 @@ fn the_server_answers_in_both_formats() {
     let output = hakmem(&["serve", "--listen", &address]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(stderr(&output).contains("cannot listen on"));
+}
+
+/// They send nothing, and are more than it has descriptors for, or than it serves at once.
+#[test]
+fn idle_connections_keep_nobody_out_for_long() {
+    let flooded = |limit: &str, count: usize| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n $1; shift; exec \"$@\"", "sh", limit, TOOL]);
+        let (mut server, address) = serving_by(&mut command);
+        let idle: Vec<_> = (0..count).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        assert!(fetched(&address, "/", "").unwrap().contains("/metrics"), "{limit}");
+        assert!(server.0.try_wait().unwrap().is_none());
+        drop(idle);
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(|| flooded("64", 70));
+        threads.spawn(|| flooded("256", 140));
+    });
 }
 
 #[test]

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT
+//! As much of HTTP as readers of figures need: a request, its answer, and the connection ends.
+//!
+//! No reader keeps the others out: each has to send its request soon, and so many at most are served at once. Others
+//! wait until one of those is done.
+
+use crate::output::remark;
+use crate::signals;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Half of the descriptors where there are few of them (256).
+const CONNECTIONS_MAX: usize = 128;
+const HEAD_MAX: usize = 16 << 10;
+/// From a reader: its request, and that it takes what is sent.
+const REQUEST: Duration = Duration::from_secs(5);
+const TAKES: Duration = Duration::from_secs(10);
+/// What it sends besides is thrown away, or it would not see its answer.
+const REST: Duration = Duration::from_secs(1);
+/// Between two looks whether a signal has come, and before the next try to let a reader in.
+const LOOK: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_secs(1);
+const FULL: Duration = Duration::from_millis(20);
+
+#[derive(Debug, PartialEq)]
+pub struct Request {
+    pub method: String,
+    pub target: String,
+    /// All of its Accept headers.
+    pub accept: String,
+}
+
+pub struct Answer {
+    pub status: u16,
+    pub kind: &'static str,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn text(status: u16, text: impl Into<String>) -> Answer {
+        Answer { status, kind: "text/plain; charset=UTF-8", body: text.into().into_bytes() }
+    }
+
+    fn head(&self) -> String {
+        let word = match self.status {
+            200 => "OK",
+            400 => "Bad Request",
+            403 => "Forbidden",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            _ => "Internal Server Error",
+        };
+        let (status, kind, length) = (self.status, self.kind, self.body.len());
+        format!(
+            "HTTP/1.1 {status} {word}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        )
+    }
+}
+
+impl Request {
+    /// Of the lines before the empty one. None: it is no request.
+    fn of(head: &str) -> Option<Request> {
+        let mut lines = head.split("\r\n");
+        let [method, target, version] = lines.next()?.split(' ').collect::<Vec<_>>()[..] else { return None };
+        if !version.starts_with("HTTP/1.") {
+            return None;
+        }
+        let header =
+            |line: &str| line.split_once(':').map(|(name, value)| (name.to_string(), value.trim().to_string()));
+        let accepts = lines.filter_map(header).filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
+        let accept = accepts.map(|(_, value)| value).collect::<Vec<_>>().join(", ");
+        Some(Request { method: method.into(), target: target.into(), accept })
+    }
+}
+
+/// Until a signal comes, and the requests that had come are answered. An answer may take its time.
+pub fn serve(listener: &TcpListener, answer: impl Fn(&Request) -> Answer + Sync) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let open = AtomicUsize::new(0);
+    thread::scope(|threads| {
+        while !signals::came() {
+            if open.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+                thread::sleep(FULL);
+                continue;
+            }
+            if !is_ready(listener) {
+                continue;
+            }
+            let outcome = listener.accept().and_then(|(stream, _)| {
+                let (place, answer) = (Place::taken(&open), &answer);
+                let serve = move || {
+                    let _ = one(stream, answer); // a reader that has left is nothing to this side
+                    drop(place);
+                };
+                thread::Builder::new().spawn_scoped(threads, serve).map(|_| ())
+            });
+            match outcome {
+                Err(error) if !has_left(&error) => {
+                    remark(format_args!("hakmem: a reader has to wait: {error}"));
+                    thread::sleep(PAUSE);
+                }
+                _ => {}
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The reader, before it was let in.
+fn has_left(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
+}
+
+fn is_ready(listener: &TcpListener) -> bool {
+    let mut poll = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd.
+    unsafe { libc::poll(&mut poll, 1, LOOK.as_millis() as i32) > 0 }
+}
+
+/// One of the connections, however it ends.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Place<'_> {
+    fn taken(open: &AtomicUsize) -> Place<'_> {
+        open.fetch_add(1, Ordering::Relaxed);
+        Place(open)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn one(mut stream: TcpStream, answer: &impl Fn(&Request) -> Answer) -> io::Result<()> {
+    let mut head = Vec::new();
+    let is_whole = read_until(&mut stream, REQUEST, |part| {
+        head.extend_from_slice(part);
+        end_of(&head).is_some() || head.len() > HEAD_MAX
+    })?;
+    let Some(end) = end_of(&head).filter(|_| is_whole) else { return Ok(()) };
+    let request = Request::of(&String::from_utf8_lossy(&head[..end]));
+    let is_head = request.as_ref().is_some_and(|request| request.method == "HEAD");
+    let said = request.map_or_else(|| Answer::text(400, "this is no HTTP/1 request\n"), |request| answer(&request));
+    stream.set_write_timeout(Some(TAKES))?;
+    stream.write_all(said.head().as_bytes())?;
+    if !is_head {
+        stream.write_all(&said.body)?;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    read_until(&mut stream, REST, |_| false).map(|_| ())
+}
+
+fn end_of(head: &[u8]) -> Option<usize> {
+    head.windows(4).position(|four| four == b"\r\n\r\n")
+}
+
+/// Whether it came so far that `is_enough`, before the reader left, the time was over or a signal came.
+fn read_until(
+    stream: &mut TcpStream,
+    patience: Duration,
+    mut is_enough: impl FnMut(&[u8]) -> bool,
+) -> io::Result<bool> {
+    let end = Instant::now() + patience;
+    let mut part = [0; 4096];
+    stream.set_read_timeout(Some(LOOK))?;
+    while Instant::now() < end && !signals::came() {
+        match stream.read(&mut part) {
+            Ok(0) => return Ok(false),
+            Ok(length) if is_enough(&part[..length]) => return Ok(true),
+            Err(error)
+                if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+            {
+                return Err(error)
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(said: &str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut reader = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        reader.write_all(said.as_bytes()).unwrap();
+        reader.shutdown(Shutdown::Write).unwrap();
+        let stream = listener.accept().unwrap().0;
+        one(stream, &|request| Answer::text(200, format!("{} {}", request.target, request.accept))).unwrap();
+        let mut answer = String::new();
+        reader.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn a_request_has_an_answer() {
+        let said = answered("GET /a?b=c HTTP/1.1\r\nHost: x\r\naccept: d\r\nAccept:e;q=1\r\n\r\n");
+        assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\n/a?b=c d, e;q=1"), "{said}");
+        assert!(said.contains("\r\nContent-Length: 15\r\nConnection: close\r\n"), "{said}");
+        let head = answered("HEAD / HTTP/1.0\r\n\r\n");
+        assert!(head.contains("Content-Length: 2\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_so_or_left() {
+        for said in ["GET /\r\n\r\n", "\r\n\r\n", "GET / SPDY/3\r\n\r\n", "\u{16}\u{3}\r\n\r\n"] {
+            assert!(answered(said).starts_with("HTTP/1.1 400 Bad Request\r\n"), "{said}");
+        }
+        let long = format!("GET / HTTP/1.1\r\n{}\r\n\r\n", "a".repeat(2 * HEAD_MAX));
+        assert_eq!([answered("GET / HTTP/1.1\r\n"), answered("")], ["", ""]);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut reader = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        reader.write_all(long.as_bytes()).unwrap();
+        let _ = one(listener.accept().unwrap().0, &|_| Answer::text(200, "never"));
+        let mut answer = String::new();
+        let _ = reader.read_to_string(&mut answer);
+        assert_eq!(answer, "");
+    }
+
+    #[test]
+    fn a_body_is_thrown_away() {
+        let said = answered(&format!("POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n{}", "b".repeat(100_000)));
+        assert!(said.starts_with("HTTP/1.1 200 OK\r\n"), "{said}");
+    }
+}
