@@ -17,6 +17,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const REPORT_FD: i32 = 3;
+/// With a launcher that ends what it started.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the name of a scratch folder starts with; the rest is the process that it belongs to.
 const SCRATCH_PREFIX: &str = "hakmem-bench-";
@@ -221,7 +223,7 @@ impl<'a> Runner<'a> {
         unsafe {
             command.pre_exec(move || {
                 libc::setpgid(0, 0);
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL); // who interrupts the tool means all of it
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM); // who interrupts the tool means all of it
                 hand_over(report)
             });
         }
@@ -297,7 +299,7 @@ fn watch(mut child: Child, report: &mut File, timeout: Duration, mut sampler: Op
             text.push_str(&String::from_utf8_lossy(&buffer[..length]));
         } else if begin.elapsed() > timeout {
             seen.timed_out = true;
-            kill_group(&child);
+            end(&child, report);
             break;
         } else if let Some(sampler) = &mut sampler {
             sampler.look(&text, &mut seen);
@@ -313,6 +315,15 @@ fn readable(file: &File, wait: Duration) -> bool {
     let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid pollfd.
     unsafe { libc::poll(&mut poll, 1, wait.as_millis() as i32) > 0 }
+}
+
+/// The launcher ends what it started, also what has left its group, and then itself. Where that takes long only the
+/// group ends.
+fn end(launcher: &Child, report: &File) {
+    // SAFETY: a child that nobody has waited for.
+    unsafe { libc::kill(launcher.id() as i32, libc::SIGTERM) };
+    readable(report, PATIENCE);
+    kill_group(launcher);
 }
 
 /// The launcher leads a process group of its own, which holds nothing but what it started.
