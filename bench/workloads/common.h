@@ -241,21 +241,23 @@ static inline const char *bench_object_of(void *address) {
     return address && dladdr(address, &info) && info.dli_fname ? info.dli_fname : "none";
 }
 
-// Written with one write(2) to the file named by HAKMEM_BENCH_PROOF, or to stderr. Allocates nothing.
-static inline void bench_write_to_proof(const char *line, int length) {
+// Written with one write(2) to the file named by HAKMEM_BENCH_PROOF, or to stderr; whether that was possible. Allocates
+// nothing.
+static inline int bench_write_to_proof(const char *line, int length) {
     const char *path = getenv("HAKMEM_BENCH_PROOF");
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : STDERR_FILENO;
-    if (fd < 0 || write(fd, line, (size_t)length) != length)
-        _exit(4);
-    if (path)
+    int written = fd >= 0 && write(fd, line, (size_t)length) == length;
+    if (path && fd >= 0)
         close(fd);
+    return written;
 }
 
 static inline void bench_write_proof(void *malloc_at, void *free_at, void *new_at) {
     char line[4096];
     int length = snprintf(line, sizeof line, "allocator-proof: malloc=%s free=%s new=%s\n", bench_object_of(malloc_at),
                           bench_object_of(free_at), bench_object_of(new_at));
-    bench_write_to_proof(line, length);
+    if (!bench_write_to_proof(line, length))
+        _exit(4);
 }
 
 static inline void bench_prove(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // proof_probe.so: preloaded behind the allocator, makes a program that knows nothing of this suite prove its allocator:
-// its constructor writes the line of bench_prove() before main, and its destructor the peak of the process. Without
+// its constructor writes the line of bench_prove() before main, and its destructor the peak of a server. Without
 // HAKMEM_BENCH_PROOF it does nothing.
 //
 // The address of malloc would not do here: in a program that is not position independent it can be an entry of the
@@ -57,10 +57,13 @@ __attribute__((constructor)) static void prove(void) {
         bench_write_proof(target_of_call("malloc"), target_of_call("free"), target_of_call("_Znwm"));
 }
 
-// The kernel's figure for this process alone: that of getrusage() has the program that called exec in it.
+// The kernel's figure for this process alone: that of getrusage() has the program that called exec in it. Only the jobs
+// of servers need it, which have HAKMEM_BENCH_PRELOAD. A program that may not open the file any more, for it has given
+// up its rights or its root, ends as it would without the probe.
 __attribute__((destructor)) static void tell_peak(void) {
     char status[4096], line[64];
-    int fd = getenv("HAKMEM_BENCH_PROOF") ? open("/proc/self/status", O_RDONLY | O_CLOEXEC) : -1;
+    int is_wanted = getenv("HAKMEM_BENCH_PROOF") && getenv("HAKMEM_BENCH_PRELOAD");
+    int fd = is_wanted ? open("/proc/self/status", O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0)
         return;
     ssize_t length = read(fd, status, sizeof status - 1);
