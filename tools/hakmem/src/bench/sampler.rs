@@ -76,12 +76,17 @@ fn with_children(pid: &str) -> Vec<String> {
     let mut all = vec![pid.to_string()];
     let mut next = 0;
     while next < all.len() {
-        let of = &all[next];
-        let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
-        all.extend(children.split_whitespace().map(String::from));
+        all.extend(children_of(&all[next]));
         next += 1;
     }
     all
+}
+
+/// Each thread has a list of those that it started itself.
+fn children_of(pid: &str) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().map(String::from).collect::<Vec<_>>()).collect()
 }
 
 fn smaps_value(rollup: &str, key: &str) -> Option<f64> {
@@ -108,6 +113,16 @@ mod tests {
             unsafe { libc::kill(pid.parse().unwrap(), libc::SIGKILL) };
         }
         child.wait().unwrap();
+    }
+
+    /// As cargo starts compilers. A test has a thread of its own, which is not the first one of its process.
+    #[test]
+    fn children_of_other_threads_are_found() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let found = with_children(&std::process::id().to_string());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found.contains(&child.id().to_string()), "{found:?}");
     }
 
     #[test]
