@@ -22,12 +22,12 @@ pub fn row(command: &[String]) -> Row {
         needs: vec![Needed::new(&command[0], "")],
         metrics: vec![
             lower("wall_s", "time s", 1.0, Kind::Speed),
-            lower("cpu_s", "CPU s", 1.0, Kind::Speed),
             lower("peak_kib", "peak MiB", 1024.0, Kind::Memory),
-            lower("sampled_lazyfree_max_kib", "LazyFree MiB", 1024.0, Kind::Memory),
-            lower("minor_faults", "page faults", 1.0, Kind::Memory),
-            lower("voluntary_switches", "waits", 1.0, Kind::Speed),
-            lower("involuntary_switches", "preempted", 1.0, Kind::Speed),
+            lower("cpu_s", "CPU s", 1.0, Kind::Beside),
+            lower("sampled_lazyfree_max_kib", "LazyFree MiB", 1024.0, Kind::Beside),
+            lower("minor_faults", "page faults", 1.0, Kind::Beside),
+            lower("voluntary_switches", "waits", 1.0, Kind::Beside),
+            lower("involuntary_switches", "preempted", 1.0, Kind::Beside),
         ],
         quick: true,
         apart: false,
@@ -89,6 +89,14 @@ mod tests {
     use super::*;
     use crate::bench::model::{Allocator, Sample};
     use std::collections::BTreeMap;
+
+    /// Means are of time and of peak memory, as those of the suite's programs are.
+    #[test]
+    fn one_figure_counts_as_speed_and_one_as_memory() {
+        let row = row(&["prog".to_string()]);
+        let fields = |kind| row.metrics.iter().filter(|m| m.kind == kind).map(|m| &m.field[..]).collect::<Vec<_>>();
+        assert_eq!((fields(Kind::Speed), fields(Kind::Memory)), (vec!["wall_s"], vec!["peak_kib"]));
+    }
 
     #[test]
     fn noise_is_said_plainly() {
