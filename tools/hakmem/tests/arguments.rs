@@ -35,6 +35,18 @@ fn a_row_has_a_name_or_words() {
         .contains("no row matches ' 3 threads'"));
 }
 
+/// A program of one's own has no rows, and no record to be held against.
+#[test]
+fn what_a_program_leaves_no_use_for_is_refused() {
+    let repository = Repository::new("conflicts");
+    for flags in [&["--gate"][..], &["--into", "run"], &["--rows", "larson"], &["--threads", "2"]] {
+        let output = repository.hakmem(&[&["bench"], flags, &["--", "true"]].concat()).output().unwrap();
+        let text = said(&output);
+        assert!(output.status.code() == Some(2) && text.contains("cannot be used with"), "{flags:?}: {text}");
+    }
+    assert!(repository.refusal(&["bench", "--rows", "larson,"]).contains("an empty word in 'larson,'"));
+}
+
 #[test]
 fn folders_are_checked_first() {
     let repository = Repository::new("folders");

@@ -78,7 +78,7 @@ pub struct BenchArgs {
     pub no_build: bool,
 
     /// Measure this program instead of the suite
-    #[arg(last = true, value_name = "PROGRAM ARGS")]
+    #[arg(last = true, value_name = "PROGRAM ARGS", conflicts_with_all = ["gate", "into", "rows", "threads"])]
     pub program: Vec<String>,
 }
 

@@ -123,7 +123,8 @@ fn in_quick(name: &str) -> bool {
 fn chosen_rows(arguments: &BenchArgs) -> Result<Vec<Row>> {
     let mut chosen = rows::all();
     if !arguments.threads.is_empty() {
-        chosen = rows::at_thread_counts(chosen, &arguments.threads);
+        let counts: BTreeSet<u32> = arguments.threads.iter().copied().collect();
+        chosen = rows::at_thread_counts(chosen, &Vec::from_iter(counts));
     }
     if arguments.gate {
         chosen.retain(|r| r.gate);
@@ -150,6 +151,9 @@ fn rows_meant(text: &str, rows: &[Row]) -> Result<Vec<String>> {
     }
     let says = |row: &Row, word: &str| row.name.to_lowercase().contains(word) || row.group.contains(word);
     let words: Vec<&str> = text.split(',').collect();
+    if words.iter().any(|w| w.trim().is_empty()) {
+        bail!("there is an empty word in '{text}', which every row would match");
+    }
     if let Some(word) = words.iter().find(|w| !rows.iter().any(|r| says(r, w))) {
         bail!("no row matches '{word}'; `hakmem bench --list` shows them all");
     }
@@ -366,6 +370,31 @@ mod tests {
             cores: 2,
         }
         .seconds()
+    }
+
+    #[test]
+    fn a_word_for_rows_is_not_empty() {
+        let all = rows::all();
+        for text in ["larson,", ",", "", "larson, ,pair"] {
+            assert!(rows_meant(text, &all).unwrap_err().to_string().contains("empty word"), "{text}");
+        }
+        assert!(rows_meant("larson,pair", &all).is_ok());
+    }
+
+    #[test]
+    fn thread_counts_are_in_order_and_come_once() {
+        let chosen = |threads: &[u32]| {
+            chosen_rows(&BenchArgs {
+                threads: threads.to_vec(),
+                rows: vec!["larson small".into()],
+                ..BenchArgs::default()
+            })
+            .unwrap()
+            .into_iter()
+            .map(|row| row.name)
+            .collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(&[4, 1, 2, 2]), chosen(&[1, 2, 4]));
     }
 
     /// On 2 cores. What the repeats of disturbed runs may take comes on top, and still has to fit. What rows take is

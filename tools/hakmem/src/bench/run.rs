@@ -139,7 +139,11 @@ impl<'a> Runner<'a> {
 
     pub fn command_line(&self, row: &Row) -> Result<(PathBuf, Vec<String>)> {
         let programs = self.places.programs();
+        let own = row.group == super::program::GROUP;
         let fill = |text: &String| {
+            if own {
+                return text.clone(); // what a user writes is meant as it stands
+            }
             let text = text.replace("{programs}", &programs.to_string_lossy());
             let text = text.replace("{scratch}", &self.folder().to_string_lossy());
             text.replace("{root}", &self.places.root.to_string_lossy())
@@ -151,7 +155,7 @@ impl<'a> Runner<'a> {
                 let script = programs.join(name).to_string_lossy().into_owned();
                 ("/bin/sh".into(), std::iter::once(script).chain(arguments).collect())
             }
-            Target::System(name) if row.group == super::program::GROUP => (name.into(), arguments),
+            Target::System(name) if own => (name.into(), arguments),
             Target::System(name) => (binary_of(&fill(name)), arguments),
         })
     }
@@ -376,6 +380,17 @@ mod tests {
         remove_left_behind(&parent);
         assert!(!dead.exists() && alive.exists() && other.exists());
         std::fs::remove_dir_all(parent).unwrap();
+    }
+
+    #[test]
+    fn a_command_of_the_users_is_left_as_it_stands() {
+        let places = Places { root: "/r".into() };
+        let scratch = Scratch { folder: "/nowhere/at/all".into() };
+        let runner = Runner::new(&places, &scratch);
+        let row = super::super::program::row(&["grep".into(), "{root} {programs} {scratch}".into()]);
+        assert_eq!(runner.command_line(&row).unwrap().1, ["{root} {programs} {scratch}"]);
+        let row = Row { group: "g".into(), arguments: vec!["{root}".into()], ..row };
+        assert_eq!(runner.command_line(&row).unwrap().1, ["/r"]);
     }
 
     #[test]
