@@ -69,7 +69,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Put the rows into a run made before on this machine, in place of what it has of them: rows that it left out, say
+    /// Put the rows into a run made before on this machine with these versions, in place of what it has of them: rows
+    /// that it left out, say
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "quick", "gate", "threads"])]
     pub into: Option<PathBuf>,
 

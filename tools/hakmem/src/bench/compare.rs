@@ -187,8 +187,7 @@ fn only_in(name: &str, here: &Results, there: &Results) -> String {
 }
 
 fn different_machines(a: &Results, b: &Results) -> String {
-    let differs = |key: &&String| a.machine.get(*key) != b.machine.get(*key) && !key.starts_with("load");
-    let keys: Vec<&str> = a.machine.keys().filter(differs).map(String::as_str).collect();
+    let keys = a.other_machine(b);
     if keys.is_empty() {
         return String::new();
     }

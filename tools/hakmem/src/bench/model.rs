@@ -192,6 +192,7 @@ impl Results {
         if self.host != other.host || names(&self) != names(&other) {
             anyhow::bail!("the run to put rows into is of another machine or of other allocators");
         }
+        self.check_same(&other)?;
         let known = |name: &str| self.rows.iter().any(|r| r.name == name);
         let measured = |name: &str| other.samples.iter().any(|s| s.row == name);
         let taken = other.rows.iter().map(|r| r.name.clone()).filter(|name| measured(name) || !known(name));
@@ -206,6 +207,35 @@ impl Results {
         self.rows.sort_by_cached_key(order);
         self.seconds += other.seconds;
         Ok(self)
+    }
+}
+
+impl Results {
+    /// What the machines differ in.
+    pub fn other_machine(&self, other: &Results) -> Vec<&str> {
+        let differs = |key: &&String| self.machine.get(*key) != other.machine.get(*key) && !key.starts_with("load");
+        self.machine.keys().filter(differs).map(String::as_str).collect()
+    }
+
+    /// Figures of a table are of one machine, as it was, and of one version of each allocator.
+    fn check_same(&self, other: &Results) -> anyhow::Result<()> {
+        let had = |of: Option<&String>| of.map_or("nothing".into(), |text| format!("'{text}'"));
+        let mut differences: Vec<String> = Vec::new();
+        for key in self.other_machine(other) {
+            let (then, now) = (had(self.machine.get(key)), had(other.machine.get(key)));
+            differences.push(format!("{key} was {then} and is {now}"));
+        }
+        for (then, now) in self.allocators.iter().zip(&other.allocators) {
+            if then.version != now.version && then.missing.is_none() && now.missing.is_none() {
+                differences.push(format!("{} was at {} and is at {}", now.name, then.version, now.version));
+            }
+        }
+        anyhow::ensure!(
+            differences.is_empty(),
+            "the run to put rows into cannot be gone on with: {}; measure all of it anew",
+            differences.join(", ")
+        );
+        Ok(())
     }
 }
 
