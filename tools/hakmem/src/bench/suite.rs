@@ -16,7 +16,8 @@ const WAIT_FOR_IDLE: Duration = Duration::from_millis(1500);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// Whoever hangs in this many rows is left out of the others, or the others would not get their turn.
 const MOST_HANGS: usize = 2;
-/// Share of the budget that may go into waiting for a quiet machine and repeating what was disturbed.
+/// Share of the budget, or without one of what the runs took, for waiting until the machine is quiet and repeating what
+/// was disturbed.
 const REPEAT_SHARE: f64 = 0.15;
 /// Of a row's expected time: what it may take at most before it goes on with fewer rounds.
 const ROW_MARGIN: f64 = 1.5;
@@ -29,9 +30,6 @@ const REST_S: f64 = 2.2;
 pub const FULL: &str = "full";
 /// Touching all memory at the start: about 18 GiB that a virtual machine's host has to back first.
 const FIRST_WARMING_S: f64 = 60.0;
-
-/// Stands for no limit where a sum is needed.
-const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub struct Plan {
     pub name: String,
@@ -166,9 +164,17 @@ impl Plan {
 
     /// Time for repeating what was disturbed: each row's share, so that the first ones do not use it up.
     fn patience(&self, row: &Row) -> Duration {
-        let Some(budget) = self.budget else { return UNLIMITED };
+        let Some(budget) = self.budget else { return Duration::ZERO };
         let most = budget.as_secs_f64() * REPEAT_SHARE / self.seconds().max(1.0);
         Duration::from_secs_f64(self.row_seconds(row) * most.min(1.0))
+    }
+
+    /// The same without a budget: a share of what the runs have taken, as each of them ends.
+    fn patience_after(&self, took: Duration) -> Duration {
+        match self.budget {
+            Some(_) => Duration::ZERO,
+            None => took.mul_f64(REPEAT_SHARE),
+        }
     }
 
     pub fn summary(&self) -> String {
@@ -294,12 +300,15 @@ impl<'a> RowRun<'a> {
 
     /// A run during which the machine was busy is repeated; if it stays busy the first run counts, marked.
     fn until_quiet(&mut self, allocator: &Allocator, round: u32) -> Sample {
+        let begin = Instant::now();
         let mut sample = self.runner.run(self.row, allocator, round);
+        let took = begin.elapsed();
+        self.patience += self.plan.patience_after(took);
         while sample.busy
             && sample.failure.is_none()
             && round > 0
             && sample.repeats < MOST_REPEATS
-            && !self.out_of_patience()
+            && !self.out_of_patience(took)
         {
             let begin = Instant::now();
             self.bar.set_message(format!("{}: the machine is busy, so once more {}", self.row.name, allocator.name));
@@ -315,8 +324,10 @@ impl<'a> RowRun<'a> {
         sample
     }
 
-    fn out_of_patience(&self) -> bool {
-        self.patience.is_zero() || self.deadline.is_some_and(|d| Instant::now() > d)
+    /// Where a run took `took`.
+    fn out_of_patience(&self, took: Duration) -> bool {
+        let least = if self.plan.budget.is_some() { Duration::ZERO } else { took };
+        self.patience <= least || self.deadline.is_some_and(|d| Instant::now() > d)
     }
 }
 
@@ -359,10 +370,38 @@ mod tests {
         (rows[0].takes_s, rows[1].takes_s) = (1.0 - OVERHEAD_S, 3.0 - OVERHEAD_S);
         let plan = plan(rows, 5, 2);
         assert_eq!(plan.seconds().round(), 40.0 + FIRST_WARMING_S);
-        assert_eq!(plan.patience(&plan.rows[0]), UNLIMITED);
         let share = row_share(Duration::from_secs(80), &plan, 0).as_secs_f64();
         assert!((share - 80.0 * 0.25 * ROW_MARGIN).abs() < 1e-6, "{share}");
         assert_eq!(row_share(Duration::from_secs(60), &plan, 1), Duration::from_secs(60));
+    }
+
+    /// A machine that is always busy must not make it three times as long.
+    #[test]
+    fn without_a_budget_repeats_take_a_share_of_the_runs() {
+        let row = super::super::program::row(&["prog".to_string()]);
+        let plan = plan(vec![row], 5, 2);
+        assert_eq!(plan.patience(&plan.rows[0]), Duration::ZERO);
+        assert_eq!(plan.patience_after(Duration::from_secs(100)), Duration::from_secs(15));
+        let limited = Plan { budget: Some(Duration::from_secs(600)), ..plan };
+        assert!(limited.patience(&limited.rows[0]) > Duration::ZERO);
+        assert_eq!(limited.patience_after(Duration::from_secs(100)), Duration::ZERO);
+    }
+
+    #[test]
+    fn rows_of_another_machine_or_version_are_refused() {
+        let results = |kernel: &str, load: &str, version: &str| Results {
+            machine: [("kernel".into(), kernel.into()), ("load at start".into(), load.into())].into(),
+            allocators: vec![Allocator { name: "a".into(), version: version.into(), ..Allocator::default() }],
+            ..Results::default()
+        };
+        let before = results("6.1", "0.1", "v1");
+        assert!(before.clone().with(results("6.1", "7.0", "v1")).is_ok());
+        let refusal = |other| before.clone().with(other).unwrap_err().to_string();
+        assert!(refusal(results("6.9", "0.1", "v1")).contains("kernel was '6.1' and is '6.9'"));
+        assert!(refusal(results("6.1", "0.1", "v2")).contains("a was at v1 and is at v2"));
+        let mut absent = results("6.1", "0.1", "");
+        absent.allocators[0].missing = Some("not built".into());
+        assert!(before.with(absent).is_ok());
     }
 
     #[test]
