@@ -33,7 +33,8 @@ pub struct BenchArgs {
     pub libs: Vec<Lib>,
 
     /// Compare two result folders row by row, or two allocators, of one run or of two: FOLDER@NAME. Those of one run
-    /// are compared round by round, so that what the machine did meanwhile counts for neither
+    /// are compared round by round, so that what the machine did meanwhile counts for neither; a verdict
+    /// takes six rounds
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["quick", "rows", "program"])]
     pub compare: Vec<String>,
 

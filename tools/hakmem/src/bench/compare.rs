@@ -79,11 +79,7 @@ fn of_two(a: &One, b: &One, same_run: bool) -> String {
     let how = if same_run { "; a row's ratio is the median of those of its rounds" } else { "" };
     let mut text = align(&rows)
         + &format!("\ncost of B ({}) over A ({}), geometric means{how} (below 1: B is better)\n", b.name, a.name);
-    for (kind, ratios) in by_kind(&all) {
-        let (mean, worst) = (stats::geometric_mean(&ratios).unwrap_or(f64::NAN), stats::quantile(&ratios, 1.0));
-        let count = ratios.len();
-        text += &format!("  {kind}: {mean:.3} over {count} rows, at worst {:.3}\n", worst.unwrap_or(f64::NAN));
-    }
+    text += &means("", &all);
     text + &other_loads(a.run, b.run) + &different_machines(a.run, b.run)
 }
 
@@ -99,6 +95,16 @@ fn line_of_two(line: &Line, a: &One, b: &One, same_run: bool) -> Option<(f64, Ve
     let mut cells = vec![line.label(), line.metric.unit.clone(), shown(&of_a), shown(&of_b)];
     cells.extend(verdict_cells(ratio, interval, verdict));
     Some((ratio, cells))
+}
+
+/// A line for each kind of figure: time and memory have no common mean.
+fn means(of: &str, all: &[(Kind, f64)]) -> String {
+    let line = |(kind, ratios): (String, Vec<f64>)| {
+        let (mean, worst) = (stats::geometric_mean(&ratios).unwrap_or(f64::NAN), stats::quantile(&ratios, 1.0));
+        let count = ratios.len();
+        format!("  {of}{kind}: {mean:.3} over {count} rows, at worst {:.3}\n", worst.unwrap_or(f64::NAN))
+    };
+    by_kind(all).into_iter().map(line).collect()
 }
 
 /// Ratios of lines by what they measure, in the order of the table.
@@ -133,21 +139,20 @@ fn verdict_cells(ratio: f64, (low, high): (f64, f64), verdict: Verdict) -> [Stri
 fn text(a: &Results, b: &Results) -> String {
     let mut rows =
         vec![["row", "unit", "allocator", "A", "B", "B/A cost", "95 %", "verdict"].map(String::from).to_vec()];
-    let mut ratios: std::collections::BTreeMap<&str, Vec<f64>> = Default::default();
+    let mut ratios: std::collections::BTreeMap<&str, Vec<(Kind, f64)>> = Default::default();
     for line in Line::all(a).into_iter().filter(|l| same_load(l.row, b)) {
         for allocator in &a.allocators {
             let values = |r: &Results| r.values(&line.row.name, line.metric, &allocator.name);
             let (before, after) = (values(a), values(b));
             let Some(row) = compare_line(&line, &allocator.name, &before, &after) else { continue };
-            ratios.entry(&allocator.name).or_default().push(row.0);
+            ratios.entry(&allocator.name).or_default().push((line.metric.kind, row.0));
             rows.push(row.1);
         }
     }
     let mut text = align(&rows);
-    text.push_str("\ncost of B over A, geometric mean of the rows above (below 1: B is better)\n");
+    text.push_str("\ncost of B over A, geometric means of the rows above (below 1: B is better)\n");
     for (name, of_rows) in ratios {
-        let mean = stats::geometric_mean(&of_rows).unwrap_or(f64::NAN);
-        text.push_str(&format!("  {name}: {mean:.3} over {} rows\n", of_rows.len()));
+        text += &means(&format!("{name}, "), &of_rows);
     }
     text + &other_loads(a, b) + &only_in("A", a, b) + &only_in("B", b, a) + &different_machines(a, b)
 }
@@ -201,12 +206,28 @@ fn different_machines(a: &Results, b: &Results) -> String {
 mod tests {
     use super::*;
     use crate::bench::figures::sample_results;
+    use crate::bench::model::{Better, Sample};
 
     #[test]
     fn a_run_equals_itself() {
         let text = text(&sample_results(), &sample_results());
         assert!(text.contains("noise") && !text.contains("worse"), "{text}");
-        assert!(text.contains("jemalloc: 1.000 over 1 rows"));
+        assert!(text.contains("jemalloc, speed: 1.000 over 1 rows"));
+    }
+
+    /// A run that is faster and needs more memory is not "as good".
+    #[test]
+    fn time_and_memory_have_means_of_their_own() {
+        let (mut before, mut after) = (sample_results(), sample_results());
+        for (results, speed, peak) in [(&mut before, 1.0, 100.0), (&mut after, 2.0, 200.0)] {
+            results.rows[0].metrics.push(Metric::new("peak_kib", "MiB", 1.0, Better::Lower, Kind::Memory));
+            for sample in &mut results.samples {
+                sample.fields = [("ops_per_s".into(), speed), ("peak_kib".into(), peak)].into();
+            }
+        }
+        let text = text(&before, &after);
+        assert!(text.contains("  jemalloc, speed: 0.500 over 1 rows, at worst 0.500\n"), "{text}");
+        assert!(text.contains("  jemalloc, memory: 2.000 over 1 rows, at worst 2.000\n"), "{text}");
     }
 
     #[test]
@@ -222,7 +243,7 @@ mod tests {
         let mut other = sample_results();
         other.rows[0].arguments = vec!["2".into()];
         let text = text(&sample_results(), &other);
-        assert!(text.contains("other arguments: r\n") && !text.contains("jemalloc:"), "{text}");
+        assert!(text.contains("other arguments: r\n") && !text.contains("jemalloc,"), "{text}");
     }
 
     #[test]
@@ -238,6 +259,8 @@ mod tests {
     /// A machine that is half as fast in every other round, and an allocator that costs 5 % more.
     fn run_on_a_changing_machine() -> Results {
         let mut results = sample_results();
+        let more: Vec<_> = results.samples.iter().filter(|s| s.round == 5).cloned().collect();
+        results.samples.extend(more.into_iter().map(|s| Sample { round: 6, ..s }));
         for s in &mut results.samples {
             let slowed = if s.round % 2 == 0 { 2.0 } else { 1.0 };
             let cost = if s.allocator == "jemalloc" { 1.05 } else { 1.0 };
@@ -264,7 +287,7 @@ mod tests {
         let compared =
             |a: &str, b: &str| of_words(&format!("{path}{a}"), &format!("{path}{b}")).map_err(|e| e.to_string());
         assert!(compared("@hakmem", "@jemalloc").unwrap().contains("cost of B (jemalloc) over A (hakmem)"));
-        assert!(compared("", "").unwrap().contains("jemalloc: 1.000 over 1 rows"));
+        assert!(compared("", "").unwrap().contains("jemalloc, speed: 1.000 over 1 rows"));
         assert!(compared("@hakmem", "").unwrap_err().contains("('@hakmem'); name one behind the other folder too"));
         assert!(compared("@hakmem", "@x").unwrap_err().contains("no allocator 'x'; it has: hakmem, jemalloc, broken"));
         std::fs::remove_dir_all(folder).unwrap();

@@ -159,13 +159,34 @@ pub fn ratio_interval(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
 /// A ratio, its 95 % interval, and whether it is real.
 pub type Ratio = (f64, (f64, f64), Verdict);
 
-/// The median of ratios that were measured side by side, with an interval by resampling. It is real when the interval
-/// leaves out 1.
+/// Ratios that have to agree so that an interval of their median is of 95 %: 5 are all above it once in 16 times.
+const FEWEST_RATIOS: usize = 6;
+
+/// Which values in their order, from below and from above, bound the median with 95 %: so many of `count` lie on one
+/// side of it by chance, as coins do. Exact, whatever the values come from. Of fewer than 6 all of them do not suffice.
+fn median_bound(count: usize) -> usize {
+    let n = count as f64;
+    let (mut log, mut below, mut bound) = (-n * std::f64::consts::LN_2, 0.0, 0);
+    for k in 0..count {
+        below += log.exp();
+        if 2.0 * below > SIGNIFICANCE {
+            break;
+        }
+        bound = k;
+        log += ((n - k as f64) / (k as f64 + 1.0)).ln();
+    }
+    bound
+}
+
+/// The median of ratios that were measured side by side, with a 95 % interval between two of them: with resampling, up
+/// to 12 % of equal pairs would differ. It is real when the interval leaves out 1.
 pub fn paired(ratios: &[f64]) -> Option<Ratio> {
     let middle = median(ratios)?;
-    let (low, high) = ratio_interval(ratios, &[1.0])?;
+    let ratios = sorted(ratios);
+    let bound = median_bound(ratios.len());
+    let (low, high) = (ratios[bound], ratios[ratios.len() - 1 - bound]);
     let verdict = match () {
-        () if ratios.len() < 4 => Verdict::Unknown,
+        () if ratios.len() < FEWEST_RATIOS => Verdict::Unknown,
         () if (middle - 1.0).abs() <= SMALLEST_REAL_DIFFERENCE || (low <= 1.0 && high >= 1.0) => Verdict::Noise,
         () if middle < 1.0 => Verdict::Less,
         () => Verdict::More,
@@ -254,10 +275,34 @@ mod tests {
     fn ratios_side_by_side_are_judged_by_their_own_spread() {
         let real = paired(&[1.04, 1.05, 1.06, 1.05, 1.04, 1.06]).unwrap();
         assert_eq!((real.0, real.2), (1.05, Verdict::More));
-        assert_eq!(paired(&[0.9, 1.1, 0.95, 1.12, 1.0]).unwrap().2, Verdict::Noise);
+        assert_eq!(paired(&[0.9, 1.1, 0.95, 1.12, 1.0, 1.05]).unwrap().2, Verdict::Noise);
         assert_eq!(paired(&[1.005; 9]).unwrap().2, Verdict::Noise, "too small a difference");
-        assert_eq!(paired(&[1.5; 3]).unwrap().2, Verdict::Unknown);
+        assert_eq!(paired(&[1.5; 5]).unwrap().2, Verdict::Unknown);
         assert!(paired(&[]).is_none());
+    }
+
+    /// As the tables of the sign test have it.
+    #[test]
+    fn the_interval_of_a_median_is_between_two_of_the_values() {
+        let bounds = [1, 5, 6, 8, 9, 11, 12, 20, 100, 5000].map(median_bound);
+        assert_eq!(bounds, [0, 0, 0, 0, 1, 1, 2, 5, 39, 2430]);
+        let ratios: Vec<f64> = (1..=9).map(f64::from).collect();
+        assert_eq!(paired(&ratios).unwrap().1, (2.0, 8.0));
+    }
+
+    /// Equal rows: one run is as often above the other as below it.
+    #[test]
+    fn equal_pairs_seldom_differ() {
+        let mut state = 1;
+        for rounds in 6..=9 {
+            let mut draw = || 1.0 + ((next_random(&mut state) % 2001) as f64 - 1000.0) / 2000.0;
+            let noise = (0..4000).filter(|_| {
+                let ratios: Vec<f64> = (0..rounds).map(|_| draw()).collect();
+                paired(&ratios).unwrap().2 == Verdict::Noise
+            });
+            let share = noise.count() as f64 / 4000.0;
+            assert!(share > 0.94, "{rounds} rounds: {share}");
+        }
     }
 
     #[test]
