@@ -79,12 +79,17 @@ impl<'a> Line<'a> {
             ratio: best.and_then(|b| Some(medians[i]? / medians[b]?)).filter(|r| r.is_finite()),
             best: rivals
                 && best.is_some_and(|b| {
-                    medians[i].is_some() && (i == b || stats::compare(&costs[i], &costs[b]) == Verdict::Noise)
+                    medians[i].is_some() && (i == b || self.cannot_be_told(stats::compare(&costs[i], &costs[b])))
                 }),
             failure: medians[i].is_none().then(|| results.failure(&self.row.name, &allocator.name)).flatten(),
             busy: self.metric.kind.depends_on_load() && results.mostly_busy(&self.row.name, &allocator.name),
         };
         results.allocators.iter().enumerate().map(cell).collect()
+    }
+
+    /// Of too few runs nobody can tell; but instructions are the same in each, and one run counts them.
+    fn cannot_be_told(&self, verdict: Verdict) -> bool {
+        verdict == Verdict::Noise || (verdict == Verdict::Unknown && self.metric.kind != Kind::Instructions)
     }
 
     /// Cost of the best peer: everyone but hakmem.
@@ -197,6 +202,17 @@ mod tests {
         assert!((cells[1].ratio.unwrap() - 1.25).abs() < 0.01);
         assert_eq!(cells[2].failure.as_deref(), Some("not built"));
         assert_eq!(lines[0].best_peer(&results).unwrap().0, "jemalloc");
+    }
+
+    #[test]
+    fn too_few_runs_leave_nobody_behind() {
+        let mut results = sample_results();
+        results.samples.retain(|s| s.round <= 3);
+        let best =
+            |results: &Results| Line::all(results)[0].cells(results).iter().map(|cell| cell.best).collect::<Vec<_>>();
+        assert_eq!(best(&results), [true, true, false]);
+        results.rows[0].metrics[0].kind = Kind::Instructions;
+        assert_eq!(best(&results), [true, false, false], "instructions are counted, not timed");
     }
 
     #[test]
