@@ -4,6 +4,7 @@
 use super::peers::glibc_version;
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -99,11 +100,14 @@ pub fn wait_for_idle(longest: Duration) {
 
 /// Touches memory and gives it back, by huge pages where it may. What a virtual machine's host has not backed yet
 /// faults eight times slower, and hosts take back what their guests leave free for a few seconds, huge pages first:
-/// whoever runs next would pay for it. At most three quarters of what is available.
+/// whoever runs next would pay for it. At most three quarters of what is available, to a container too.
 pub fn warm_memory(mib: usize) {
     let available_kib =
-        field_of("/proc/meminfo", "MemAvailable").split_whitespace().next().and_then(|k| k.parse::<usize>().ok());
-    let size = mib.min(available_kib.unwrap_or(0) / 1024 / 4 * 3) << 20;
+        field_of("/proc/meminfo", "MemAvailable").split_whitespace().next().and_then(|k| k.parse::<u64>().ok());
+    let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let in_groups = left_in_groups(Path::new("/sys/fs/cgroup"), &groups).unwrap_or(u64::MAX);
+    let available = (available_kib.unwrap_or(0) << 10).min(in_groups);
+    let size = mib.min((available >> 20) as usize / 4 * 3) << 20;
     if size == 0 {
         return;
     }
@@ -120,6 +124,33 @@ pub fn warm_memory(mib: usize) {
         }
         libc::munmap(memory, size);
     }
+}
+
+/// What the control groups of /proc/self/cgroup and those above them leave of their limits on memory, in bytes. Their
+/// cache of files makes room when it must. None: there is no limit.
+fn left_in_groups(mount: &Path, memberships: &str) -> Option<u64> {
+    let number = |path: &Path| read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let mut least = None;
+    for line in memberships.lines() {
+        let [_, controllers, path] = line.splitn(3, ':').collect::<Vec<_>>()[..] else { continue };
+        let (folder, limit, usage, cache) = match controllers {
+            "" => ("", "memory.max", "memory.current", "inactive_file"),
+            some if some.split(',').any(|name| name == "memory") => {
+                ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            }
+            _ => continue,
+        };
+        let whole = mount.join(folder).join(path.trim_start_matches('/'));
+        for group in whole.ancestors().take_while(|group| group.starts_with(mount)) {
+            let Some(limit) = number(&group.join(limit)) else { continue };
+            let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();
+            let cached = stat.lines().find_map(|l| l.strip_prefix(cache)?.trim().parse().ok()).unwrap_or(0);
+            let used = number(&group.join(usage)).unwrap_or(0).saturating_sub(cached);
+            let left = limit.saturating_sub(used);
+            least = Some(least.map_or(left, |least: u64| least.min(left)));
+        }
+    }
+    least
 }
 
 /// Date of today as YYYY-MM-DD.
@@ -145,6 +176,30 @@ fn civil_date(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The group itself has no limit, the container above it has one; and as the first version has it.
+    #[test]
+    fn a_container_leaves_less_than_its_host() {
+        let mount = std::env::temp_dir().join(format!("hakmem-groups-{}", std::process::id()));
+        let write = |name: &str, text: &str| {
+            let path = mount.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("box/job/memory.max", "max\n");
+        write("box/job/memory.current", "1000\n");
+        write("box/memory.max", "10000\n");
+        write("box/memory.current", "4000\n");
+        write("box/memory.stat", "anon 2500\ninactive_file 1500\n");
+        write("memory/memory.limit_in_bytes", "5000\n");
+        write("memory/memory.usage_in_bytes", "100\n");
+        let left = |text: &str| left_in_groups(&mount, text);
+        assert_eq!(left("0::/box/job\n"), Some(7500));
+        assert_eq!(left("3:cpu,memory:/seen/from/outside\n1:name=systemd:/x\n0::/none\n"), Some(4900));
+        assert_eq!(left("0::/other\n"), None);
+        assert_eq!(left(""), None);
+        std::fs::remove_dir_all(&mount).unwrap();
+    }
 
     #[test]
     fn dates() {
