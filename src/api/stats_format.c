@@ -47,7 +47,7 @@ void hk_stats_note_program(void) {
 
 /* "11.8 MiB"; nothing below 1 KiB, where the plain number says it. */
 static void format_bytes(char text[STAT_SHORT_MAX], uint64_t bytes) {
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    static const char units[][sizeof "KiB"] = {"KiB", "MiB", "GiB", "TiB"};
     hk_out_t out;
     hk_out_to_memory(&out, text, STAT_SHORT_MAX);
     if (bytes < HK_KIB)

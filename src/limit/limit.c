@@ -131,8 +131,10 @@ bool limit_look(size_t more) {
     } while (now.soft != limits.soft || now.hard != limits.hard);
     if (allowed)
         return true;
-    hk_count(limit_refusals);
-    event_limit(EVENT_LIMIT_REFUSED, more);
+    if (more > 0) {
+        hk_count(limit_refusals);
+        event_limit(EVENT_LIMIT_REFUSED, more);
+    }
     superslab_set_floor(0); /* what HAKMEM_WARMUP keeps is needed now */
     return false;
 }

@@ -52,7 +52,7 @@ typedef struct helper_start {
 /* A number for the lines of a status file (proc(5)) that tell what a thread may do; 0 when it cannot be read. A thread
  * that has given up its rights at birth has nothing left to compare but the filter. */
 static uint64_t credentials_of(const char *path) {
-    static const char *const lines[] = {"Seccomp:", "Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:"};
+    static const char lines[][sizeof "NoNewPrivs:"] = {"Seccomp:", "Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:"};
     const size_t wanted = helper_gives_up() ? 1 : sizeof lines / sizeof lines[0];
     char text[STATUS_MAX];
     long fd = sys_open_read(path);

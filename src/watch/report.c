@@ -54,7 +54,7 @@ static const char *place_of(const hk_description_t *found) {
 }
 
 static void show_block(const hk_misuse_t *misuse, const hk_description_t *found) {
-    static const char *const states[] = {"", ", allocated", ", free"};
+    static const char states[][sizeof ", allocated"] = {"", ", allocated", ", free"};
     char line[LINE_BYTES];
     hk_out_t out;
     if (misuse->block == NULL)
