@@ -265,7 +265,7 @@ bool huge_resize_here(void *block, size_t size) { return resize(block, size, rem
 
 size_t huge_bytes(void) { return atomic_load_explicit(&hk_huge_total, memory_order_relaxed); }
 
-void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context) {
+void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context, bool held) {
     huge_block_t some[HUGE_LOOK];
     for (size_t left = SIZE_MAX, count; left != 0; left -= count) {
         hk_lock(&hk_huge_lock);
@@ -273,8 +273,11 @@ void huge_for_each(void (*visit)(void *context, const void *start, size_t size),
         count = hk_min(left, HUGE_LOOK);
         if (count > 0)
             memcpy(some, &hk_huge_blocks[left - count], count * sizeof *some);
-        hk_unlock(&hk_huge_lock);
+        if (!held)
+            hk_unlock(&hk_huge_lock);
         for (size_t i = 0; i < count; i++)
             visit(context, some[i].start, some[i].size);
+        if (held)
+            hk_unlock(&hk_huge_lock);
     }
 }

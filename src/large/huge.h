@@ -61,8 +61,8 @@ bool huge_was_freed(const void *block, size_t *size);
 
 size_t huge_bytes(void);
 
-/* Calls `visit` for every huge block, without a lock: it may be gone by then. One that is freed meanwhile may bring
- * another one twice. */
-void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context);
+/* Calls `visit` for every huge block; `held`: with the huge lock held, so that it may look into the block, which may be
+ * gone else. One that is freed meanwhile may bring another one twice. */
+void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context, bool held);
 
 #endif

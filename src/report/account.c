@@ -132,6 +132,6 @@ void heap_account(account_t *account) {
     bool run_is_live = false;
     for (size_t index = region_next_used(1); index != 0; index = region_next_used(index + 1))
         add_superslab(account, &walk, index, &run_is_live);
-    huge_for_each(add_huge, account);
+    huge_for_each(add_huge, account, false);
     region_area_for_each(add_metadata, account);
 }

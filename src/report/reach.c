@@ -223,7 +223,7 @@ bool reach_mark(reach_t *reach) {
         return false;
     for (size_t slot = 0; slot < map_count(); slot++)
         see_slot(reach, (slot_t)slot);
-    huge_for_each(see_huge, reach);
+    huge_for_each(see_huge, reach, true);
     see_waiting(reach);
     return true;
 }

@@ -261,8 +261,8 @@ static void ask_filter(void) {
     static _Atomic bool new_calls_are_tried; /* as filter_answer */
     const bool with_rights =
         atomic_load_explicit(&filter_answer, memory_order_relaxed) == FILTER_UNKNOWN && helper_keeps_rights();
-    if (!sys_is_filtered() || has_children_elsewhere() ||
-        (!with_rights && atomic_load_explicit(&new_calls_are_tried, memory_order_relaxed)))
+    const bool are_tried = atomic_load_explicit(&new_calls_are_tried, memory_order_relaxed);
+    if (!sys_is_filtered() || (!with_rights && are_tried) || has_children_elsewhere())
         return;
     const trial_t trial = tried_by_child(with_rights);
     if (with_rights)

@@ -54,8 +54,11 @@ static heap_t *pop_locked(uint32_t *ids) {
     return h;
 }
 
+/* A late handler of a fork takes a new one: the fork holds no lock of those that are nobody's. */
 static heap_t *take_locked(void) {
     hk_assert(hk_lock_is_held(&hk_heap_list_lock));
+    if (hk_locks_are_open())
+        return heap_make_locked();
     uint32_t *lists[] = {&parked_ids, &unused_ids, &recordless_ids};
     for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (*lists[i] != 0)

@@ -3,7 +3,9 @@
 
 mod running;
 
-use running::{figure, hakmem, json, sleeping, stderr, stdout, until, Folder, Running, LIBRARY};
+use running::{
+    figure, hakmem, json, sleeping, started, stderr, stdout, until, Folder, Running, LIBRARY, TOOL,
+};
 use std::process::Command;
 
 #[test]
@@ -194,4 +196,14 @@ fn names_may_be_of_any_bytes() {
     let file = std::ffi::OsStr::from_bytes(b"a\xff");
     let heap = Command::new(running::TOOL).arg("heap").arg(file).current_dir(&folder.0).output().unwrap();
     assert!(stderr(&heap).contains("is no heap profile of hakmem's"), "{heap:?}");
+}
+
+#[test]
+fn a_huge_block_is_part_of_the_peak_once() {
+    let mut command = Command::new(TOOL);
+    command.args(["run", "--library", LIBRARY, "--", "python3", "-c"]);
+    command.arg("import time; block = bytearray(3 << 30); time.sleep(600)");
+    let child = started(command, |id| figure(id, "live") >= 3 << 30);
+    let (mapped, peak) = (figure(&child.id(), "mapped"), figure(&child.id(), "peak_mapped"));
+    assert!(mapped >= 3 << 30 && mapped <= peak && peak < mapped + (1 << 30), "{mapped}, at most {peak}");
 }

@@ -105,7 +105,7 @@ impl Attached {
         let slab_classes = self.record.size(Word::SlabClasses)?;
         ensure!(slab_classes <= sums.classes.len(), "its record is damaged (SlabClasses)");
         fill(&mut snapshot, sums, &resident, huge, slab_classes);
-        let peak = self.number(Word::RegionPeak)? + resident.mapped_areas + huge;
+        let peak = self.number(Word::RegionPeak)? + resident.mapped_areas; // huge blocks are part of it
         let mapped = snapshot.values["mapped"];
         snapshot.values.insert("peak_mapped", peak.max(mapped));
         let limits = Limits::of(self)?;

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 const CONNECTIONS_MAX: usize = 128;
 const HEAD_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 100;
-/// From a reader: its request, and that it takes what is sent.
+/// From a reader: its request, and that it takes all that is sent.
 const REQUEST: Duration = Duration::from_secs(5);
-const TAKES: Duration = Duration::from_secs(10);
+const TAKES: Duration = Duration::from_secs(60);
 /// What it sends besides is thrown away, or it would not see its answer.
 const REST: Duration = Duration::from_secs(1);
 /// Between two looks whether a signal has come, and before the next try to let a reader in.
@@ -159,13 +159,31 @@ fn one(mut stream: TcpStream, answer: &impl Fn(&Request) -> Answer) -> io::Resul
         Head::Wrong => (Answer::text(400, "this is no HTTP/1 request\n"), false),
         Head::Whole(request) => (answer(&request), request.method == "HEAD"),
     };
-    stream.set_write_timeout(Some(TAKES))?;
-    stream.write_all(said.head().as_bytes())?;
+    let mut sent = said.head().into_bytes();
     if !is_head {
-        stream.write_all(&said.body)?;
+        sent.extend_from_slice(&said.body);
     }
+    write_within(&mut stream, TAKES, &sent)?;
     stream.shutdown(Shutdown::Write)?;
     read_until(&mut stream, REST, |_| false).map(|_| ())
+}
+
+/// An error when the reader has not taken all in time, or keeps it waiting when a signal comes.
+fn write_within(stream: &mut TcpStream, patience: Duration, mut bytes: &[u8]) -> io::Result<()> {
+    let end = Instant::now() + patience;
+    stream.set_write_timeout(Some(LOOK))?;
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(count) if Instant::now() < end => bytes = &bytes[count..],
+            Err(error) if is_only_late(&error) && Instant::now() < end && !signals::came() => {}
+            outcome => return outcome.and(Err(ErrorKind::TimedOut.into())),
+        }
+    }
+    Ok(())
+}
+
+fn is_only_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 /// Whether it came so far that `is_enough`, before the reader left, the time was over or a signal came.
@@ -181,11 +199,7 @@ fn read_until(
         match stream.read(&mut part) {
             Ok(0) => return Ok(false),
             Ok(length) if is_enough(&part[..length]) => return Ok(true),
-            Err(error)
-                if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
-            {
-                return Err(error)
-            }
+            Err(error) if !is_only_late(&error) => return Err(error),
             _ => {}
         }
     }
