@@ -64,7 +64,8 @@ HK_INLINE void sys_passages_after_fork(uint32_t own) { atomic_store_explicit(&hk
 bool sys_is_filtered(void);
 
 /* Whether calls that are younger than many such lists may be made, close_range (Linux 5.9) and process_madvise (5.10):
- * there is no filter, or a child process has made them and lived (helper_birth.c). The latter is written once. */
+ * there is no filter, or a child process has made them and lived. helper_birth.c writes the answer of each of its
+ * trials, two at most; all read it, relaxed. */
 extern _Atomic bool hk_new_calls_allowed HK_HIDDEN;
 
 HK_INLINE bool sys_may_make_new_calls(void) {
