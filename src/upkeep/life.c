@@ -54,7 +54,7 @@ static heap_t *pop_locked(uint32_t *ids) {
     return h;
 }
 
-/* A handler that runs while a fork holds the locks gets a new heap. The fork does not hold the locks of unused heaps. */
+/* A handler that runs while a fork holds the locks gets a new heap. The fork does not hold those of unused heaps. */
 static heap_t *take_locked(void) {
     hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     if (hk_locks_are_open())
