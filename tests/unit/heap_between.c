@@ -44,7 +44,7 @@ static void step(int number, siginfo_t *info, void *context) {
 
 /* Once for each moment between two instructions of `what` at which it can be. */
 static void for_each_step(void (*prepare)(void), void (*what)(void), void (*comes)(void), void (*look)(void)) {
-    for (at = 0, done = true; done; at = now) {
+    for (at = 0, done = true; done; at = now + STEPS_EACH - 1) {
         CHECK(at < STEPS_MAX);
         prepare();
         between = comes;

@@ -105,7 +105,8 @@ static void (*look)(void);
 
 static void step(int number, siginfo_t *info, void *context) {
     (void)number, (void)info, (void)context;
-    steps++;
+    if (steps++ % STEPS_EACH != 0)
+        return;
     look();
     found_most = found_most > seen_count ? found_most : seen_count;
     while (seen_count > 0)
