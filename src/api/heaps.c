@@ -49,7 +49,7 @@ HK_EXPORT hak_heap_t *hak_heap_new(const hak_heap_options_t *options) {
 static HK_NOINLINE void *alloc(const char *verb, hak_heap_t *heap, size_t align, size_t size, bool zero,
                                const void *caller) {
     heap_t *h = checked(verb, heap, caller);
-    return hk_likely(h != NULL) ? heaps_alloc(h, align, size, zero) : NULL;
+    return hk_likely(h != NULL) ? heaps_alloc(h, align, size, zero, caller) : NULL;
 }
 
 HK_EXPORT void *hak_heap_malloc(hak_heap_t *heap, size_t size) {

@@ -37,7 +37,8 @@ static char program_name[PROGRAM_NAME_MAX];
 
 /* In characters that need no escape in JSON. */
 void hk_stats_note_program(void) {
-    const char *from = libc_program_name();
+    const char *name = libc_program_name(), *slash = name != NULL ? strrchr(name, '/') : NULL;
+    const char *from = slash != NULL ? slash + 1 : name;
     size_t length = from != NULL ? strnlen(from, PROGRAM_NAME_MAX - 1) : 0;
     for (size_t i = 0; i < length; i++)
         program_name[i] = from[i] < ' ' || from[i] > '~' || from[i] == '"' || from[i] == '\\' ? '?' : from[i];

@@ -85,7 +85,7 @@ static bool choice_is(const char *choice, const char *text) {
 }
 
 /* The words that stand for a choice's number where the first is "off": no and yes in every spelling. */
-static const char *const switch_words[] = {"0,false,no", "1,true,yes"};
+static const char *const switch_words[] = {"0,false,no", "1,true,yes,on"};
 
 /* The number of the first of `choices` that is `text`, -1 when none is. */
 static int64_t choice_find(const char *choices, const char *text) {
@@ -104,12 +104,19 @@ static bool parse_choice(const option_info_t *info, const char *text, int64_t *v
     return *value >= 0;
 }
 
-static const char LIMIT_OFF[] = "off";
+static const char OFF[] = "off";
+
+/* Where it may be 0, the words for no mean that. */
+static bool parse_size(const option_info_t *info, const char *text, int64_t *value) {
+    *value = 0;
+    bool is_no = info->min == 0 && (choice_is(OFF, text) || choice_find(switch_words[0], text) > 0);
+    return is_no || hk_parse_size(text, value);
+}
 
 /* SOFT or SOFT:HARD, where 0 is no limit, or off. */
 static bool parse_limit(const char *text, int64_t *value) {
     int64_t soft, hard = 0;
-    if (choice_is(LIMIT_OFF, text)) {
+    if (choice_is(OFF, text)) {
         *value = HK_LIMIT_OFF;
         return true;
     }
@@ -198,7 +205,7 @@ static bool parse_file(const option_info_t *info, const char *text, int64_t *val
 
 static bool option_parse(const option_info_t *info, const char *text, int64_t *value) {
     bool well_formed = info->kind == HK_OPTION_NUMBER    ? hk_parse_number(text, value)
-                       : info->kind == HK_OPTION_SIZE    ? hk_parse_size(text, value)
+                       : info->kind == HK_OPTION_SIZE    ? parse_size(info, text, value)
                        : info->kind == HK_OPTION_LIMIT   ? parse_limit(text, value)
                        : info->kind == HK_OPTION_OUTPUT  ? parse_output(info, text, value)
                        : info->kind == HK_OPTION_PROFILE ? parse_profile(info, text, value)
@@ -224,7 +231,7 @@ static void print_value(hk_out_t *out, const option_info_t *info, int64_t value)
     } else if ((info->kind == HK_OPTION_PATH || info->kind == HK_OPTION_FILE) && value != 0) {
         hk_print(out, "%s", (const char *)(uintptr_t)value);
     } else if (info->kind == HK_OPTION_LIMIT && value == HK_LIMIT_OFF) {
-        hk_print(out, "%s", LIMIT_OFF);
+        hk_print(out, "%s", OFF);
     } else if (info->kind == HK_OPTION_LIMIT) {
         hk_print_size(out, (int64_t)hk_limit_soft(value));
         hk_print(out, ":");
@@ -258,7 +265,7 @@ static void print_expected(hk_out_t *out, const option_info_t *info) {
         if (info->kind == HK_OPTION_OUTPUT)
             hk_print(out, ", the last two also with :FILE");
         if (info->kind == HK_OPTION_PATH)
-            hk_print(out, ", or a path such as /run/user/1000/hakmem.%%p");
+            hk_print(out, ", or an absolute path such as /run/user/1000/hakmem.%%p");
         if (info->kind == HK_OPTION_FILE)
             hk_print(out, ", or a file such as /tmp/hakmem.%%p");
         if (info->kind == HK_OPTION_PROFILE)

@@ -14,7 +14,6 @@
 #include "large/fence.h"
 #include "large/huge.h"
 #include "limit/limit.h"
-#include "map/pointer.h"
 #include "slow/blocks.h"
 #include "slow/classify.h"
 #include "slow/hardened.h"
@@ -374,14 +373,16 @@ void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granul
         free_other(block, __builtin_return_address(0));
 }
 
-void heap_free_found(void *block) {
+void heap_free_found(void *block, const void *caller) {
     uint32_t cls = map_lookup(block) ^ hk_front->tag;
-    if (cls < HK_CLASS_COUNT && !hardened_is_on()) {
+    if (hk_unlikely(hardened_is_on())) {
+        free_other(block, caller);
+    } else if (cls < HK_CLASS_COUNT) {
         heap_t *h = heap_current();
         if (!map_clear_live(map_granule(block)) && h != NULL)
             (void)sample_close_suspect(block, heap_draw(h));
         free_own(h, cls, block);
     } else {
-        heap_free_other(pointer_to(block), map_lookup(block) ^ hk_front->tag, hk_front, map_granule(block));
+        heap_free_other(block, cls, hk_front, map_granule(block));
     }
 }

@@ -20,6 +20,6 @@ HK_NOINLINE void heap_free_other(void *block, uint32_t mismatch, heap_front_t *f
 HK_NOINLINE void heap_free_suspect(void *block, uint32_t cls);
 
 /* Frees a block that classify has found good. */
-void heap_free_found(void *block);
+void heap_free_found(void *block, const void *caller);
 
 #endif

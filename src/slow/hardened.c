@@ -365,12 +365,12 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool is_zero(const void
     return block;
 }
 
-void *hardened_alloc(heap_t *h, size_t align, size_t size) {
-    return alloc(h, align, size, seal_spots_are_zero, __builtin_return_address(0));
+void *hardened_alloc(heap_t *h, size_t align, size_t size, const void *caller) {
+    return alloc(h, align, size, seal_spots_are_zero, caller);
 }
 
-void *hardened_calloc(heap_t *h, size_t size) {
-    return alloc(h, HK_ALIGNMENT, size, seal_long_is_zero, __builtin_return_address(0));
+void *hardened_calloc(heap_t *h, size_t align, size_t size, const void *caller) {
+    return alloc(h, align, size, seal_long_is_zero, caller);
 }
 
 void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) {
@@ -481,7 +481,7 @@ void *hardened_realloc(void *block, size_t old_size, size_t size, const void *ca
         return same;
     int saved = errno;
     const bool due = heap_charge(h, hk_max(size, 1), false);
-    void *copy = heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size), size, caller);
+    void *copy = heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size, caller), size, caller);
     if (copy == NULL && size <= old_size)
         return hardened_stay(block, size, saved, caller);
     if (copy == NULL)

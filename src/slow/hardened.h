@@ -26,8 +26,8 @@ enum { STAY_SHARE = 8 /* of a long block, at most, that is left behind it when i
 
 /* What is handed out reads as zeros, but for the slack and the seal: as far as was looked, and where it is asked for.
  * `h` may be NULL. NULL with errno ENOMEM on failure. */
-void *hardened_alloc(heap_t *h, size_t align, size_t size);
-void *hardened_calloc(heap_t *h, size_t size);
+void *hardened_alloc(heap_t *h, size_t align, size_t size, const void *caller);
+void *hardened_calloc(heap_t *h, size_t align, size_t size, const void *caller);
 
 /* Frees the block if it is live, and of a slab. */
 bool hardened_free_live(void *block, const void *caller);

@@ -12,7 +12,6 @@
 #include "slow/hardened.h"
 #include "slow/malloc.h"
 #include "slow/reclaim.h"
-#include "start/emergency.h"
 #include "start/fork.h"
 #include "start/start.h"
 #include "upkeep/record.h"
@@ -62,18 +61,11 @@ static void *alloc_or_reclaim(heap_t *h, request_t *request) {
     return block;
 }
 
-static HK_COLD void harden(void *block, const request_t *request, size_t size) {
+static HK_COLD void harden(void *block, const request_t *request, size_t size, const void *caller) {
     if (request->cls < HK_CLASS_COUNT)
-        hardened_begin_block(block, request->cls, request->zeroed, size, __builtin_return_address(0));
+        hardened_begin_block(block, request->cls, request->zeroed, size, caller);
     else
         hardened_begin(block, heap_block_size(block), size);
-}
-
-static HK_COLD void *alloc_stranded(size_t align, size_t size, bool zero) {
-    void *block = emergency_alloc(size, align);
-    if (block == NULL)
-        return heap_fail();
-    return zero ? memset(block, 0, size) : block;
 }
 
 static void *alloc_leased(heap_t *h, unsigned cls) {
@@ -84,9 +76,9 @@ static void *alloc_leased(heap_t *h, unsigned cls) {
     return thread != NULL ? explicit_refill(thread, h, cls) : block;
 }
 
-static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *beside) {
+static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *beside, const void *caller) {
     if (hk_unlikely(!fork_attend()))
-        return alloc_stranded(align, size, zero);
+        return heap_alloc_stranded(align, size);
     if (size > HEAP_SIZE_POSSIBLE)
         return heap_fail();
     request_t request = request_for(align, size);
@@ -100,21 +92,23 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *
     if (hk_unlikely(block == NULL))
         return heap_fail();
     if (hk_unlikely(hardened_is_on()))
-        harden(block, &request, size);
+        harden(block, &request, size, caller);
     if (zero && !(request.zeroed || (hardened_is_on() && request.cls < HK_CLASS_COUNT)))
         memset(block, 0, size);
     return pointer_to(block);
 }
 
-void *heaps_alloc(heap_t *h, size_t align, size_t size, bool zero) { return alloc(h, align, size, zero, NULL); }
+void *heaps_alloc(heap_t *h, size_t align, size_t size, bool zero, const void *caller) {
+    return alloc(h, align, size, zero, NULL, caller);
+}
 
-void *heaps_alloc_beside(const void *block, size_t size) {
+void *heaps_alloc_beside(const void *block, size_t size, const void *caller) {
     for (heap_t *h; (h = heaps_of(block)) != NULL;) {
-        void *other = alloc(h, HK_ALIGNMENT, size, false, block);
+        void *other = alloc(h, HK_ALIGNMENT, size, false, block, caller);
         if (other != NULL || heaps_of(block) == h)
             return other;
     }
-    return heap_malloc(size, __builtin_return_address(0));
+    return heap_malloc(size, caller);
 }
 
 heap_t *heaps_of(const void *block) {

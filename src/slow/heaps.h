@@ -9,10 +9,10 @@
 #include "heap/heap.h"
 
 /* A block of the heap's. NULL with errno ENOMEM when there is no memory for it, or the heap is at its limit. */
-void *heaps_alloc(heap_t *h, size_t align, size_t size, bool zero);
+void *heaps_alloc(heap_t *h, size_t align, size_t size, bool zero, const void *caller);
 
 /* A block of the heap that the caller's live block is of, or an ordinary one when that was released. */
-void *heaps_alloc_beside(const void *block, size_t size);
+void *heaps_alloc_beside(const void *block, size_t size, const void *caller);
 
 /* The heap of the live block at `block`; NULL when it is an ordinary block, or none. */
 heap_t *heaps_of(const void *block);

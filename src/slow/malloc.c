@@ -66,14 +66,14 @@ static void *large_class_alloc(heap_t *h, size_t size) {
     return block;
 }
 
-/* In a stranded process. */
-static HK_COLD void *alloc_stranded(size_t size, size_t align) {
+HK_COLD void *heap_alloc_stranded(size_t align, size_t size) {
     void *block = emergency_alloc(size, align);
-    return block != NULL ? block : heap_fail();
+    return block != NULL ? memset(block, 0, size) : heap_fail();
 }
 
 /* Of a size that has been charged. NULL when memory is out. */
-static void *malloc_charged(heap_t *h, size_t size) {
+static void *malloc_charged(heap_t *h, size_t align, size_t size) {
+    (void)align; /* none above HK_ALIGNMENT */
     if (size > HK_MID_MAX) {
         void *big = large_class_alloc(h, size);
         return big != NULL ? big : heap_big_alloc(h, size, 1, NULL);
@@ -100,20 +100,28 @@ HK_INLINE void *guarded_if(bool is_sampled, heap_t *h, size_t align, size_t size
 /* What a request is charged. */
 static size_t charge_of(size_t size) { return hk_min(hk_max(size, 1), HEAP_SIZE_POSSIBLE); }
 
-/* `charged` says whether it is, if the thread had a heap. */
-HK_INLINE void *malloc_or_fail(size_t size, bool charged, const void *caller) {
+typedef void *alloc_charged_t(heap_t *h, size_t align, size_t size);
+typedef void *alloc_hardened_t(heap_t *h, size_t align, size_t size, const void *caller);
+
+/* `charged` says whether it is, if the thread had a heap. `guards` says whether it may get pages of its own. */
+HK_INLINE void *serve(alloc_charged_t plain, alloc_hardened_t hardened, size_t align, size_t size, bool charged,
+                      bool guards, const void *caller) {
     charged = charged && hk_front != &hk_no_heap;
     heap_t *h = heap_current();
     if (hk_unlikely(h == NULL) && !fork_attend())
-        return alloc_stranded(size, HK_ALIGNMENT);
+        return heap_alloc_stranded(align, size);
     bool due = heap_charge(h, charge_of(size), charged);
-    void *apart = guarded_if(due, h, HK_ALIGNMENT, size, caller);
+    void *apart = guards ? guarded_if(due, h, align, size, caller) : NULL;
     if (hk_unlikely(apart != NULL))
         return apart;
     if (hk_unlikely(hardened_is_on()))
-        return pointer_to(heap_sampled_if(due, h, hardened_alloc(h, HK_ALIGNMENT, size), size, caller));
-    void *block = malloc_charged(h, size);
+        return pointer_to(heap_sampled_if(due, h, hardened(h, align, size, caller), size, caller));
+    void *block = plain(h, align, size);
     return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
+}
+
+HK_INLINE void *malloc_or_fail(size_t size, bool charged, const void *caller) {
+    return serve(malloc_charged, hardened_alloc, HK_ALIGNMENT, size, charged, true, caller);
 }
 
 /* front/ charges what it looks for in a magazine. */
@@ -157,31 +165,25 @@ void *heap_malloc_slow(size_t size) {
 
 void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }
 
-HK_INLINE void *aligned_or_fail(size_t align, size_t size, bool charged, const void *caller) {
-    charged = charged && hk_front != &hk_no_heap;
-    heap_t *h = heap_current();
-    if (hk_unlikely(h == NULL) && !fork_attend())
-        return alloc_stranded(size, align);
-    bool due = heap_charge(h, charge_of(size), charged);
-    void *apart = charged ? NULL : guarded_if(due, h, align, size, caller);
-    if (hk_unlikely(apart != NULL))
-        return apart;
-    if (hk_unlikely(hardened_is_on()))
-        return pointer_to(heap_sampled_if(due, h, hardened_alloc(h, align, size), size, caller));
+static void *aligned_charged(heap_t *h, size_t align, size_t size) {
     if (h == NULL && !heap_system_ready())
-        return heap_fail();
+        return NULL;
     unsigned cls = class_of_aligned(size, align);
-    void *block = cls < HK_CLASS_COUNT ? heap_class_alloc(h, cls, align) : heap_big_alloc(h, size, align, NULL);
-    return block != NULL ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
+    return cls < HK_CLASS_COUNT ? heap_class_alloc(h, cls, align) : heap_big_alloc(h, size, align, NULL);
 }
 
 void *heap_aligned(size_t align, size_t size) {
     const void *caller = __builtin_return_address(0);
-    return align <= HK_ALIGNMENT ? heap_malloc(size, caller) : aligned_or_fail(align, size, false, caller);
+    if (align <= HK_ALIGNMENT)
+        return heap_malloc(size, caller);
+    return serve(aligned_charged, hardened_alloc, align, size, false, true, caller);
 }
 
 /* What was asked for may be less: no block here has guards, as that would be one of the size. */
-void *heap_aligned_slow(size_t size) { return aligned_or_fail(size & -size, size, true, __builtin_return_address(0)); }
+void *heap_aligned_slow(size_t size) {
+    const void *caller = __builtin_return_address(0);
+    return serve(aligned_charged, hardened_alloc, size & -size, size, true, false, caller);
+}
 
 /* A block straight from a slab, which knows whether it reads as zeros; only when the magazine has none at hand. */
 static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
@@ -198,7 +200,8 @@ static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
 }
 
 /* Of a size that has been charged. */
-static void *calloc_charged(heap_t *h, size_t size) {
+static void *calloc_charged(heap_t *h, size_t align, size_t size) {
+    (void)align; /* as malloc_charged */
     bool zeroed = false;
     void *block;
     if (size > HK_MID_MAX) {
@@ -214,17 +217,5 @@ static void *calloc_charged(heap_t *h, size_t size) {
 
 void *heap_calloc_slow(size_t size) {
     const void *caller = __builtin_return_address(0);
-    heap_t *h = heap_current();
-    if (hk_unlikely(h == NULL) && !fork_attend()) {
-        void *stranded = alloc_stranded(size, HK_ALIGNMENT);
-        return stranded != NULL ? memset(stranded, 0, size) : NULL;
-    }
-    bool due = heap_charge(h, charge_of(size), false);
-    void *apart = guarded_if(due, h, HK_ALIGNMENT, size, caller);
-    if (hk_unlikely(apart != NULL))
-        return apart;
-    if (hk_unlikely(hardened_is_on()))
-        return pointer_to(heap_sampled_if(due, h, hardened_calloc(h, size), size, caller));
-    void *block = calloc_charged(h, size);
-    return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
+    return serve(calloc_charged, hardened_calloc, HK_ALIGNMENT, size, false, true, caller);
 }

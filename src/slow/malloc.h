@@ -27,6 +27,9 @@ HK_NOINLINE void *heap_aligned(size_t align, size_t size);
  * need the size as it was asked for, and never come here: their magazines are empty. */
 HK_NOINLINE void *heap_aligned_slow(size_t size);
 
+/* In a stranded process (start/fork.h); the block reads as zeros. `align` is a power of two. */
+void *heap_alloc_stranded(size_t align, size_t size);
+
 /* NULL, and ENOMEM in errno. */
 void *heap_fail(void);
 

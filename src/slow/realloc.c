@@ -61,7 +61,7 @@ static void *move_block(void *block, size_t old_size, size_t size, const void *c
     if (copy == NULL)
         return size <= old_size ? heap_keep_whole(block, saved) : NULL;
     memcpy(copy, pointer_to(block), hk_min(old_size, size));
-    heap_free_found(block);
+    heap_free_found(block, caller);
     return copy;
 }
 
@@ -119,19 +119,20 @@ static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *fou
     int saved = errno;
     bool is_hardened = found_is_hardened(found);
     size_t old_size = is_hardened ? hardened_held(block, found->size) : found->size;
-    void *copy = to == NULL ? heaps_alloc_beside(block, size) : heaps_alloc(to, HK_ALIGNMENT, size, false);
+    void *copy =
+        to == NULL ? heaps_alloc_beside(block, size, caller) : heaps_alloc(to, HK_ALIGNMENT, size, false, caller);
     if (copy == NULL && size <= old_size)
         return is_hardened ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
     if (copy == NULL)
         return NULL;
     memcpy(copy, pointer_to(block), hk_min(old_size, size));
-    heap_free_found(block);
+    heap_free_found(block, caller);
     return copy;
 }
 
 void *heap_realloc_to(heap_t *to, void *pointer, size_t size, const void *caller) {
     if (pointer == NULL)
-        return heaps_alloc(to, HK_ALIGNMENT, size, false);
+        return heaps_alloc(to, HK_ALIGNMENT, size, false, caller);
     void *block = tagged_enter("hak_heap_realloc", pointer, caller);
     if (block == NULL)
         return heap_fail();
@@ -142,7 +143,7 @@ void *heap_realloc_to(heap_t *to, void *pointer, size_t size, const void *caller
         return heap_fail();
     if (size != 0)
         return pointer_to(realloc_to(to, block, size, &found, caller));
-    heap_free_found(block);
+    heap_free_found(block, caller);
     return NULL;
 }
 
@@ -153,7 +154,7 @@ static void *resize(void *block, size_t size, const void *caller) {
     if (found.kind == KIND_NONE)
         return heap_fail();
     if (size == 0) {
-        heap_free_found(block);
+        heap_free_found(block, caller);
         return NULL;
     }
     if (size > HEAP_SIZE_POSSIBLE)
@@ -209,5 +210,5 @@ void heap_free_sized(void *pointer, size_t align, size_t size, const char *verb,
         misuse_wrong_size(verb, block, found_usable(block, &found), size, caller);
         return;
     }
-    heap_free_found(block);
+    heap_free_found(block, caller);
 }

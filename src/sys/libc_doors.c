@@ -134,11 +134,7 @@ __attribute__((constructor(101))) static void note_start(int argc, char **argv, 
     start_environment = envp;
 }
 
-static const char *start_name(void) {
-    const char *name = start_arguments != NULL ? start_arguments[0] : NULL;
-    const char *slash = name != NULL ? strrchr(name, '/') : NULL;
-    return slash != NULL ? slash + 1 : name;
-}
+static const char *start_name(void) { return start_arguments != NULL ? start_arguments[0] : NULL; }
 #else
 static char *const *const start_environment = NULL;
 
@@ -148,7 +144,7 @@ static const char *start_name(void) { return NULL; }
 char *const *libc_start_environment(void) { return start_environment; }
 
 const char *libc_program_name(void) {
-    const char *name = program_invocation_short_name;
+    const char *name = program_invocation_name;
     return name != NULL && *name != '\0' ? name : start_name();
 }
 

@@ -48,7 +48,7 @@ HK_INLINE bool libc_is_single_threaded(void) { return *hk_libc_is_alone != 0; }
  * list of it: the library is initialised before libc. */
 char *const *libc_start_environment(void);
 
-/* The last part of what the program was called by; NULL before libc knows it. */
+/* What the program was called by, with its folder if that was given; NULL before libc knows it. */
 const char *libc_program_name(void);
 
 int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*child)(void));

@@ -66,11 +66,24 @@ static void switches(void) {
         CHECK_EQ(hk_option_set("ADAPT", refused[i]), EINVAL);
     CHECK_EQ(hk_option_set("STATS", "yes"), 0);
     CHECK_EQ(hk_option(HK_OPT_STATS), HK_STATS_TEXT);
+    CHECK_EQ(hk_option_set("STATS", "on"), 0);
+    CHECK_EQ(hk_option(HK_OPT_STATS), HK_STATS_TEXT);
     CHECK_EQ(hk_option_set("STATS", "false"), 0);
     CHECK_EQ(hk_option(HK_OPT_STATS), HK_STATS_OFF);
     CHECK_EQ(hk_option_set("HUGE", "yes"), EINVAL);
     CHECK_EQ(hk_option_set("ON_ERROR", "no"), EINVAL);
 }
+
+static void no_size(void) {
+    static const char *const words[] = {"0", "off", "false", "NO"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        char entry[32];
+        snprintf(entry, sizeof entry, "HAKMEM_GUARD=%s", words[i]);
+        INIT("HAKMEM_WARMUP=1M", entry);
+        CHECK_EQ(hk_option(HK_OPT_GUARD), 0);
+    }
+}
+static void no_size_where_one_must_be(void) { INIT("HAKMEM_QUARANTINE=off"); }
 
 static void unknown(void) { INIT("HAKMEM_SAEF=1"); }
 static void unknown_long(void) {
@@ -238,7 +251,7 @@ int main(void) {
     CHECK_STR(said(a_path_begins_at_the_root), "");
     CHECK_STR(said(a_file_has_any_name), "");
     CHECK_STR(said(a_path_elsewhere),
-              "hakmem: HAKMEM_CONTROL=hakmem.%p: not valid, expected one of off, or a path such as "
+              "hakmem: HAKMEM_CONTROL=hakmem.%p: not valid, expected one of off, or an absolute path such as "
               "/run/user/1000/hakmem.%p; using off\n");
     CHECK_STR(said(defaults), "");
     CHECK_STR(said(a_profile_has_an_interval_and_a_file), "");
@@ -246,6 +259,8 @@ int main(void) {
     CHECK_STR(said(values), "");
     CHECK_STR(said(stats_by_number), "");
     CHECK_STR(said(switches), "");
+    CHECK_STR(said(no_size), "");
+    CHECK_HAS(said(no_size_where_one_must_be), "HAKMEM_QUARANTINE=off: not valid, expected a size such as 64M");
     CHECK_STR(said(sizes), "");
     complaints();
     listing();

@@ -329,7 +329,7 @@ static void fences(const char *level) {
     /* Where slots mostly lie free in front of it. */
     unsigned fenced = 0;
     for (unsigned i = 0; i < APART; i++) {
-        char *apart = hardened_alloc(h, HK_MIB / 2, 300000);
+        char *apart = hardened_alloc(h, HK_MIB / 2, 300000, NULL);
         CHECK(apart != NULL);
         is_fenced(apart, 300000);
         CHECK(large_run(apart)->fenced_before || has_neighbour(apart));
@@ -382,7 +382,7 @@ static void no_leak_locked(void) {
 static void nothing_aligned(const char *level) {
     start_safe(level);
     for (unsigned i = 0; i < 40; i++) {
-        char *block = hardened_alloc(h, HK_MIB / 2, 0);
+        char *block = hardened_alloc(h, HK_MIB / 2, 0, NULL);
         CHECK(block != NULL && (uintptr_t)block % (HK_MIB / 2) == 0);
         CHECK(heap_usable_size(block, NULL) <= sys_page_size());
         release(block);

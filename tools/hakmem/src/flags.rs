@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Args, Command};
 
 /// What stands for the first and the second choice where the first is "off".
 const NO: [&str; 3] = ["0", "false", "no"];
-const YES: [&str; 3] = ["1", "true", "yes"];
+const YES: [&str; 4] = ["1", "true", "yes", "on"];
 
 /// The variables of the environment that the flags ask for.
 #[derive(Debug, Default)]
@@ -84,6 +84,7 @@ pub fn checked(option: &OptionInfo, text: &str) -> Result<String, String> {
     let choice = text.split(':').next().unwrap_or_default();
     let fits = match option.kind {
         "NUMBER" => text.parse().is_ok_and(|value| (option.min..=option.max).contains(&value)),
+        "SIZE" if is_off(text) => option.min == 0,
         "SIZE" => bytes(text).is_some_and(|value| (option.min..=option.max).contains(&value)),
         "LIMIT" => text.eq_ignore_ascii_case("off") || is_limit(text),
         "OUTPUT" => is_choice(option, choice) && !text.ends_with(':'),
@@ -153,6 +154,7 @@ mod tests {
                 pair("HAKMEM_LIMIT", "1G:2G")
             ]
         );
+        assert_eq!(environment(&["--guard", "off", "--stats=on"]).unwrap(), [pair("HAKMEM_STATS", "on"), pair("HAKMEM_GUARD", "off")]);
         assert_eq!(environment(&["--stats=json:/tmp/x"]).unwrap(), [pair("HAKMEM_STATS", "json:/tmp/x")]);
     }
 
@@ -162,6 +164,8 @@ mod tests {
             (&["--safe", "4"][..], "expected 0 to 3"),
             (&["--huge", "maybe"], "expected auto, off, force"),
             (&["--warmup", "64X"], "expected bytes, 0 to 1T"),
+            (&["--quarantine", "off"], "expected bytes, 64K to 1T"),
+            (&["--control", "here"], "expected off, or an absolute path"),
             (&["--limit", "1G:"], "expected SOFT or SOFT:HARD"),
             (&["--limit", "2G:1G"], "expected SOFT or SOFT:HARD"),
         ] {

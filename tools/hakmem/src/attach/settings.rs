@@ -152,7 +152,7 @@ pub fn values(option: &OptionInfo) -> String {
             option.choices.replace(',', ", ") + &with_file.collect::<String>()
         }
         "PROFILE" => "off, on, INTERVAL or INTERVAL,out=FILE".into(),
-        "PATH" => "off, or a path".into(),
+        "PATH" => "off, or an absolute path".into(),
         "FILE" => "off, or a file".into(),
         "SIZE" => format!("bytes, {} to {}", size(option.min as u64), size(option.max as u64)),
         "LIMIT" => "SOFT or SOFT:HARD, or off".into(),
