@@ -77,13 +77,13 @@ HK_EXPORT void *hak_heap_realloc(hak_heap_t *heap, void *ptr, size_t size) {
 
 HK_EXPORT size_t hak_heap_reset(hak_heap_t *heap) {
     heap_t *h = checked("hak_heap_reset of", heap, CALLER());
-    return h != NULL ? heaps_reset(h) : 0;
+    return h != NULL ? heaps_reset(h, CALLER()) : 0;
 }
 
 HK_EXPORT void hak_heap_destroy(hak_heap_t *heap) {
     heap_t *h = heap != NULL ? checked("hak_heap_destroy of", heap, CALLER()) : NULL;
     if (h != NULL)
-        heaps_destroy(h);
+        heaps_destroy(h, CALLER());
 }
 
 HK_EXPORT void hak_heap_release(hak_heap_t *heap) {

@@ -26,6 +26,9 @@ bool wipe_run(char *run, size_t size);
 /* Reports a run that does not read as zeros, which pages that nobody touched do unseen, and makes it zeros again. */
 void wipe_report_if_written(char *run, size_t size, const void *caller);
 
+/* Whether a block of a slab that was never handed out reads as zeros. Pages that nobody touched do unseen. */
+bool wipe_is_untouched(const char *block, size_t size);
+
 /* The run's last `slack` bytes were not asked for: they are filled, in a run that is zeros behind the rest. */
 void wipe_fill_slack(char *run, size_t size, size_t slack);
 

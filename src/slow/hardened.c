@@ -24,7 +24,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Blocks from here on need no look when they were never handed out: it costs their pages. */
+/* Of blocks from here on that were never handed out, only pages that somebody touched are looked at: the others cost. */
 enum { LOOK_PAST_MIN = 4096 };
 
 static bool is_run(const void *block) { return map_is_run(map_lookup(block)); }
@@ -142,6 +142,8 @@ static bool run_is_whole(const void *block, const void *caller) {
     if (hk_likely(at == open))
         return true;
     report_overflow(block, open, open, open - slack, at, caller);
+    memset((char *)(uintptr_t)block + open - slack, 0, slack); /* mended, so that its free does not report it again */
+    wipe_fill_slack((char *)(uintptr_t)block, open, slack);
     return false;
 }
 
@@ -187,7 +189,7 @@ HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_
                              bool is_zero(const void *, size_t)) {
     size_t block_size = hk_class_info[cls].block_size;
     bool never_used = past == BLOCK_ZEROED && block_size >= LOOK_PAST_MIN;
-    if (hk_unlikely(!never_used && !is_zero(block, block_size)))
+    if (hk_unlikely(!(never_used ? wipe_is_untouched(block, block_size) : is_zero(block, block_size))))
         seal_report_written(block, block_size, caller);
     hardened_seal_zeros(block, block_size, size);
     if (tags_are_on())
@@ -216,7 +218,7 @@ static void begin_run(void *run, size_t size) {
         wipe_fill_slack(run, open, open - end);
 }
 
-void hardened_begin(void *block, size_t block_size, size_t size) {
+static void begin(void *block, size_t block_size, size_t size) {
     if (is_sealed(block)) {
         seal(block, block_size, size);
     } else if (is_run(block)) {
@@ -246,19 +248,25 @@ bool hardened_end(void *block, unsigned cls, const void *caller) {
 /* Whether the run's pages are open as far as `size` bytes need; it may have a fence from before. */
 static bool opens_to(void *run, size_t size) { return large_open_size(run) >= size || large_unfence(run); }
 
-/* It reads as zeros: SEAL-1, and huge ones are mapped anew. */
-static void *big_alloc(heap_t *h, size_t align, size_t size) {
+/* A free run reads as zeros (SEAL-1), but for what was written to it meanwhile; a huge block is mapped anew. */
+bool hardened_begin_big(void *block, size_t size, const void *caller) {
+    if (is_run(block)) {
+        if (!opens_to(block, size))
+            return false;
+        wipe_report_if_written(block, large_open_size(block), caller);
+    }
+    begin(block, heap_block_size(block), size);
+    return true;
+}
+
+static void *big_alloc(heap_t *h, size_t align, size_t size, const void *caller) {
     void *block = heap_big_alloc(h, big_room(size), align, NULL);
-    if (block != NULL && is_run(block) && !opens_to(block, size)) {
+    if (block != NULL && hardened_begin_big(block, size, caller))
+        return block;
+    if (block != NULL)
         (void)large_free(&h->large, block);
-        block = NULL;
-    }
-    if (block == NULL) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    hardened_begin(block, heap_block_size(block), size);
-    return block;
+    errno = ENOMEM;
+    return NULL;
 }
 
 void hardened_keep_free(heap_t *h, const void *block, bool was_sampled, const void *caller) {
@@ -319,9 +327,9 @@ static void *resize_large(heap_t *h, void *block, size_t size, const void *calle
                  : opens_to(block, size) ? block
                                          : NULL;
     if (same != NULL)
-        hardened_begin(same, large_size(same), size);
+        begin(same, large_size(same), size);
     else
-        hardened_begin(block, have, asked);
+        begin(block, have, asked);
     return same;
 }
 
@@ -332,7 +340,7 @@ static void *resize_huge(void *block, size_t size, const void *caller) {
         return NULL;
     void *moved = huge_resize(block, room);
     if (moved != NULL)
-        hardened_begin(moved, heap_block_size(moved), size);
+        begin(moved, heap_block_size(moved), size);
     return moved;
 }
 
@@ -354,7 +362,7 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool is_zero(const void
     if (hk_likely(lane != NULL))
         return hardened_take(h, lane, cls, size, caller, is_zero);
     if (cls >= HK_CLASS_COUNT)
-        return big_alloc(h, align, size);
+        return big_alloc(h, align, size, caller);
     block_past_t past;
     void *block = heap_take_one_or_reclaim(h, cls, &past);
     if (block == NULL) {
@@ -436,7 +444,7 @@ void *hardened_stay(void *block, size_t size, int saved_errno, const void *calle
         wipe_clear_slack(block, block_size, large_slack(block));
         cut(block, asked, size);
     }
-    hardened_begin(block, block_size, size);
+    begin(block, block_size, size);
     return heap_keep_whole(block, saved_errno);
 }
 
@@ -455,7 +463,7 @@ bool hardened_expand(void *block, size_t block_size, size_t size, const void *ca
                                         : asked_exactly(block, block_size) == size;
     if (!fits || !hardened_is_whole(block, block_size, caller) || (is_run(block) && !opens_to(block, size)))
         return false;
-    hardened_begin(block, block_size, size);
+    begin(block, block_size, size);
     return true;
 }
 

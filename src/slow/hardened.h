@@ -46,12 +46,12 @@ void hardened_free_large(heap_t *h, void *block, const void *caller);
 /* Frees the huge block that begins at `block`, or reports; false when there is none. */
 bool hardened_free_huge(heap_t *h, void *block, const void *caller);
 
-/* For explicit heaps, whose blocks do not wait. With room for the seal, what `size` becomes; seals a block of
- * `block_size` bytes, one of a slab after a look that it is still zeros; whether its seal is whole, reports otherwise;
- * the same for a block of a slab at its free, which then is zeros. */
+/* For explicit heaps, whose blocks do not wait. With room for the seal, what `size` becomes; seals a block of a slab
+ * after a look that it is still zeros; the same for a large one, false when the kernel has no memory to open its fence;
+ * whether its seal is whole, reports otherwise; the same for a block of a slab at its free, which then is zeros. */
 size_t hardened_room(size_t size);
-void hardened_begin(void *block, size_t block_size, size_t size);
 void hardened_begin_block(void *block, unsigned cls, bool never_used, size_t size, const void *caller);
+bool hardened_begin_big(void *block, size_t size, const void *caller);
 bool hardened_is_whole(const void *block, size_t block_size, const void *caller);
 bool hardened_end(void *block, unsigned cls, const void *caller);
 

@@ -61,11 +61,17 @@ static void *alloc_or_reclaim(heap_t *h, request_t *request) {
     return block;
 }
 
-static HK_COLD void harden(void *block, const request_t *request, size_t size, const void *caller) {
-    if (request->cls < HK_CLASS_COUNT)
+/* It reads as zeros then. False when the kernel has no memory to open it. */
+static HK_COLD bool harden(void *block, const request_t *request, size_t size, const void *caller) {
+    bool double_free;
+    if (request->cls < HK_CLASS_COUNT) {
         hardened_begin_block(block, request->cls, request->zeroed, size, caller);
-    else
-        hardened_begin(block, heap_block_size(block), size);
+        return true;
+    }
+    if (hardened_begin_big(block, size, caller))
+        return true;
+    (void)runs_give(block, &double_free);
+    return false;
 }
 
 static void *alloc_leased(heap_t *h, unsigned cls) {
@@ -83,17 +89,15 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *
         return heap_fail();
     request_t request = request_for(align, size);
     request.beside = beside;
-    request.zero = zero || hardened_is_on(); /* what is hardened is handed out as zeros, and its fence opened */
+    request.zero = zero && !hardened_is_on(); /* what is hardened is looked at first */
     bool leased = beside == NULL && align <= HK_ALIGNMENT && !hardened_is_on();
     /* Large blocks of slabs may be known to be zeros, those of a lease are not. */
     void *block = leased && !(zero && size > HK_TINY_MAX) ? alloc_leased(h, request.cls) : NULL;
     if (block == NULL)
         block = alloc_or_reclaim(h, &request);
-    if (hk_unlikely(block == NULL))
+    if (hk_unlikely(block == NULL || (hardened_is_on() && !harden(block, &request, size, caller))))
         return heap_fail();
-    if (hk_unlikely(hardened_is_on()))
-        harden(block, &request, size, caller);
-    if (zero && !(request.zeroed || (hardened_is_on() && request.cls < HK_CLASS_COUNT)))
+    if (zero && !request.zeroed && !hardened_is_on())
         memset(block, 0, size);
     return pointer_to(block);
 }
@@ -148,18 +152,27 @@ static void end(heap_t *h) {
     hk_unlock(&hk_heap_list_lock);
 }
 
-size_t heaps_reset(heap_t *h) {
+/* Of what ends with its heap, as a free would. */
+static bool look_at(void *block, size_t size, void *caller) {
+    (void)size;
+    (void)hardened_is_whole(block, heap_block_size(block), caller);
+    return true;
+}
+
+size_t heaps_reset(heap_t *h, const void *caller) {
     if (!fork_attend())
         return 0;
+    if (hk_unlikely(hardened_is_on()))
+        (void)visit_blocks(h, look_at, (void *)(uintptr_t)caller);
     size_t bytes = explicit_close_all(h);
     heap_memory_freed(NULL);
     return bytes;
 }
 
-void heaps_destroy(heap_t *h) {
+void heaps_destroy(heap_t *h, const void *caller) {
     if (!fork_attend())
         return;
-    (void)heaps_reset(h);
+    (void)heaps_reset(h, caller);
     end(h);
 }
 

@@ -21,8 +21,8 @@ heap_t *heaps_of(const void *block);
 int heaps_visit(heap_t *h, bool visit(void *block, size_t size, void *context), void *context);
 
 /* All blocks become free; returns their usable bytes. The heap stays, or ends. */
-size_t heaps_reset(heap_t *h);
-void heaps_destroy(heap_t *h);
+size_t heaps_reset(heap_t *h, const void *caller);
+void heaps_destroy(heap_t *h, const void *caller);
 
 /* The heap ends; its blocks stay. */
 void heaps_release(heap_t *h);
