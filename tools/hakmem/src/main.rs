@@ -47,7 +47,7 @@ enum Verb {
     Ps(look::PsArgs),
     /// Show what a process has allocated, cached, and resident; it is neither stopped nor changed
     Stats(look::StatsArgs),
-    /// Show which code allocated the memory of a process, or of a profile that one wrote
+    /// Show which code allocated the memory of a process, which runs or wrote a profile
     Heap(heap::HeapArgs),
     /// Sample a process for a time, and show which code allocated its memory
     Profile(heap::ProfileArgs),
