@@ -7,9 +7,9 @@
  *
  * Every function is thread-safe. None is async-signal-safe. Sizes are in bytes, times in milliseconds.
  *
- * Records begin with struct_size, which the caller sets to their size as he knows it. A later version of the library,
- * whose records have more at their end, reads and writes that much alone. Any multiple of 8 up to the library's own
- * size is valid; others are refused with EINVAL.
+ * Records begin with struct_size, which the caller sets to sizeof the record. A later version of the library, whose
+ * records have more at their end, reads and writes that much alone. Any multiple of 8 up to the library's own size is
+ * valid; others are refused with EINVAL.
  */
 #ifndef HAKMEM_H
 #define HAKMEM_H
@@ -276,9 +276,9 @@ size_t hak_stats_format(char *buffer, size_t buffer_size, hak_format_t format);
 
 /* --- Heap profiles ------------------------------------------------------------------------------------------------ */
 
-/* What is allocated, by the stacks that allocated it: by sampling, so that a program that is profiled loses less than a
- * percent of its time, and estimates are right on average. `hakmem heap` shows profiles; docs/profile-format.md is for
- * who reads them otherwise. Any thread may call these, at any time. */
+/* What is allocated, by the stacks that allocated it: by sampling, so estimates are right on average. At an interval of
+ * 512 KiB and above a thread spends at most a 2,000th of its time on samples. `hakmem heap` shows profiles;
+ * docs/profile-format.md is for who reads them otherwise. Any thread may call these, at any time. */
 
 /* From now on a block is sampled about each `interval` bytes that are allocated (rounded up to a power of two, at most
  * 2^40; 512 KiB is a good one: from there on a thread that allocates very fast is sampled less often, and its samples

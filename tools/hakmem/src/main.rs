@@ -47,11 +47,11 @@ enum Verb {
     Ps(look::PsArgs),
     /// Show what a process has allocated, cached, and resident; it is neither stopped nor changed
     Stats(look::StatsArgs),
-    /// Show where the memory of a process is from, or of a profile that one wrote
+    /// Show which code allocated the memory of a process, which runs or wrote a profile
     Heap(heap::HeapArgs),
-    /// Sample a process from now on, for a time, and show where its memory is from
+    /// Sample a process for a time, and show which code allocated its memory
     Profile(heap::ProfileArgs),
-    /// Show the stacks of a process whose blocks only become more
+    /// Show which code of a process allocates and does not free
     Leaks(heap::LeaksArgs),
     /// Compare two profiles
     Diff(heap::DiffArgs),

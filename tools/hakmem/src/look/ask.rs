@@ -28,7 +28,7 @@ pub struct LimitArgs {
     #[command(flatten)]
     targets: Targets,
 
-    /// Sizes as 512M or 2G; 0 is no limit
+    /// Sizes as 512M or 2G; 0 sets none, and the control group's limits still count
     #[arg(value_name = "SOFT[:HARD]", required = true, value_parser = limits)]
     limits: (u64, u64),
 
