@@ -4,8 +4,7 @@
  *
  * This room and sys/ are the only places where `#if` may appear (docs/architecture.md, "Habits").
  */
-#ifndef HK_BASE_H
-#define HK_BASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@
 
 HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
 HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * bits.h: counting, scanning and rounding on machine words. Pure functions.
  */
-#ifndef HK_BITS_H
-#define HK_BITS_H
+#pragma once
 
 #include "base/base.h"
 #include "base/relaxed.h"
@@ -139,5 +138,3 @@ HK_INLINE bool hk_is_record_size(size_t given, size_t whole) { return given >= 8
 
 /* Smallest k with 2^k >= x, x >= 1. */
 HK_INLINE unsigned hk_log2_ceil(size_t x) { return x <= 1 ? 0 : hk_msb64(x - 1) + 1; }
-
-#endif

@@ -11,8 +11,7 @@
  *
  * `HAKMEM_ON_ERROR` decides what follows: abort (default), report (print and go on), ignore (go on silently).
  */
-#ifndef HK_PANIC_H
-#define HK_PANIC_H
+#pragma once
 
 #include "base/base.h"
 
@@ -55,5 +54,3 @@ _Noreturn void hk_assert_failed(const char *what, const char *file, int line);
         if (HK_CHECK && hk_unlikely(!(cond)))                                                                          \
             hk_assert_failed(#cond, __FILE__, __LINE__);                                                               \
     } while (0)
-
-#endif

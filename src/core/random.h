@@ -7,8 +7,7 @@
  * a reader of its memory learns nothing of what it gave before. The child of a fork goes on with its parent's numbers
  * until its generator is stirred.
  */
-#ifndef HK_CORE_RANDOM_H
-#define HK_CORE_RANDOM_H
+#pragma once
 
 #include "base/base.h"
 
@@ -35,5 +34,3 @@ HK_INLINE uint32_t hk_random_below(hk_random_t *random, uint32_t bound) {
         hk_random_fill(random);
     return hk_random_left_below(random, bound);
 }
-
-#endif

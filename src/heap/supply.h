@@ -3,8 +3,7 @@
  * supply.h: where blocks come from when the magazine has none: slabs of the heap, of the shared heap, of other heaps,
  * new ones.
  */
-#ifndef HK_HEAP_SUPPLY_H
-#define HK_HEAP_SUPPLY_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -29,5 +28,3 @@ bool heap_passes_on(const heap_t *h, unsigned cls);
 
 /* Moves every slab to the shared heap, closing the empty ones. Caller holds the heap's lock, and no other. */
 void heap_hand_over_locked(heap_t *h);
-
-#endif

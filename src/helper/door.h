@@ -3,8 +3,7 @@
  * door.h: the lock of the start and the stop of our threads. A fork holds it too. So does each thread of ours that
  * stays while the program forks, at all times when it may hold another lock.
  */
-#ifndef HK_HELPER_DOOR_H
-#define HK_HELPER_DOOR_H
+#pragma once
 
 #include "base/base.h"
 
@@ -29,5 +28,3 @@ bool door_holds_signals(void);
 
 /* In a child that was made without fork handlers. */
 void door_after_unseen_fork(void);
-
-#endif

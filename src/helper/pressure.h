@@ -10,8 +10,7 @@
  *
  * Source: https://systemd.io/MEMORY_PRESSURE
  */
-#ifndef HK_HELPER_PRESSURE_H
-#define HK_HELPER_PRESSURE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -30,5 +29,3 @@ void pressure_after_fork_in_child(void);
 
 /* Decodes base64; returns the bytes, SIZE_MAX when it is malformed or does not fit. */
 size_t base64_decode(const char *text, unsigned char *out, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * run.h: the record of a run, which takes the place of the slab record of its first slot. large.h says what it means.
  */
-#ifndef HK_LARGE_RUN_H
-#define HK_LARGE_RUN_H
+#pragma once
 
 #include "base/base.h"
 #include "core/panic.h"
@@ -40,5 +39,3 @@ HK_INLINE large_run_t *large_run(const void *block) {
     hk_assert((uintptr_t)block % HK_SLOT_SIZE == 0 && map_slot(block) < map_count());
     return (large_run_t *)hk_window.areas[REGION_AREA_SLABS] + map_slot(block);
 }
-
-#endif

@@ -10,8 +10,7 @@
  * Each area has callers under one lock: that of the region for the arrays of superslabs, of the heaps' list and of
  * metadata for the two others. Sizes are read by any thread.
  */
-#ifndef HK_REGION_AREA_H
-#define HK_REGION_AREA_H
+#pragma once
 
 #include "region/window.h"
 
@@ -41,5 +40,3 @@ void region_area_for_each(void (*see)(void *context, const void *start, size_t s
 
 /* Whether something of ours is mapped there. */
 bool region_area_has(const void *address);
-
-#endif

@@ -27,8 +27,7 @@
  *
  * All functions are thread-safe; state is guarded by the region lock.
  */
-#ifndef HK_REGION_H
-#define HK_REGION_H
+#pragma once
 
 #include "base/base.h"
 #include "core/lock.h"
@@ -92,5 +91,3 @@ size_t region_frontier(void);
 
 /* Verifies the index; for tests. */
 bool region_check(void);
-
-#endif

@@ -7,8 +7,7 @@
  * average. A block of S bytes is sampled when any of its bytes is, with the probability p = 1 - exp(-S / R), and then
  * stands for 1 / p blocks. With log2 0 every block is sampled, and p is 1.
  */
-#ifndef HK_SAMPLE_CHANCE_H
-#define HK_SAMPLE_CHANCE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -36,5 +35,3 @@ chance_weight_t chance_weight(uint64_t size, unsigned log2);
 
 /* True with the probability to / from, of two probabilities. */
 bool chance_stays(uint64_t *state, uint64_t from, uint64_t to);
-
-#endif

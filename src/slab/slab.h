@@ -19,8 +19,7 @@
  * so that the first blocks of all slabs, which are aligned alike, do not meet in the same sets of the caches.
  * SLAB-4  every slot of an OPEN slab has the entry `owner << 8 | class` in the slot table.
  */
-#ifndef HK_SLAB_H
-#define HK_SLAB_H
+#pragma once
 
 #include "base/base.h"
 #include "core/panic.h"
@@ -156,5 +155,3 @@ bool slab_block_is_free(const slab_t *slab, unsigned index);
 
 /* Verifies SLAB-1..4; returns the violations, each printed. Caller holds the owner's lock. */
 size_t slab_check(const slab_t *slab);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * None of the functions sets errno.
  */
-#ifndef HK_SLOW_BLOCKS_H
-#define HK_SLOW_BLOCKS_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -43,5 +42,3 @@ HK_COLD void *heap_keep_whole(void *block, int saved_errno);
 /* Whether a block is larger than the program asked for, as memory was out once when it was allocated or had to
  * shrink. */
 bool heap_has_kept_whole(void);
-
-#endif

@@ -3,8 +3,7 @@
  * bins.h: the superslabs with a free slot, by how well they serve: how they are opened and closed, and how slots within
  * one are taken and given.
  */
-#ifndef HK_SUPERSLAB_BINS_H
-#define HK_SUPERSLAB_BINS_H
+#pragma once
 
 #include "superslab/pool.h"
 
@@ -62,5 +61,3 @@ superslab_view_t superslab_view(size_t index);
 
 /* Verifies SUPERSLAB-1..4; returns the violations found, each printed. */
 size_t superslab_check(void);
-
-#endif

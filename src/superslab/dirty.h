@@ -2,8 +2,7 @@
  *
  * dirty.h: the superslabs with dirty slots: oldest first, and by the longest stretch of such slots.
  */
-#ifndef HK_SUPERSLAB_DIRTY_H
-#define HK_SUPERSLAB_DIRTY_H
+#pragma once
 
 #include "superslab/pool.h"
 
@@ -25,5 +24,3 @@ size_t pool_check_dirty_locked(size_t queued, size_t limit);
 
 /* The least number of slots that were dirty at any time since the last call: so many were free all the time. */
 size_t superslab_dirty_low(void);
-
-#endif

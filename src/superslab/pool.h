@@ -3,8 +3,7 @@
  * pool.h: the superslabs' records and counts, which all of this room works on. Everything that says `_locked` is called
  * under hk_superslab_lock.
  */
-#ifndef HK_SUPERSLAB_POOL_H
-#define HK_SUPERSLAB_POOL_H
+#pragma once
 
 #include "base/bits.h"
 #include "core/lock.h"
@@ -98,5 +97,3 @@ uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length);
 
 /* Slots whose pages are known to have been used in full: what "a large heap" is measured by. `by` may be negative. */
 void slots_count_used(ptrdiff_t by);
-
-#endif

@@ -13,8 +13,7 @@
  * children inherit it with the memory that holds it. A filter that the process was started under does not confine it:
  * such a one (a container's) allows what programs commonly need.
  */
-#ifndef HK_CONFINED_H
-#define HK_CONFINED_H
+#pragma once
 
 #include "base/base.h"
 
@@ -71,5 +70,3 @@ extern _Atomic bool hk_new_calls_allowed HK_HIDDEN;
 HK_INLINE bool sys_may_make_new_calls(void) {
     return !sys_is_filtered() || atomic_load_explicit(&hk_new_calls_allowed, memory_order_relaxed);
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * control_socket.h: a named socket of messages (unix(7), SOCK_SEQPACKET), for one conversation at a time.
  */
-#ifndef HK_SYS_CONTROL_SOCKET_H
-#define HK_SYS_CONTROL_SOCKET_H
+#pragma once
 
 #include "base/base.h"
 
@@ -34,5 +33,3 @@ void sys_control_send(long connection, const void *data, size_t size, long file)
 
 /* A file in memory (memfd_create(2)), or a negated errno value. */
 long sys_memory_file(const char *name);
-
-#endif

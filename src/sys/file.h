@@ -2,8 +2,7 @@
  *
  * file.h: unbuffered files, for /proc and for messages, and what a descriptor leads to.
  */
-#ifndef HK_SYS_FILE_H
-#define HK_SYS_FILE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -47,5 +46,3 @@ sys_file_t sys_file(long fd); /* none when `fd` is not open, or where it cannot 
 bool sys_file_is_still(const sys_file_t *file);
 bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other);
 void sys_file_close(sys_file_t *file); /* when it is still that file; none afterwards */
-
-#endif

@@ -4,8 +4,7 @@
  * hooks. None is called on a fast path, under a lock of ours, or from the helper thread. Some of them may allocate
  * (through our own malloc, which works by then).
  */
-#ifndef HK_LIBC_DOORS_H
-#define HK_LIBC_DOORS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -57,5 +56,3 @@ int libc_exit_hook_init(void (*on_exit)(void));
 /* In a destructor of ours: the process ends with another status, after all output. Returns, with the output written,
  * where the C library knows no other status. */
 void libc_exit_otherwise(int status);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Time is an argument. Called by the helper thread or by a trim; several callers at once do no harm.
  */
-#ifndef HK_UPKEEP_SPARSE_H
-#define HK_UPKEEP_SPARSE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -37,5 +36,3 @@ sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned
 
 /* Looks at all slabs, and takes every one for idle. Returns the bytes given back. */
 size_t sparse_trim(void);
-
-#endif
