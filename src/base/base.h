@@ -2,7 +2,7 @@
  *
  * base.h: compiler attributes and the few words that every room uses. Header only, no state.
  *
- * This room and sys/ are the only places where `#if` may appear (docs/architecture.md, "Habits").
+ * This room and sys/ are the only places where `#if` may appear (scripts/check-layers).
  */
 #pragma once
 

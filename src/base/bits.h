@@ -34,9 +34,6 @@ HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1)
 /* A word with the `n` lowest bits set, 0 <= n <= 64. */
 HK_INLINE uint64_t hk_low_mask64(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
-/* Sets bit `n` of the bitmap at `*bits`, and clears it and tells whether it was set: one writer at a time, readers that
- * need no order, as in relaxed.h. On x86-64 in the five instructions that compilers do not find: bit number and word
- * number from one register, no address apart. */
 /* Zeros, by the widest stores that the processor has; `bytes` is a multiple of 16. No call. */
 HK_INLINE void hk_zero_long(void *at, size_t bytes) {
 #if HK_X86_64
@@ -50,6 +47,9 @@ HK_INLINE void hk_zero_long(void *at, size_t bytes) {
 #endif
 }
 
+/* Sets bit `n` of the bitmap at `*bits`, and clears it and tells whether it was set: one writer at a time, readers that
+ * need no order, as in relaxed.h. On x86-64 in the five instructions that compilers do not find: bit number and word
+ * number from one register, no address apart. */
 #if HK_X86_64 && !HK_TSAN
 #define HK_BIT_CHANGE(change)                                                                                          \
     "mov %[bits], %[base]\n\tmov %[n], %[word]\n\tshr $6, %[word]\n\tmov (%[base],%[word],8), %[value]\n\t" change     \

@@ -18,7 +18,7 @@
 bool pressure_is_wanted(void);
 
 /* Start the watcher if it is wanted and not there; make it leave, until it is started again. Under the lock of the
- * helper's start and stop (helper/helper.c), with no other. */
+ * helper's start and stop (helper/door.h), with no other. */
 void pressure_start(void);
 void pressure_dismiss(void);
 

@@ -14,7 +14,7 @@
  * size.
  *
  * `state` is the exact guard against double frees: LIVE -> CACHED is one compare-exchange by the freeing thread.
- * A cache is guarded by its lock (rank of a heap's lock plus nothing: it is taken with no other lock of its rank held).
+ * A cache is guarded by its lock (HK_RANK_RUN_CACHE).
  */
 #pragma once
 

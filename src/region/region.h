@@ -44,7 +44,7 @@ int region_init(void);
  * index (never 0), or 0 when memory is out. */
 size_t region_alloc(size_t count, size_t align);
 
-/* Tries to take exactly the superslabs [first, first + count): growth in place. */
+/* Tries to take exactly the superslabs [first, first + count). */
 bool region_alloc_at(size_t first, size_t count);
 
 /* Whether superslab `index` is nobody's, as far as is known: a hint for region_alloc_at. */
@@ -89,5 +89,5 @@ size_t region_next_used(size_t from);
 /* One past the highest superslab ever used. */
 size_t region_frontier(void);
 
-/* Verifies the index; for tests. */
+/* Verifies the index. */
 bool region_check(void);

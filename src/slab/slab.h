@@ -59,7 +59,7 @@ typedef struct slab {
     uint8_t padding[56];
 } slab_t;
 
-_Static_assert(sizeof(slab_t) == 128, "as region.c lays it out");
+_Static_assert(sizeof(slab_t) == 128, "as region/window.c lays it out");
 
 HK_INLINE slab_t *slab_at(slot_t slot) {
     hk_assert(slot < map_count());

@@ -24,8 +24,8 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
  * none is there any more. */
 size_t heap_block_size(const void *block);
 
-/* A block straight from a slab; memory that can be given back is, before NULL is the answer. `h` may be the pool
- * heap. */
+/* A block straight from a slab; memory that can be given back is, before NULL is the answer. `h` may be the
+ * shared heap. */
 void *heap_take_one_or_reclaim(heap_t *h, unsigned cls, block_past_t *past);
 
 /* The last way out when there is no room for a slab: one large block in place of a slab for several, then a block of

@@ -30,7 +30,7 @@ typedef struct superslab {
     uint32_t hasty_ms;                     /* ... both outlive the superslab */
 } superslab_t;
 
-_Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");
+_Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region/window.c lays it out");
 
 extern hk_lock_t hk_superslab_lock;
 

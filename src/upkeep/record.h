@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * record.h: the records of heaps that are nobody's. Most of one is counts and empty lists: the counts move to the pool
- * heap, and the pages go back to the system, so that thousands of threads that are over leave a page each.
+ * record.h: the records of heaps that are nobody's. Most of one is counts and empty lists: the counts move to the
+ * shared heap, and the pages go back to the system, so that thousands of threads that are over leave a page each.
  */
 #pragma once
 
