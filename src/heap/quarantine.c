@@ -3,7 +3,6 @@
 
 #include "base/relaxed.h"
 #include "core/panic.h"
-#include "heap/flush.h"
 #include "heap/lane.h"
 #include "heap/seal.h"
 #include "heap/wipe.h"

@@ -6,7 +6,7 @@
 #include "core/panic.h"
 #include "heap/budget.h"
 #include "heap/lists.h"
-#include "heap/remote.h"
+#include "heap/messages.h"
 #include "limit/limit.h"
 #include "sys/sys.h"
 

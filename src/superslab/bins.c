@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "superslab/bins.h"
 
-#include "base/relaxed.h"
 #include "core/counters.h"
-#include "core/options.h"
 #include "core/panic.h"
 #include "core/message.h"
 #include "superslab/dirty.h"
