@@ -17,9 +17,6 @@
 /* Makes bytes [from, to) of an area usable. Returns 0, ENOMEM, or EEXIST when somebody else has mapped there. */
 int region_area_cover_part(region_area_t area, size_t from, size_t to);
 
-/* The first `size` bytes. Returns 0 or ENOMEM. */
-int region_area_cover(region_area_t area, size_t size);
-
 /* The records of the superslabs [first, first + count). Returns what region_area_cover_part does. */
 int area_cover_superslabs(region_area_t area, size_t first, size_t count);
 

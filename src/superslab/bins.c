@@ -350,13 +350,6 @@ void superslab_close_empty(void) {
     hk_unlock(&hk_superslab_lock);
 }
 
-superslab_totals_t superslab_totals(void) {
-    hk_lock(&hk_superslab_lock);
-    superslab_totals_t totals = {in_use(), pool_count(&hk_pool.free), pool_count(&hk_pool.dirty)};
-    hk_unlock(&hk_superslab_lock);
-    return totals;
-}
-
 superslab_view_t superslab_view(size_t index) {
     hk_lock(&hk_superslab_lock);
     const superslab_t *s = pool_record(index);

@@ -163,7 +163,7 @@ sys_file_t sys_file(long fd) {
     return (sys_file_t){.fd = fd, .inode = what.stx_ino, .device = device, .born = born, .mode = what.stx_mode};
 }
 
-bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other) {
+static bool is_same(const sys_file_t *one, const sys_file_t *other) {
     return one->inode != 0 && one->inode == other->inode && one->device == other->device && one->born == other->born;
 }
 
@@ -171,7 +171,7 @@ bool sys_file_is_still(const sys_file_t *file) {
     if (file->inode == 0)
         return false;
     const sys_file_t now = sys_file(file->fd);
-    return sys_file_is_same(file, &now);
+    return is_same(file, &now);
 }
 
 bool sys_is_data(long fd) {

@@ -44,5 +44,4 @@ typedef struct sys_file {
 bool sys_is_data(long fd);    /* a regular file that is open for reading, too: no log. False where it cannot be asked */
 sys_file_t sys_file(long fd); /* none when `fd` is not open, or where it cannot be asked (before Linux 4.11) */
 bool sys_file_is_still(const sys_file_t *file);
-bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other);
 void sys_file_close(sys_file_t *file); /* when it is still that file; none afterwards */

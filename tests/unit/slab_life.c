@@ -5,7 +5,7 @@
  */
 #include "rooms.h"
 #include "slab_blocks.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 #include "sys/sys.h"
 
 enum { OWNER = 5 };
