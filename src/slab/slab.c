@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/relaxed.h"
+#include "core/counters.h"
 #include "core/panic.h"
 #include "core/message.h"
 #include "map/meta.h"
@@ -100,7 +101,7 @@ static slots_t take_slots(unsigned cls, const size_class_info_t *info) {
     return same != 0 ? (slots_t){same, false} : slots_alloc(info->slab_slots, info->slab_slots, use_of(info));
 }
 
-slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
+slab_t *slab_open(unsigned cls, uint32_t owner) {
     hk_assert(cls < HK_CLASS_COUNT && owner >= HK_OWNER_SHARED && owner < HK_OWNER_LIMIT);
     const size_class_info_t *info = &hk_class_info[cls];
     slots_t got = take_slots(cls, info);
@@ -118,7 +119,6 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slab->cls = (uint8_t)cls;
     slab->list = SLAB_LIST_NONE;
     slab->zeroed = got.zeroed;
-    slab->generation++;
     slab->used_in_full = false;
     slab->age = got.zeroed ? SLAB_AGE_PURGED : SLAB_AGE_NEW;
     if (!place_bits(slab)) {
@@ -132,7 +132,10 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     /* Release: pairs with the acquire in slab_block_is_free, which then finds a bitmap of so many words. */
     atomic_store_explicit(&slab->state, SLAB_OPEN, memory_order_release);
     map_set(got.first, info->slab_slots, map_tag(owner) | cls);
-    *reused = !got.zeroed;
+    if (got.zeroed)
+        hk_count(slabs_new);
+    else
+        hk_count(slabs_reused);
     return slab;
 }
 

@@ -102,9 +102,9 @@ HK_INLINE char *slab_base(const slab_t *slab) { return map_slot_address(slab_slo
 
 HK_INLINE unsigned slab_word_count(const slab_t *slab) { return (slab->block_count + 63u) / 64u; }
 
-/* Opens a slab for `owner`. `*reused` tells whether its slots were dirty. NULL when memory is out. At levels 2 and 3
- * the slot behind some slabs is fenced until they are closed. */
-slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused);
+/* Opens a slab for `owner`, and counts it. NULL when memory is out. At levels 2 and 3 the slot behind some slabs is
+ * fenced until they are closed. */
+slab_t *slab_open(unsigned cls, uint32_t owner);
 
 /* Closes a slab whose blocks are all free, and gives its slots back. It is on no list. */
 void slab_close(slab_t *slab);
