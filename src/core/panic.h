@@ -19,7 +19,8 @@
 
 /* A misuse, as far as whoever found it knows. What is 0 is not known. */
 typedef struct hk_misuse {
-    const char *what;    /* as in "double free of" or "free of interior pointer" */
+    const char *verb;    /* the function that was called, where the report begins with it */
+    const char *what;    /* what follows it, as in " of interior pointer"; or all, as in "double free of" */
     const void *address; /* the one that `what` is about */
     const void *caller;  /* where the program called, a return address */
     const void *block;
@@ -28,7 +29,7 @@ typedef struct hk_misuse {
     enum { HK_MISUSE_UNKNOWN, HK_MISUSE_ALLOCATED, HK_MISUSE_FREE } state; /* of the block */
 } hk_misuse_t;
 
-/* Reports it: "hakmem: <what> <address> (<detail>), called from <caller>". Counts it, prints it and aborts as
+/* Reports it: "hakmem: <verb><what> <address> (<detail>), called from <caller>". Counts it, prints it and aborts as
  * HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
 void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) HK_PRINTF(2, 3);
 
