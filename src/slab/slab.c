@@ -286,28 +286,21 @@ uint64_t slab_stretch_bits(unsigned word, unsigned first, unsigned end) {
     return hk_low_mask64(to) & ~hk_low_mask64(from);
 }
 
+/* The first block from `from` on that is free, or is not: `flip` all ones. block_count: there is none. */
+static unsigned next_where(const slab_t *slab, unsigned from, uint64_t flip) {
+    for (unsigned at = from; at < slab->block_count; at = (at / 64 + 1) * 64) {
+        uint64_t left = (slab->free_bits[at / 64] ^ flip) >> (at % 64);
+        if (left != 0)
+            return (unsigned)hk_min(at + hk_ctz64(left), slab->block_count);
+    }
+    return slab->block_count;
+}
+
 unsigned slab_next_stretch(const slab_t *slab, unsigned from, unsigned *end) {
     hk_assert(from <= slab->block_count);
-    unsigned first = from;
-    while (first < slab->block_count) {
-        uint64_t bits = slab->free_bits[first / 64] >> (first % 64);
-        if (bits != 0) {
-            first += hk_ctz64(bits);
-            break;
-        }
-        first = (first / 64 + 1) * 64;
-    }
-    unsigned at = first;
-    while (at < slab->block_count) {
-        uint64_t used = ~slab->free_bits[at / 64] >> (at % 64);
-        if (used != 0) {
-            at += hk_ctz64(used);
-            break;
-        }
-        at = (at / 64 + 1) * 64;
-    }
-    *end = at < slab->block_count ? at : slab->block_count;
-    return first < slab->block_count ? first : slab->block_count;
+    unsigned first = next_where(slab, from, 0);
+    *end = next_where(slab, first, ~UINT64_C(0));
+    return first;
 }
 
 void slab_take_stretch(slab_t *slab, unsigned first, unsigned end) {
