@@ -52,11 +52,9 @@ typedef struct slab {
     bool fenced : 1;        /* the slot behind it is, and goes with it (superslab/fence.h) */
     uint8_t age;            /* SLAB_AGE_*, or since when no block came or went: upkeep/sparse.h */
     uint16_t settle_at;     /* so many free blocks bring it into another list, or to its end: heap/lists.h */
-    uint16_t generation;    /* counts the slabs that began in this slot */
-    uint8_t run_fields[12]; /* a large_run_t in place of the record keeps its fields here: large/large.h */
     _Atomic uint32_t owner; /* written under the lock of the heap that gives the slab away or opens it */
     uint32_t taker;         /* of an explicit heap, under its lock: whose lease was filled from it last; 0 none */
-    uint8_t padding[56];
+    uint8_t padding[68];    /* a large_run_t in place of the record has its fields here: large/run.h */
 } slab_t;
 
 _Static_assert(sizeof(slab_t) == 128, "as region/window.c lays it out");
