@@ -49,6 +49,9 @@ HK_INLINE void sys_passage_begin_to_fork(void) {
 /* Release: pairs with the acquire in sys_wait_for_passages; the calls are made before the filter is there. */
 HK_INLINE void sys_passage_end(void) { (void)atomic_fetch_sub_explicit(&hk_passages, 1, memory_order_release); }
 
+/* A passage for one call: what the kernel answers, or -EPERM in a confined process. */
+long sys_passage_call(long number, long a, long b, long c, long d, long e, long f);
+
 /* From here on no passage begins; and when this returns none is left, but for one that takes longer than a second: it
  * is that of the calling thread, in which a signal handler confines the process. */
 HK_INLINE void sys_confine(void) { atomic_store_explicit(&hk_confined, true, memory_order_seq_cst); }

@@ -30,11 +30,7 @@ long sys_open_read(const char *path) {
 
 long sys_open_append(const char *path) {
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    if (!sys_passage_begin())
-        return -EPERM;
-    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0666);
-    sys_passage_end();
-    return fd;
+    return sys_passage_call(SYS_openat, AT_FDCWD, (long)path, flags, 0666, 0, 0);
 }
 
 /* What is not there can be made where its folder may be written to. */
@@ -61,10 +57,7 @@ int sys_may_append(const char *path) {
 }
 
 bool sys_working_directory(char *path, size_t size) {
-    if (!sys_passage_begin())
-        return false;
-    long got = sys_call2(SYS_getcwd, (long)path, (long)size);
-    sys_passage_end();
+    long got = sys_passage_call(SYS_getcwd, (long)path, (long)size, 0, 0, 0, 0);
     return got > 0 && path[0] == '/';
 }
 
@@ -151,12 +144,8 @@ static const sys_file_t NO_FILE = {.fd = -1};
 
 sys_file_t sys_file(long fd) {
     kernel_statx_t what;
-    if (!sys_passage_begin())
-        return NO_FILE;
     const long wanted = KERNEL_STATX_TYPE | KERNEL_STATX_INO | KERNEL_STATX_BTIME;
-    long got = sys_call6(SYS_statx, fd, (long)"", AT_EMPTY_PATH, wanted, (long)&what, 0);
-    sys_passage_end();
-    if (sys_failed(got))
+    if (sys_failed(sys_passage_call(SYS_statx, fd, (long)"", AT_EMPTY_PATH, wanted, (long)&what, 0)))
         return NO_FILE;
     const uint64_t device = (uint64_t)what.stx_dev_major << 32 | what.stx_dev_minor;
     const uint64_t born = (uint64_t)what.stx_btime.tv_sec * UINT64_C(1000000000) + what.stx_btime.tv_nsec;
@@ -208,19 +197,11 @@ long sys_open_special(const char *path) {
 }
 
 int sys_rename(const char *from, const char *to) {
-    if (!sys_passage_begin())
-        return EPERM;
-    long done = sys_call6(SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
-    sys_passage_end();
+    long done = sys_passage_call(SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
     return sys_failed(done) ? (int)-done : 0;
 }
 
-void sys_unlink(const char *path) {
-    if (!sys_passage_begin())
-        return;
-    (void)sys_call3(SYS_unlinkat, AT_FDCWD, (long)path, 0);
-    sys_passage_end();
-}
+void sys_unlink(const char *path) { (void)sys_passage_call(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0, 0); }
 
 void sys_file_close(sys_file_t *file) {
     if (sys_file_is_still(file))

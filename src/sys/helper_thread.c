@@ -272,10 +272,7 @@ static char state_of_main(uint32_t process) {
 
 bool sys_thread_is_gone(uint32_t thread) {
     uint32_t process = sys_process_id();
-    if (!sys_passage_begin())
-        return false;
-    bool gone = sys_call3(SYS_tgkill, (long)process, thread, 0) == -ESRCH;
-    sys_passage_end();
+    bool gone = sys_passage_call(SYS_tgkill, (long)process, thread, 0, 0, 0, 0) == -ESRCH;
     if (!gone && thread == process)
         gone = state_of_main(process) == 'Z';
     /* Acquire: the kernel takes a thread out of its lists after its last store, with full barriers between. */

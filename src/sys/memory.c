@@ -133,10 +133,7 @@ void sys_name(const void *address, size_t size, const char *name) {
         atomic_store_explicit(&unavailable, true, memory_order_relaxed);
         return;
     }
-    if (!sys_passage_begin())
-        return;
-    long got = sys_call6(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)address, (long)size, (long)name, 0);
-    sys_passage_end();
+    long got = sys_passage_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)address, (long)size, (long)name, 0);
     if (sys_failed(got) && got != -ENOMEM)
         atomic_store_explicit(&unavailable, true, memory_order_relaxed);
 }
@@ -190,10 +187,7 @@ static bool purge_together(const sys_range_t *ranges, size_t count) {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += ranges[i].size;
-    if (!sys_passage_begin())
-        return false;
-    long got = sys_call6(SYS_process_madvise, PIDFD_OF_SELF, (long)ranges, (long)count, MADV_DONTNEED, 0, 0);
-    sys_passage_end();
+    long got = sys_passage_call(SYS_process_madvise, PIDFD_OF_SELF, (long)ranges, (long)count, MADV_DONTNEED, 0, 0);
     return !sys_failed(got) && (size_t)got == bytes;
 }
 
