@@ -125,12 +125,7 @@ uint32_t sys_control_peer(long connection) {
 
 uint32_t sys_effective_user(void) {
     char text[STATUS_MAX];
-    const long fd = sys_open_read("/proc/self/status");
-    if (fd < 0)
-        return SYS_NO_USER;
-    const long length = sys_read(fd, text, sizeof text - 1);
-    sys_close_read(fd);
-    text[length > 0 ? length : 0] = '\0';
+    (void)sys_read_text("/proc/self/status", text, sizeof text);
     const char *at = strstr(text, "\nUid:");
     for (int field = 0; at != NULL && field < FIELD_OF_EFFECTIVE; field++)
         at = (at = strchr(at, '\t')) != NULL ? at + 1 : NULL;

@@ -74,6 +74,14 @@ long sys_read(long fd, void *buffer, size_t size) {
     return got;
 }
 
+long sys_read_text(const char *path, char *text, size_t size) {
+    const long fd = sys_open_read(path), length = sys_failed(fd) ? fd : sys_read(fd, text, size - 1);
+    if (!sys_failed(fd))
+        sys_close_read(fd);
+    text[length > 0 ? length : 0] = '\0';
+    return length;
+}
+
 void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
 
 /* A pipe or a terminal that does not wait by itself: true when there may be room, false after `end_ms`. */

@@ -14,6 +14,9 @@ int sys_may_append(const char *path);   /* 0 when sys_open_append would open it,
 bool sys_working_directory(char *path, size_t size);
 long sys_read(long fd, void *buffer, size_t size);
 void sys_close_read(long fd);
+/* The beginning of a small text, as far as `size` goes with the 0 at its end; its length, or why it cannot be read:
+ * `text` is empty then. */
+long sys_read_text(const char *path, char *text, size_t size);
 void sys_close(long fd);
 /* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the
  * program: neither SIGPIPE nor SIGXFSZ comes of it. */
