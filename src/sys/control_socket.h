@@ -13,6 +13,9 @@ enum { SYS_CONTROL_PATH_MAX = 108 }; /* with the NUL: sockaddr_un */
  * A socket there that nobody listens at is replaced; anything else there stays: -EADDRINUSE. */
 long sys_control_listen(const char *path);
 
+/* A connection to the socket of this type at `path`, or a negated errno value. */
+long sys_connect(const char *path, int type);
+
 /* Wakes the thread that waits in sys_control_accept. */
 void sys_control_wake(const char *path);
 

@@ -84,16 +84,21 @@ long sys_read_text(const char *path, char *text, size_t size) {
 
 void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
 
+long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms) {
+    struct timespec rest = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    const long timeout = timeout_ms == UINT32_MAX ? 0 : (long)&rest;
+    long got;
+    do /* which leaves in `rest` what is left of it */
+        got = sys_call6(SYS_ppoll, (long)entries, (long)count, timeout, 0, sizeof(uint64_t), 0);
+    while (got == -EINTR && !sys_is_confined());
+    return got;
+}
+
 /* A pipe or a terminal that does not wait by itself: true when there may be room, false after `end_ms`. */
 static bool wait_for_room(int fd, uint64_t end_ms) {
     struct pollfd entry = {.fd = fd, .events = POLLOUT};
     uint64_t now = end_ms > 0 && !sys_is_confined() ? sys_now_ms() : end_ms;
-    if (now >= end_ms)
-        return false;
-    const struct timespec rest = {.tv_sec = (long)((end_ms - now) / 1000),
-                                  .tv_nsec = (long)((end_ms - now) % 1000) * 1000000};
-    long got = sys_call6(SYS_ppoll, (long)&entry, 1, (long)&rest, 0, sizeof(uint64_t), 0);
-    return got == 1 || got == -EINTR;
+    return now < end_ms && sys_poll(&entry, 1, (uint32_t)(end_ms - now)) == 1;
 }
 
 /* Returns what the last write(2) did. */

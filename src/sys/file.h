@@ -18,6 +18,9 @@ void sys_close_read(long fd);
  * `text` is empty then. */
 long sys_read_text(const char *path, char *text, size_t size);
 void sys_close(long fd);
+/* poll(2) for so long (UINT32_MAX: no end), whatever signals come meanwhile, unless one confines the process. */
+struct pollfd;
+long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms);
 /* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the
  * program: neither SIGPIPE nor SIGXFSZ comes of it. */
 void sys_write_all(int fd, const void *buffer, size_t size);
