@@ -282,7 +282,8 @@ superslab_t *pool_find_dirty_locked(unsigned count, unsigned align) {
     unsigned looks = DIRTY_SCAN_MAX, enough = (unsigned)hk_min(count + align - 1, SLOTS);
     for (unsigned length = count; (length = pool_length_from_locked(length)) != 0; length++) {
         length = looks > 0 ? length : (unsigned)hk_max(length, enough);
-        for (uint32_t index = pool_of_length_locked(length); index != 0; index = pool_record(index)->length_next) {
+        for (uint32_t index = pool_of_length_locked(length); index != 0;
+             index = pool_record(index)->links[POOL_OF_LENGTH].next) {
             if (pool_stretches(pool_record(index)->dirty_mask, count, align) != 0)
                 return pool_record(index);
             if (looks == 0 || --looks == 0)

@@ -9,10 +9,10 @@
 /* These slots of the superslab are dirty. */
 void pool_set_dirty_locked(superslab_t *s, uint32_t mask);
 
-/* The superslab whose dirty slots wait longest for a purge, or 0; `dirty_next` leads on. */
+/* The superslab whose dirty slots wait longest for a purge, or 0; POOL_QUEUE leads on. */
 uint32_t pool_dirty_head_locked(void);
 
-/* The first superslab whose longest stretch of dirty slots has this length, or 0; `length_next` leads on. */
+/* The first superslab whose longest stretch of dirty slots has this length, or 0; POOL_OF_LENGTH leads on. */
 uint32_t pool_of_length_locked(unsigned length);
 
 /* The shortest such length from `least` on, and the longest below `end`; 0: there is none. */

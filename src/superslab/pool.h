@@ -11,23 +11,27 @@
 #include "map/map.h"
 #include "region/region.h"
 
+/* The lists of superslabs with dirty slots: superslab/dirty.h. */
+enum { POOL_QUEUE, POOL_OF_LENGTH, POOL_LISTS };
+
 typedef struct superslab {
     uint32_t free_mask;
     uint32_t dirty_mask;
-    uint32_t next, previous;             /* bin list, indexes of superslabs, 0 ends */
-    uint32_t dirty_next, dirty_previous; /* dirty queue */
-    uint8_t order, room;                 /* the bin it is in */
+    uint32_t next, previous; /* bin list, indexes of superslabs, 0 ends */
+    struct pool_links {
+        uint32_t next, previous;
+    } links[POOL_LISTS];
+    uint8_t order, room; /* the bin it is in */
     bool binned, queued;
     bool dense;            /* for slots whose every page will be used */
     bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
     bool in_use;           /* known to the pool: it holds slots or is in a bin */
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
     uint32_t zeros_mask;   /* dirty because a huge page brought them along: they read as zeros; subset of dirty_mask */
-    uint32_t length_next, length_previous; /* list by `length` */
-    uint8_t length;                        /* of the longest stretch of dirty slots in it */
-    uint32_t present_mask;                 /* the slots that are mapped */
-    uint32_t hasty_mask;                   /* slots that went back in haste at `hasty_ms`, and were not taken since; */
-    uint32_t hasty_ms;                     /* ... both outlive the superslab */
+    uint8_t length;        /* of the longest stretch of dirty slots in it */
+    uint32_t present_mask; /* the slots that are mapped */
+    uint32_t hasty_mask;   /* slots that went back in haste at `hasty_ms`, and were not taken since; */
+    uint32_t hasty_ms;     /* ... both outlive the superslab */
 } superslab_t;
 
 _Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region/window.c lays it out");
