@@ -19,6 +19,10 @@ typedef struct hk_random {
     uint8_t values[HK_RANDOM_VALUES];
 } hk_random_t;
 
+/* The next of a sequence that can be foretold; `*state` is not 0 (xorshift64*: S. Vigna, "An experimental exploration
+ * of Marsaglia's xorshift generators, scrambled", 2016). */
+uint64_t hk_xorshift(uint64_t *state);
+
 /* Adds a key from the kernel to the generator's own, which is zeros at first. */
 void hk_random_stir(hk_random_t *random);
 

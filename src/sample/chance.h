@@ -16,10 +16,6 @@ enum {
     CHANCE_ONE_SHIFT = 62, /* a probability of 1 is 1 << 62 */
 };
 
-/* The next of a sequence; `*state` is not 0 (xorshift64*: S. Vigna, "An experimental exploration of Marsaglia's
- * xorshift generators, scrambled", 2016). */
-uint64_t chance_random(uint64_t *state);
-
 /* Bytes from the last sample, or from anywhere, to the byte that is sampled next. */
 int64_t chance_distance(uint64_t *state, unsigned log2);
 
