@@ -133,6 +133,15 @@ HK_INLINE bool hk_bit_clear_in_byte(uint8_t *byte, size_t n) {
 }
 #endif
 
+/* The bits at which `count` neighbours begin that are set. */
+HK_INLINE uint64_t hk_stretches64(uint64_t bits, unsigned count) {
+    for (unsigned have = 1, more; have < count; have += more) {
+        more = have < count - have ? have : count - have;
+        bits &= bits >> more;
+    }
+    return bits;
+}
+
 /* Whether a caller's record of `given` bytes is what this version knows, `whole` bytes, or the beginning of it. */
 HK_INLINE bool hk_is_record_size(size_t given, size_t whole) { return given >= 8 && given <= whole && given % 8 == 0; }
 
