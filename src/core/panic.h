@@ -5,7 +5,7 @@
  * One format for every report, one line, one write, no allocation; what is known besides follows (watch/report.h):
  *
  *   hakmem: double free of 0x7f... (64-byte block, free), called from 0x55d0c1a2b1a6 (/usr/bin/program+0x11a6)
- *   hakmem: free of interior pointer 0x7f... (48-byte block at 0x7f..., offset 16, allocated), called from 0x55...
+ *   hakmem: free of interior pointer 0x7f... (48-byte block at 0x7f..., offset 16), called from 0x55...
  *
  * The caller is written as core/place.h says, and left out where it is not known.
  *
