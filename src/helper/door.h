@@ -9,6 +9,9 @@
 
 #include <stdatomic.h>
 
+/* Of each thread of ours; and between two looks at the process's rights, where it has some. */
+enum { OUR_STACK_BYTES = 64 * 1024, OUR_LOOK_MS = 1000 };
+
 /* True when the calling thread holds it from now on: at once, or after it has waited, as who forks does. Its holder
  * holds back the signals that others send: a handler that forks must not come upon its own thread here. */
 typedef enum door_enter { DOOR_TRY, DOOR_WAIT, DOOR_TO_FORK } door_enter_t;
