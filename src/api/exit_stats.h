@@ -2,12 +2,9 @@
  *
  * exit_stats.h: statistics at exit.
  */
-#ifndef HK_EXIT_STATS_H
-#define HK_EXIT_STATS_H
+#pragma once
 
 #include "base/base.h"
 
 /* Prints what HAKMEM_STATS asks for. To be called once, as late in the process as may be. */
 void hk_stats_at_exit(void);
-
-#endif

@@ -2,12 +2,9 @@
  *
  * heaps.h: statistics of heaps that the program made, by their names.
  */
-#ifndef HK_API_HEAPS_H
-#define HK_API_HEAPS_H
+#pragma once
 
 #include <stdint.h>
 
 /* `path` is "NAME/FIELD", FIELD one of hak_heap_stats_t. Returns 0 or ENOENT. */
 int heaps_stat_read(const char *path, uint64_t *value);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * profile.h: HAKMEM_PROFILE and HAKMEM_LEAKS, at the start and at the end of the process.
  */
-#ifndef HK_API_PROFILE_H
-#define HK_API_PROFILE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -11,5 +10,3 @@ void hk_profile_at_start(void);
 
 /* The profile goes to its file; leaks are reported, which may end the process. `frame`: leaks.h. */
 void hk_profile_at_exit(const void *frame);
-
-#endif

@@ -6,7 +6,6 @@
 #include "api/stats_format.h"
 #include "core/options.h"
 #include "core/panic.h"
-#include "front/front.h"
 #include "helper/control.h"
 #include "helper/helper.h"
 #include "inspect/orders.h"
@@ -40,8 +39,7 @@ __attribute__((constructor)) void hk_library_loaded(void) {
     hk_stats_note_program();
     report_init(&(const report_sources_t){.describe = hk_describe, .stacks = stacks_of});
     hk_profile_at_start();
-    if (hk_option(HK_OPT_CRASH_REPORT) != 0)
-        crash_report_init(hk_describe);
+    crash_report_init(hk_describe);
     guard_init();
     if (guard_interval() != 0)
         heap_hurry_all();

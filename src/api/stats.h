@@ -5,8 +5,7 @@
  * A hak_stats_t is 10 KB, too much for a small thread stack, so functions that need one of their own map it for the
  * length of the call. Nothing here is shared and nothing is kept.
  */
-#ifndef HK_STATS_H
-#define HK_STATS_H
+#pragma once
 
 #include "base/base.h"
 #include "hakmem.h"
@@ -14,5 +13,3 @@
 /* Takes a snapshot into fresh memory; NULL when there is none. The caller gives it back with stats_release. */
 hak_stats_t *stats_take(void);
 void stats_release(hak_stats_t *stats);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * stats_format.h: statistics as text and as JSON.
  */
-#ifndef HK_STATS_FORMAT_H
-#define HK_STATS_FORMAT_H
+#pragma once
 
 #include "base/base.h"
 #include "core/print.h"
@@ -17,5 +16,3 @@ void stats_write(hk_out_t *out, const hak_stats_t *stats, hak_format_t format);
 /* Notes what the program is called: the C library's name for it lies in memory that is the program's. Once, before
  * there are threads. */
 void hk_stats_note_program(void);
-
-#endif

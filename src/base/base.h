@@ -2,10 +2,9 @@
  *
  * base.h: compiler attributes and the few words that every room uses. Header only, no state.
  *
- * This room and sys/ are the only places where `#if` may appear (docs/architecture.md, "Habits").
+ * This room and sys/ are the only places where `#if` may appear (scripts/check-layers).
  */
-#ifndef HK_BASE_H
-#define HK_BASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@
 
 HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
 HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }
-
-#endif

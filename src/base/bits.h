@@ -2,8 +2,7 @@
  *
  * bits.h: counting, scanning and rounding on machine words. Pure functions.
  */
-#ifndef HK_BITS_H
-#define HK_BITS_H
+#pragma once
 
 #include "base/base.h"
 #include "base/relaxed.h"
@@ -35,9 +34,6 @@ HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1)
 /* A word with the `n` lowest bits set, 0 <= n <= 64. */
 HK_INLINE uint64_t hk_low_mask64(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
-/* Sets bit `n` of the bitmap at `*bits`, and clears it and tells whether it was set: one writer at a time, readers that
- * need no order, as in relaxed.h. On x86-64 in the five instructions that compilers do not find: bit number and word
- * number from one register, no address apart. */
 /* Zeros, by the widest stores that the processor has; `bytes` is a multiple of 16. No call. */
 HK_INLINE void hk_zero_long(void *at, size_t bytes) {
 #if HK_X86_64
@@ -51,6 +47,9 @@ HK_INLINE void hk_zero_long(void *at, size_t bytes) {
 #endif
 }
 
+/* Sets bit `n` of the bitmap at `*bits`, and clears it and tells whether it was set: one writer at a time, readers that
+ * need no order, as in relaxed.h. On x86-64 in the five instructions that compilers do not find: bit number and word
+ * number from one register, no address apart. */
 #if HK_X86_64 && !HK_TSAN
 #define HK_BIT_CHANGE(change)                                                                                          \
     "mov %[bits], %[base]\n\tmov %[n], %[word]\n\tshr $6, %[word]\n\tmov (%[base],%[word],8), %[value]\n\t" change     \
@@ -134,10 +133,17 @@ HK_INLINE bool hk_bit_clear_in_byte(uint8_t *byte, size_t n) {
 }
 #endif
 
+/* The bits at which `count` neighbours begin that are set. */
+HK_INLINE uint64_t hk_stretches64(uint64_t bits, unsigned count) {
+    for (unsigned have = 1, more; have < count; have += more) {
+        more = have < count - have ? have : count - have;
+        bits &= bits >> more;
+    }
+    return bits;
+}
+
 /* Whether a caller's record of `given` bytes is what this version knows, `whole` bytes, or the beginning of it. */
 HK_INLINE bool hk_is_record_size(size_t given, size_t whole) { return given >= 8 && given <= whole && given % 8 == 0; }
 
 /* Smallest k with 2^k >= x, x >= 1. */
 HK_INLINE unsigned hk_log2_ceil(size_t x) { return x <= 1 ? 0 : hk_msb64(x - 1) + 1; }
-
-#endif

@@ -4,8 +4,7 @@
  *
  * HK_BUILD_TYPE is a string that the build passes by -D ("release", "check", "asan", ...).
  */
-#ifndef HK_BUILD_H
-#define HK_BUILD_H
+#pragma once
 
 #include "base/base.h"
 #include "hakmem.h"
@@ -53,5 +52,3 @@
 #define HK_BUILD_INFO                                                                                                  \
     "hakmem " HK_VERSION_TEXT ", " HK_COMPILER ", " HK_ARCHITECTURE " linux, " HK_C_LIBRARY ", " HK_BUILD_TYPE         \
     " build" HK_BUILD_CHECKS
-
-#endif

@@ -3,8 +3,7 @@
  * relaxed.h: counters with one writer at a time (a lock's holder, or a thread of its own) and readers that need no
  * order. A plain load and a plain store in machine code, without the data race.
  */
-#ifndef HK_RELAXED_H
-#define HK_RELAXED_H
+#pragma once
 
 #include "base/base.h"
 
@@ -30,5 +29,3 @@ HK_INLINE void hk_write_barrier(void) {
 /* hk_read and hk_add on the fast path, with an operand in memory: GCC takes more instructions for those. */
 #define hk_read_in_place(place)    (HK_TSAN ? hk_read(place) : (place))
 #define hk_add_in_place(place, by) (HK_TSAN ? (void)hk_add(place, by) : (void)((place) += (by)))
-
-#endif

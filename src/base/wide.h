@@ -5,8 +5,7 @@
  *
  * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, "Detection of Intel AVX2".
  */
-#ifndef HK_WIDE_H
-#define HK_WIDE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -25,6 +24,4 @@ HK_INLINE bool hk_has_wide(void) {
 #else
 #define HK_WIDE
 HK_INLINE bool hk_has_wide(void) { return false; }
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * counters.h: process-wide event counters. Each is bumped where batches pass, never on the fast path; relaxed, because
  * no order between counters is promised. The list is the scalar event part of hak_stats_t.
  */
-#ifndef HK_COUNTERS_H
-#define HK_COUNTERS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -49,5 +48,3 @@ extern hk_counters_t hk_counters;
 
 #define hk_count(name)        ((void)atomic_fetch_add_explicit(&hk_counters.name, 1, memory_order_relaxed))
 #define hk_count_by(name, by) ((void)atomic_fetch_add_explicit(&hk_counters.name, (uint64_t)(by), memory_order_relaxed))
-
-#endif

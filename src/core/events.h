@@ -8,8 +8,7 @@
  *   limit(kind, bytes)     event_limit_t: what is in use at a soft limit, what was asked for and refused at a hard one
  *   misuse(address)        as the report says, also where HAKMEM_ON_ERROR=ignore keeps it silent
  */
-#ifndef HK_EVENTS_H
-#define HK_EVENTS_H
+#pragma once
 
 #include "base/base.h"
 #include "sys/probe.h"
@@ -44,5 +43,3 @@ HK_INLINE void event_misuse(const void *address) {
     if (SYS_PROBE_IS_WANTED(hk_trace_misuse))
         hk_trace_misuse((uint64_t)(uintptr_t)address);
 }
-
-#endif

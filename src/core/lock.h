@@ -16,8 +16,7 @@
  * `word` is written by any thread; everything a lock guards is named where it is declared. Nothing here uses libc, nor
  * thread-local storage unless a fork is under way, so the helper thread may lock as well.
  */
-#ifndef HK_LOCK_H
-#define HK_LOCK_H
+#pragma once
 
 #include "base/base.h"
 #include "core/witness.h"
@@ -91,5 +90,3 @@ HK_INLINE void hk_unlock(hk_lock_t *lock) {
     if (hk_unlikely(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
         hk_lock_wake(lock);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * read into a small buffer on the caller's stack: nothing is allocated, nothing is kept, no lock is taken, so it may
  * run in a signal handler. It costs some 50 us and serves error paths only.
  */
-#ifndef HK_MAPPINGS_H
-#define HK_MAPPINGS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -42,5 +41,3 @@ void hk_mappings_reader_init(hk_mappings_reader_t *reader, hk_mapping_visit_t *v
 
 /* Takes the next part of the list, cut anywhere. Returns false once the visitor has seen enough. */
 bool hk_mappings_reader_feed(hk_mappings_reader_t *reader, const char *text, size_t length);
-
-#endif

@@ -7,8 +7,7 @@
  * fork writes to its own file where the name has a %p, and a file that was moved away is made anew. Where it cannot be
  * opened, one message says so on standard error, and what was to be said follows there.
  */
-#ifndef HK_MESSAGE_H
-#define HK_MESSAGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -23,5 +22,3 @@ void hk_message_to(const char *name);
 
 /* Says at once when the file could not be opened. Makes none. */
 void hk_message_check(void);
-
-#endif

@@ -6,8 +6,7 @@
  * Values are written by hk_options_init (once, before the first allocation, single-threaded) and by hk_option_set; they
  * are read anywhere off the fast path. Each is one relaxed atomic word: no order is implied between options.
  */
-#ifndef HK_OPTIONS_H
-#define HK_OPTIONS_H
+#pragma once
 
 #include "base/base.h"
 #include "core/print.h"
@@ -98,5 +97,3 @@ HK_INLINE uint64_t hk_limit_hard(int64_t value) { return hk_limit_soft((int64_t)
 
 /* As hak_limit_set. */
 int hk_limit_set(uint64_t soft, uint64_t hard);
-
-#endif

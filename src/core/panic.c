@@ -22,11 +22,12 @@ void hk_misuse_show_by(void (*show)(const hk_misuse_t *misuse)) { show_rest = sh
 
 static void report(const hk_misuse_t *misuse, const char *detail) {
     char place[HK_PLACE_TEXT_MAX];
+    const char *verb = misuse->verb != NULL ? misuse->verb : "";
     if (misuse->caller == NULL) {
-        hk_message("%s %p (%s)", misuse->what, misuse->address, detail);
+        hk_message("%s%s %p (%s)", verb, misuse->what, misuse->address, detail);
     } else {
         hk_place_describe(misuse->caller, place);
-        hk_message("%s %p (%s), called from %s", misuse->what, misuse->address, detail, place);
+        hk_message("%s%s %p (%s), called from %s", verb, misuse->what, misuse->address, detail, place);
     }
     if (show_rest != NULL)
         show_rest(misuse);

@@ -5,14 +5,13 @@
  * One format for every report, one line, one write, no allocation; what is known besides follows (watch/report.h):
  *
  *   hakmem: double free of 0x7f... (64-byte block, free), called from 0x55d0c1a2b1a6 (/usr/bin/program+0x11a6)
- *   hakmem: free of interior pointer 0x7f... (48-byte block at 0x7f..., offset 16, allocated), called from 0x55...
+ *   hakmem: free of interior pointer 0x7f... (48-byte block at 0x7f..., offset 16), called from 0x55...
  *
  * The caller is written as core/place.h says, and left out where it is not known.
  *
  * `HAKMEM_ON_ERROR` decides what follows: abort (default), report (print and go on), ignore (go on silently).
  */
-#ifndef HK_PANIC_H
-#define HK_PANIC_H
+#pragma once
 
 #include "base/base.h"
 
@@ -20,7 +19,8 @@
 
 /* A misuse, as far as whoever found it knows. What is 0 is not known. */
 typedef struct hk_misuse {
-    const char *what;    /* as in "double free of" or "free of interior pointer" */
+    const char *verb;    /* the function that was called, where the report begins with it */
+    const char *what;    /* what follows it, as in " of interior pointer"; or all, as in "double free of" */
     const void *address; /* the one that `what` is about */
     const void *caller;  /* where the program called, a return address */
     const void *block;
@@ -29,7 +29,7 @@ typedef struct hk_misuse {
     enum { HK_MISUSE_UNKNOWN, HK_MISUSE_ALLOCATED, HK_MISUSE_FREE } state; /* of the block */
 } hk_misuse_t;
 
-/* Reports it: "hakmem: <what> <address> (<detail>), called from <caller>". Counts it, prints it and aborts as
+/* Reports it: "hakmem: <verb><what> <address> (<detail>), called from <caller>". Counts it, prints it and aborts as
  * HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
 void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) HK_PRINTF(2, 3);
 
@@ -55,5 +55,3 @@ _Noreturn void hk_assert_failed(const char *what, const char *file, int line);
         if (HK_CHECK && hk_unlikely(!(cond)))                                                                          \
             hk_assert_failed(#cond, __FILE__, __LINE__);                                                               \
     } while (0)
-
-#endif

@@ -3,8 +3,7 @@
  * parse.h: numbers and sizes as text. False when there is none, when it does not fit, or, but for those that move
  * `*text` behind what they read, when something follows.
  */
-#ifndef HK_PARSE_H
-#define HK_PARSE_H
+#pragma once
 
 #include "core/print.h"
 
@@ -22,5 +21,3 @@ bool hk_parse_size_part(const char **text, int64_t *value);
 
 /* With the largest unit of which it is a multiple. */
 void hk_print_size(hk_out_t *out, int64_t size);
-
-#endif

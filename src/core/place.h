@@ -8,8 +8,7 @@
  *
  * For a program that is linked to a fixed address the two are the same.
  */
-#ifndef HK_PLACE_H
-#define HK_PLACE_H
+#pragma once
 
 #include "core/mappings.h"
 
@@ -30,5 +29,3 @@ typedef struct hk_place {
 
 /* An hk_mapping_visit_t; `place` is an hk_place_t with nothing but its address set. */
 bool hk_place_visit(const hk_mapping_t *mapping, void *place);
-
-#endif

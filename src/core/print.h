@@ -6,8 +6,7 @@
  * declares it; nothing is shared. Conversions: %s %c %d %u %x %p %% with the length modifiers `l` and `z`, field width
  * and `-` (`%-20s`, `%8zu`), and `%.*s`. Errors of write(2) are ignored: there is nobody to tell.
  */
-#ifndef HK_PRINT_H
-#define HK_PRINT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -35,5 +34,3 @@ size_t hk_vformat(char *memory, size_t memory_size, const char *format, va_list 
 
 /* A file's name, with the number of the process for %p. False when it gets too long. */
 bool hk_path_expand(char *path, size_t size, const char *name);
-
-#endif

@@ -26,6 +26,15 @@ static void double_round(quarter_t x[WORDS]) {
         quarter_round(&x[i], &x[4 + (i + 1) % 4], &x[8 + (i + 2) % 4], &x[12 + (i + 3) % 4]);
 }
 
+uint64_t hk_xorshift(uint64_t *state) {
+    uint64_t x = *state;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    return x * UINT64_C(0x2545f4914f6cdd1d);
+}
+
 void hk_random_fill(hk_random_t *random) {
     static const uint32_t constants[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
     quarter_t start[WORDS], x[WORDS];

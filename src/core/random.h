@@ -7,8 +7,7 @@
  * a reader of its memory learns nothing of what it gave before. The child of a fork goes on with its parent's numbers
  * until its generator is stirred.
  */
-#ifndef HK_CORE_RANDOM_H
-#define HK_CORE_RANDOM_H
+#pragma once
 
 #include "base/base.h"
 
@@ -19,6 +18,10 @@ typedef struct hk_random {
     uint32_t key[8];
     uint8_t values[HK_RANDOM_VALUES];
 } hk_random_t;
+
+/* The next of a sequence that can be foretold; `*state` is not 0 (xorshift64*: S. Vigna, "An experimental exploration
+ * of Marsaglia's xorshift generators, scrambled", 2016). */
+uint64_t hk_xorshift(uint64_t *state);
 
 /* Adds a key from the kernel to the generator's own, which is zeros at first. */
 void hk_random_stir(hk_random_t *random);
@@ -35,5 +38,3 @@ HK_INLINE uint32_t hk_random_below(hk_random_t *random, uint32_t bound) {
         hk_random_fill(random);
     return hk_random_left_below(random, bound);
 }
-
-#endif

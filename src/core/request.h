@@ -18,8 +18,7 @@
  * REQUEST-1  Who exchanges a nonce for 0 carries the order out, alone.
  * REQUEST-2  Words are added at the end alone: inspect/record.def says where each lies.
  */
-#ifndef HK_REQUEST_H
-#define HK_REQUEST_H
+#pragma once
 
 #include "base/base.h"
 
@@ -80,5 +79,3 @@ int hk_request_do(const hk_order_t *order, hk_request_by_t by, uint64_t *result)
 
 /* In the child of a fork: the request was the parent's. */
 void hk_request_forget(void);
-
-#endif

@@ -11,8 +11,7 @@
  * which waits for no lock that another does not hold (start/fork.h); when it calls malloc it breaks the order, and the
  * message says so.
  */
-#ifndef HK_WITNESS_H
-#define HK_WITNESS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -43,5 +42,3 @@ void witness_leaves(uint32_t rank);
 
 /* Whether the calling thread holds a lock of this rank; always true of what is not watched. */
 bool witness_holds(uint32_t rank);
-
-#endif

@@ -3,8 +3,7 @@
  * calls.h: the rest of the C library's allocation functions, with its rules for arguments and errno; shared by the libc
  * names (shim/) and the hak_ names (api/). Source: malloc(3), posix_memalign(3), malloc_usable_size(3), ISO C23 7.24.3.
  */
-#ifndef HK_CALLS_H
-#define HK_CALLS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -18,5 +17,3 @@ int front_posix_memalign(void **out, size_t align, size_t size);
 void *front_valloc(size_t size);
 void *front_pvalloc(size_t size);
 size_t front_usable_size(const void *block);
-
-#endif

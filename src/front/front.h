@@ -7,8 +7,7 @@
  * is touched by neither. No call, no loop, no frame (but for calloc, which calls memset); every other case is one tail
  * call away.
  */
-#ifndef HK_FRONT_H
-#define HK_FRONT_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -146,5 +145,3 @@ HK_INLINE void *front_calloc(size_t count, size_t size) {
     void *block = front_malloc(total);
     return hk_likely(block != NULL) ? memset(block, 0, total) : NULL;
 }
-
-#endif

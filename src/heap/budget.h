@@ -8,8 +8,7 @@
  *
  * Any thread, without a lock. The processors are looked at when threads start, now and then.
  */
-#ifndef HK_HEAP_BUDGET_H
-#define HK_HEAP_BUDGET_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -41,5 +40,3 @@ bool budget_allows_passed(const heap_t *h, size_t more_bytes);
 void budget_thread_came(void);
 void budget_thread_left(void);
 void budget_set_threads(uint32_t threads);
-
-#endif

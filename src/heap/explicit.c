@@ -10,8 +10,6 @@
 #include "heap/runs.h"
 #include "heap/supply.h"
 #include "large/huge.h"
-#include "limit/limit.h"
-#include "map/meta.h"
 #include "sys/sys.h"
 
 #include <errno.h>
@@ -162,21 +160,11 @@ void explicit_end_locked(heap_t *h) {
 static slab_t *open_locked(heap_t *h, unsigned cls) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(explicit_is_id(h));
-    unsigned slots = hk_class_info[cls].slab_slots;
-    size_t bytes = (size_t)slots << HK_SLOT_SHIFT;
-    if (!runs_fit_locked(h, bytes) || !limit_allows(bytes))
+    if (!runs_fit_locked(h, (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
-    bool reused = false;
-    large_cache_yield(&heap_shared()->large, slots, slots);
-    slab_t *slab = slab_open(cls, h->own.id, &reused);
-    if (slab == NULL)
-        return NULL;
-    heap_insert_locked(h, slab);
-    runs_note_peak_locked(h);
-    if (reused)
-        hk_count(slabs_reused);
-    else
-        hk_count(slabs_new);
+    slab_t *slab = heap_open_slab_locked(h, &heap_shared()->large, cls);
+    if (slab != NULL)
+        runs_note_peak_locked(h);
     return slab;
 }
 

@@ -22,8 +22,7 @@
  *
  * Ids and names are guarded by hk_heap_list_lock, everything else by the heap's lock.
  */
-#ifndef HK_HEAP_EXPLICIT_H
-#define HK_HEAP_EXPLICIT_H
+#pragma once
 
 #include "heap/heap.h"
 #include "heap/runs.h"
@@ -74,5 +73,3 @@ typedef struct explicit_counts {
 
 /* Caller holds the lock. */
 void explicit_count_locked(heap_t *h, explicit_counts_t *counts);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * For the heap's thread, or for anybody once the thread is gone. The functions take the heap's lock.
  */
-#ifndef HK_HEAP_FLUSH_H
-#define HK_HEAP_FLUSH_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -23,5 +22,3 @@ void magazine_give_one(heap_t *h, unsigned cls, void *block);
 /* Double frees that were found under the lock, where no report may be made: taken there, and reported later. */
 double_frees_t heap_take_double_frees_locked(heap_t *h);
 void heap_report_double_frees(const heap_t *h, const double_frees_t *double_frees);
-
-#endif

@@ -25,8 +25,7 @@
  *         class's bit.
  * HEAP-3  a thread that holds one heap's lock takes no other heap's but the shared heap's.
  */
-#ifndef HK_HEAP_H
-#define HK_HEAP_H
+#pragma once
 
 #include "base/base.h"
 #include "base/relaxed.h"
@@ -327,5 +326,3 @@ bool heap_cover(uint32_t id);
 
 /* One more, LIVE; NULL when memory is out. Caller holds the list lock. */
 heap_t *heap_make_locked(void);
-
-#endif

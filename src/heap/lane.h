@@ -15,8 +15,7 @@
  * lose a block, and never has one twice. So a block leaves its place before it is anywhere else, and a place holds a
  * block before it counts.
  */
-#ifndef HK_HEAP_LANE_H
-#define HK_HEAP_LANE_H
+#pragma once
 
 #include "core/random.h"
 #include "heap/heap.h"
@@ -83,5 +82,3 @@ uint64_t lane_count(const heap_t *h, unsigned cls);
 
 /* All blocks go back to their slabs, after a look. */
 void lanes_drain(heap_t *h);
-
-#endif

@@ -22,8 +22,7 @@
  * A heap with a limit has no leases: what one thread keeps might be what another is refused. Nor has any heap at safety
  * levels 2 and 3. Model: docs/models/explicit.pml.
  */
-#ifndef HK_HEAP_LEASE_H
-#define HK_HEAP_LEASE_H
+#pragma once
 
 #include "base/relaxed.h"
 #include "heap/heap.h"
@@ -145,5 +144,3 @@ size_t lease_revoke_all_locked(heap_t *h, lease_fate_t fate, uint64_t used[HK_CL
 
 /* Blocks of the class in leases of the heap, and those that came there by frees. Caller holds its lock. */
 uint64_t lease_count_locked(const heap_t *h, unsigned cls, uint64_t *pushes);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * lists.h: the slabs that a heap owns, by class and by how full they are (HEAP-2). The caller holds the heap's lock.
  */
-#ifndef HK_HEAP_LISTS_H
-#define HK_HEAP_LISTS_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -21,5 +20,3 @@ slab_t *heap_pick_locked(const heap_t *h, unsigned cls);
 
 /* Closes a slab that is empty. */
 void heap_close_slab_locked(heap_t *h, slab_t *slab);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * For the heap's thread, but where it says otherwise.
  */
-#ifndef HK_HEAP_MAGAZINE_H
-#define HK_HEAP_MAGAZINE_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -48,5 +47,3 @@ bool magazine_is_between(const heap_t *h);
 
 /* Lets capacities follow the load since the last tick. */
 void magazine_tick(heap_t *h);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * messages.h: words of remote frees, sent to the heap that owns their slabs, many at a time.
  */
-#ifndef HK_MESSAGES_H
-#define HK_MESSAGES_H
+#pragma once
 
 #include "base/bits.h"
 #include "core/panic.h"
@@ -54,5 +53,3 @@ HK_INLINE void *heap_remote_block(const remote_entry_t *word, unsigned cls, uint
     size_t index = (word->key & 63) * 64 + hk_ctz64(bits);
     return slab_base(heap_remote_slab(word)) + index * hk_class_info[cls].block_size;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * the program. Any thread, without a lock. Addresses are taken in turn, so that one comes back late. When all are out,
  * a block of size 0 is one of a slab, as any other.
  */
-#ifndef HK_HEAP_NOTHING_H
-#define HK_HEAP_NOTHING_H
+#pragma once
 
 #include "base/base.h"
 
@@ -24,5 +23,3 @@ bool nothing_is_live(const void *address);
 
 /* False when it is none. */
 bool nothing_free(const void *address);
-
-#endif

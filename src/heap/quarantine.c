@@ -3,7 +3,6 @@
 
 #include "base/relaxed.h"
 #include "core/panic.h"
-#include "heap/flush.h"
 #include "heap/lane.h"
 #include "heap/seal.h"
 #include "heap/wipe.h"
@@ -128,7 +127,7 @@ static struct quarantine *grow(heap_t *h, struct quarantine *q, size_t bytes) {
 }
 
 /* `h` may be NULL for a run: then it does not wait. */
-static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
+void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) {
     hk_assert(block != NULL);
     struct quarantine *q = h != NULL ? queue_of(h) : NULL;
     granule_t granule = map_granule(block);
@@ -143,11 +142,9 @@ static void enqueue(heap_t *h, void *block, unsigned cls, const void *caller) {
     queue_push(q, granule, cls, bytes);
 }
 
-void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) { enqueue(h, block, cls, caller); }
-
 void quarantine_put_run(heap_t *h, void *block, const void *caller) {
     bool stays = wipe_run(block, large_open_size(block));
-    enqueue(h, block, stays ? QUEUE_CLASS_OF_RESIDENT : QUEUE_CLASS_OF_RUNS, caller);
+    quarantine_put(h, block, stays ? QUEUE_CLASS_OF_RESIDENT : QUEUE_CLASS_OF_RUNS, caller);
 }
 
 void quarantine_drain(heap_t *h) {

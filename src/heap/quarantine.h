@@ -10,8 +10,7 @@
  * QUEUE_BYTES_MIN each: a queue that is full takes as much again from what is left, as long as that leaves no less than
  * it has. So a thread alone has half of all, one that comes then a quarter, and each finds something.
  */
-#ifndef HK_HEAP_QUARANTINE_H
-#define HK_HEAP_QUARANTINE_H
+#pragma once
 
 #include "heap/heap.h"
 #include "heap/lane.h"
@@ -99,5 +98,3 @@ void quarantine_put_run(heap_t *h, void *block, const void *caller);
 
 /* Checks and releases what waits, here and in the lanes of the heap. */
 void quarantine_drain(heap_t *h);
-
-#endif

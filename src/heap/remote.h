@@ -5,8 +5,7 @@
  *
  * All but the drain is for the heap's thread, or for anybody once the thread is gone.
  */
-#ifndef HK_HEAP_REMOTE_H
-#define HK_HEAP_REMOTE_H
+#pragma once
 
 #include "heap/messages.h"
 
@@ -66,5 +65,3 @@ HK_INLINE bool heap_remote_add(heap_t *h, const void *base, unsigned cls, unsign
     heap_remote_post_much(h);
     return true;
 }
-
-#endif

@@ -7,7 +7,6 @@
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "sys/sys.h"
-#include "sys/sys.h"
 
 /* --- What is taken ------------------------------------------------------------------------------------------------ */
 

@@ -5,8 +5,7 @@
  *
  * Runs come from the shared heap's run cache and go back there.
  */
-#ifndef HK_HEAP_RUNS_H
-#define HK_HEAP_RUNS_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -51,5 +50,3 @@ void runs_leave_locked(heap_t *h);
 
 /* Adds what the heap has of them, and what it has taken in all. */
 void runs_add_locked(heap_t *h, heap_totals_t *totals);
-
-#endif

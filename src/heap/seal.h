@@ -14,8 +14,7 @@
  *        store, and others may read it at any time: atomically.
  * SEAL-3 The lowest byte of a seal, the one behind the block, is never 0: a string's end does not pass for it.
  */
-#ifndef HK_HEAP_SEAL_H
-#define HK_HEAP_SEAL_H
+#pragma once
 
 #include "base/base.h"
 #include "base/bits.h"
@@ -261,5 +260,3 @@ size_t seal_find_other(const void *bytes, size_t from, size_t to, unsigned char 
 
 /* The seal before the block is broken: reports that, and mends it. */
 HK_COLD void seal_report_below(void *block, size_t block_size, const void *caller);
-
-#endif

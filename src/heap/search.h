@@ -3,8 +3,7 @@
  * search.h: whether a block is free, wherever that is written down. For reports and for frees that look like mistakes:
  * goes through all heaps, and takes no lock.
  */
-#ifndef HK_HEAP_SEARCH_H
-#define HK_HEAP_SEARCH_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -14,5 +13,3 @@ bool heap_finds_free(const void *block, unsigned cls);
 
 /* heap_finds_free for a block whose live bit is clear. */
 bool heap_block_is_free(const void *block, unsigned cls);
-
-#endif

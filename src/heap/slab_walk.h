@@ -5,8 +5,7 @@
  * A walk goes over the slots of the window in address order and holds the lock of one heap at a time: that of the slab
  * it stands on. Slabs change hands and come and go meanwhile; under the lock of its owner a slab stays what it is.
  */
-#ifndef HK_HEAP_SLAB_WALK_H
-#define HK_HEAP_SLAB_WALK_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -26,5 +25,3 @@ bool slab_walk_hold(slab_walk_t *walk, uint32_t owner);
 
 /* The slab that begins in the slot, its owner's lock held; NULL when none does or its heap is busy. */
 slab_t *slab_walk_at(slab_walk_t *walk, slot_t slot);
-
-#endif

@@ -6,7 +6,7 @@
 #include "core/panic.h"
 #include "heap/budget.h"
 #include "heap/lists.h"
-#include "heap/remote.h"
+#include "heap/messages.h"
 #include "limit/limit.h"
 #include "sys/sys.h"
 
@@ -175,21 +175,15 @@ bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls) {
     return adopted;
 }
 
-static slab_t *open_locked(heap_t *h, unsigned cls) {
+slab_t *heap_open_slab_locked(heap_t *h, large_cache_t *cache, unsigned cls) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(cls < HK_CLASS_COUNT);
     if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
-    bool reused = false;
-    large_cache_yield(&h->large, hk_class_info[cls].slab_slots, hk_class_info[cls].slab_slots);
-    slab_t *slab = slab_open(cls, h->front.id, &reused);
-    if (slab == NULL)
-        return NULL;
-    heap_insert_locked(h, slab);
-    if (reused)
-        hk_count(slabs_reused);
-    else
-        hk_count(slabs_new);
+    large_cache_yield(cache, hk_class_info[cls].slab_slots, hk_class_info[cls].slab_slots);
+    slab_t *slab = slab_open(cls, h->front.id);
+    if (slab != NULL)
+        heap_insert_locked(h, slab);
     return slab;
 }
 
@@ -213,7 +207,7 @@ static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
     if (slab == NULL)
         slab = adopt_from_others_locked(h, cls);
     if (slab == NULL)
-        slab = open_locked(h, cls);
+        slab = heap_open_slab_locked(h, &h->large, cls);
     return slab;
 }
 

@@ -3,8 +3,7 @@
  * supply.h: where blocks come from when the magazine has none: slabs of the heap, of the shared heap, of other heaps,
  * new ones.
  */
-#ifndef HK_HEAP_SUPPLY_H
-#define HK_HEAP_SUPPLY_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -19,6 +18,10 @@ void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past);
  * lock. */
 void *heap_take_one_there(heap_t *h, unsigned cls);
 
+/* Opens a slab of the heap, for which just-freed runs of `cache` may go. NULL when memory is out, or a limit is
+ * reached. */
+slab_t *heap_open_slab_locked(heap_t *h, large_cache_t *cache, unsigned cls);
+
 /* The heap's thread frees a block of a slab of class `cls` that no thread owns: it takes the slab, so that this free
  * and those that follow are its own. False when somebody else was faster. Takes the locks. */
 bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls);
@@ -29,5 +32,3 @@ bool heap_passes_on(const heap_t *h, unsigned cls);
 
 /* Moves every slab to the shared heap, closing the empty ones. Caller holds the heap's lock, and no other. */
 void heap_hand_over_locked(heap_t *h);
-
-#endif

@@ -6,8 +6,7 @@
  * The call goes up, to a room that this one does not know (helper/helper.h): by a callback, which the start of the
  * allocator sets.
  */
-#ifndef HK_HEAP_WAKE_H
-#define HK_HEAP_WAKE_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -33,5 +32,3 @@ HK_INLINE bool heap_posted_much(heap_t *h) {
     h->posted_bytes = much ? 0 : h->posted_bytes;
     return much;
 }
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Slack: the run's record has its length. Its bytes are SEAL_SLACK to the end of their page, and zeros behind.
  */
-#ifndef HK_HEAP_WIPE_H
-#define HK_HEAP_WIPE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -37,5 +36,3 @@ void wipe_clear_slack(char *run, size_t size, size_t slack);
 
 /* Offset of the first byte of the slack that is another now; `size` when none is. */
 size_t wipe_find_in_slack(const char *run, size_t size, size_t slack);
-
-#endif

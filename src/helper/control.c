@@ -14,9 +14,7 @@
 #include <string.h>
 
 enum {
-    STACK_BYTES = 64 * 1024,
     PATIENCE_MS = 1000,  /* with one who has connected and sends nothing */
-    LOOK_MS = 1000,      /* between two looks at the process's rights, where the thread has some */
     BIRTH_WAIT_MS = 100, /* between two looks whether the thread that starts still lives */
     PATH_BYTES = SYS_CONTROL_PATH_MAX,
 };
@@ -96,7 +94,7 @@ static void sleep_for_good(void) {
 }
 
 static void serve(void) {
-    const uint32_t look_ms = sys_helper_has_rights() ? LOOK_MS : UINT32_MAX;
+    const uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : UINT32_MAX;
     while (!must_leave()) {
         const long peer = sys_control_accept(listener, look_ms);
         if (sys_is_confined())
@@ -149,13 +147,13 @@ static HK_COLD void give_up(long error) {
 static long start_thread(void) {
     static void *stack;
     if (stack == NULL)
-        stack = sys_map(STACK_BYTES);
+        stack = sys_map(OUR_STACK_BYTES);
     if (stack == NULL)
         return ENOMEM;
     sys_process_mark_wipe();
     atomic_store_explicit(&leave, 0, memory_order_relaxed);
     become(CONTROL_STARTING);
-    int error = sys_helper_start(control_run, NULL, stack, STACK_BYTES, &thread);
+    int error = sys_helper_start(control_run, NULL, stack, OUR_STACK_BYTES, &thread);
     while (error == 0 && is(CONTROL_STARTING) && sys_helper_is_alive(&thread))
         sys_futex_wait(&state, CONTROL_STARTING, BIRTH_WAIT_MS);
     return error != 0 ? error : is(CONTROL_NEVER) ? ENOSYS : 0; /* ENOSYS: before Linux 5.9 */

@@ -17,8 +17,7 @@
  *
  * It is not there in a confined process (sys/confined.h), nor in one that runs with another's rights (AT_SECURE).
  */
-#ifndef HK_HELPER_CONTROL_H
-#define HK_HELPER_CONTROL_H
+#pragma once
 
 #include "base/base.h"
 
@@ -44,5 +43,3 @@ void control_after_fork_in_child(void);
 
 /* The process exits. */
 void control_at_exit(void);
-
-#endif

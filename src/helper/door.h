@@ -3,12 +3,14 @@
  * door.h: the lock of the start and the stop of our threads. A fork holds it too. So does each thread of ours that
  * stays while the program forks, at all times when it may hold another lock.
  */
-#ifndef HK_HELPER_DOOR_H
-#define HK_HELPER_DOOR_H
+#pragma once
 
 #include "base/base.h"
 
 #include <stdatomic.h>
+
+/* Of each thread of ours; and between two looks at the process's rights, where it has some. */
+enum { OUR_STACK_BYTES = 64 * 1024, OUR_LOOK_MS = 1000 };
 
 /* True when the calling thread holds it from now on: at once, or after it has waited, as who forks does. Its holder
  * holds back the signals that others send: a handler that forks must not come upon its own thread here. */
@@ -29,5 +31,3 @@ bool door_holds_signals(void);
 
 /* In a child that was made without fork handlers. */
 void door_after_unseen_fork(void);
-
-#endif

@@ -17,7 +17,6 @@
 #include "upkeep/round.h"
 
 enum {
-    HELPER_STACK_BYTES = 64 * 1024,
     HELPER_ROUND_MS_MAX = 125,
     HELPER_ROUND_MS_MIN = 10,
     HELPER_ROUNDS_IDLE_MAX = 8,
@@ -93,10 +92,10 @@ static void helper_run(void *unused) {
 static void launch_locked(void) {
     sys_process_mark_wipe();
     if (helper_stack == NULL && !region_is_at_limit())
-        helper_stack = sys_map(HELPER_STACK_BYTES);
+        helper_stack = sys_map(OUR_STACK_BYTES);
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
     atomic_store_explicit(&helper_running, 1, memory_order_relaxed);
-    if (helper_stack != NULL && sys_helper_start(helper_run, NULL, helper_stack, HELPER_STACK_BYTES, &helper) == 0)
+    if (helper_stack != NULL && sys_helper_start(helper_run, NULL, helper_stack, OUR_STACK_BYTES, &helper) == 0)
         return;
     atomic_store_explicit(&helper_refused_ms, sys_now_ms(), memory_order_relaxed);
     atomic_store_explicit(&helper_running, 0, memory_order_relaxed);

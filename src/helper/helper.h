@@ -6,8 +6,7 @@
  * it leaves after some rounds without work (upkeep/round.h). It starts and stops under a lock of its own, which a fork
  * holds too.
  */
-#ifndef HK_HELPER_H
-#define HK_HELPER_H
+#pragma once
 
 #include "base/base.h"
 
@@ -47,5 +46,3 @@ bool helper_program_has_one_thread(void);
 
 /* Between helper_before_fork and helper_after_fork, for the thread that forks. */
 bool helper_is_forking(void);
-
-#endif

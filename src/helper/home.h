@@ -2,8 +2,7 @@
  *
  * home.h: whose memory this is, and whether a thread of ours is at work in it.
  */
-#ifndef HK_HELPER_HOME_H
-#define HK_HELPER_HOME_H
+#pragma once
 
 #include "base/base.h"
 
@@ -25,5 +24,3 @@ bool home_is_at_work(void);
 
 /* Threads of ours do not exist in a child. */
 void home_after_fork_in_child(void);
-
-#endif

@@ -13,10 +13,8 @@
 #include <string.h>
 
 enum {
-    STACK_BYTES = 64 * 1024,
     WRITE_MAX = 256,
     PAUSE_MS = 1000, /* between two notices that are followed */
-    LOOK_MS = 1000,  /* between two looks at the process's rights, where the watcher has some */
 };
 
 enum { WATCH_OFF = 0, WATCH_WANTED, WATCH_RUNNING, WATCH_DISMISSED, WATCH_NEVER };
@@ -76,7 +74,7 @@ static void relieve(void) {
 
 /* Until it is dismissed, no event will come, or it has outlived the credentials: true then. */
 static bool watch_on(void) {
-    uint32_t look_ms = sys_helper_has_rights() ? LOOK_MS : UINT32_MAX;
+    uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : UINT32_MAX;
     while (atomic_load_explicit(&leave, memory_order_relaxed) == 0) {
         sys_watch_seen_t seen = sys_watch_wait(&watch, look_ms);
         if (seen == SYS_WATCH_OVER)
@@ -135,11 +133,11 @@ void pressure_start(void) {
         return;
     bool allowed = hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN && !sys_is_confined() && open_watch();
     if (allowed && stack == NULL)
-        stack = sys_map(STACK_BYTES);
+        stack = sys_map(OUR_STACK_BYTES);
     sys_process_mark_wipe();
     atomic_store_explicit(&leave, 0, memory_order_relaxed);
     atomic_store_explicit(&watch_state, WATCH_RUNNING, memory_order_relaxed);
-    if (!allowed || stack == NULL || sys_helper_start(watcher_run, NULL, stack, STACK_BYTES, &watcher) != 0)
+    if (!allowed || stack == NULL || sys_helper_start(watcher_run, NULL, stack, OUR_STACK_BYTES, &watcher) != 0)
         atomic_store_explicit(&watch_state, WATCH_NEVER, memory_order_relaxed);
 }
 

@@ -10,8 +10,7 @@
  *
  * Source: https://systemd.io/MEMORY_PRESSURE
  */
-#ifndef HK_HELPER_PRESSURE_H
-#define HK_HELPER_PRESSURE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -19,7 +18,7 @@
 bool pressure_is_wanted(void);
 
 /* Start the watcher if it is wanted and not there; make it leave, until it is started again. Under the lock of the
- * helper's start and stop (helper/helper.c), with no other. */
+ * helper's start and stop (helper/door.h), with no other. */
 void pressure_start(void);
 void pressure_dismiss(void);
 
@@ -30,5 +29,3 @@ void pressure_after_fork_in_child(void);
 
 /* Decodes base64; returns the bytes, SIZE_MAX when it is malformed or does not fit. */
 size_t base64_decode(const char *text, unsigned char *out, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * orders.h: what the process does when somebody outside asks (core/request.h).
  */
-#ifndef HK_INSPECT_ORDERS_H
-#define HK_INSPECT_ORDERS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -12,5 +11,3 @@ typedef size_t inspect_statistics_t(char *text, size_t size);
 
 /* From now on requests are followed. */
 void inspect_follow_orders(inspect_statistics_t *statistics);
-
-#endif

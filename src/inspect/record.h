@@ -11,8 +11,7 @@
  * INSPECT-1  magic, struct_size, layout, version and build are in every layout. Words are appended without a new
  *            layout; a layout is new only when a word means something else.
  */
-#ifndef HK_INSPECT_RECORD_H
-#define HK_INSPECT_RECORD_H
+#pragma once
 
 #include "base/base.h"
 
@@ -46,5 +45,3 @@ typedef struct inspect_record {
 _Static_assert(sizeof(inspect_word_t) == 8, "a word is 64 bits");
 
 extern const inspect_record_t hk_inspect HK_HIDDEN;
-
-#endif

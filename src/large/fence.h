@@ -9,8 +9,7 @@
  *
  * For who has the block; no lock is held but that of a heap.
  */
-#ifndef HK_LARGE_FENCE_H
-#define HK_LARGE_FENCE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -23,5 +22,3 @@ bool large_unfence(void *block);
 
 /* Bytes from the block's start that are not fenced: whole pages. */
 size_t large_open_size(const void *block);
-
-#endif

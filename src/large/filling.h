@@ -9,8 +9,7 @@
  * one that was found filled are then expected to be filled too. A huge page is resident as a whole, so one run in
  * EXPECT_AFRESH gets small pages, to be looked at. Where runs are not filled, one in eight is looked at.
  */
-#ifndef HK_FILLING_H
-#define HK_FILLING_H
+#pragma once
 
 #include "base/base.h"
 
@@ -22,5 +21,3 @@ void filling_remember(const char *start, size_t size);
 
 /* Whether a new run of `size` bytes should get huge pages, by what was observed. */
 bool filling_expected(size_t size);
-
-#endif

@@ -4,8 +4,7 @@
  * small registry. The registry is an array in metadata memory, guarded by the huge lock; its count is also read without
  * it, so that a program without huge blocks pays one load.
  */
-#ifndef HK_HUGE_H
-#define HK_HUGE_H
+#pragma once
 
 #include "base/base.h"
 #include "core/lock.h"
@@ -64,5 +63,3 @@ size_t huge_bytes(void);
 /* Calls `visit` for every huge block; `held`: with the huge lock held, so that it may look into the block, which may be
  * gone else. One that is freed meanwhile may bring another one twice. */
 void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context, bool held);
-
-#endif

@@ -33,8 +33,6 @@ static large_run_t *run_at(slot_t first) {
     return (large_run_t *)hk_window.areas[REGION_AREA_SLABS] + first;
 }
 
-static large_run_t *run_of(const void *block) { return large_run(block); }
-
 large_links_t *large_links(slot_t first) { return &run_at(first)->links; }
 
 static size_t slots_for(size_t size) { return (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT; }
@@ -264,8 +262,8 @@ static void cache_run(large_cache_t *cache, slot_t first, size_t count, size_t l
 }
 
 void large_set_alone(void *block, unsigned cls) {
-    hk_assert(cls < HK_CLASS_COUNT && run_of(block)->alone == 0);
-    run_of(block)->alone = (uint8_t)(cls + 1);
+    hk_assert(cls < HK_CLASS_COUNT && large_run(block)->alone == 0);
+    large_run(block)->alone = (uint8_t)(cls + 1);
     atomic_fetch_add_explicit(&alone_counts[cls], 1, memory_order_relaxed);
 }
 
@@ -295,7 +293,7 @@ static bool end_life(large_run_t *run) {
 }
 
 bool large_hold(large_cache_t *cache, void *block) {
-    if (!end_life(run_of(block)))
+    if (!end_life(large_run(block)))
         return false;
     count_live(cache, -(int64_t)large_size(block));
     return true;
@@ -312,13 +310,13 @@ void large_let_go(large_cache_t *cache, void *block) {
 
 void large_set_slack(void *block, size_t slack) {
     hk_assert(large_is_live(block) && slack <= large_size(block));
-    atomic_store_explicit(&run_of(block)->slack, (uint32_t)slack, memory_order_relaxed);
+    atomic_store_explicit(&large_run(block)->slack, (uint32_t)slack, memory_order_relaxed);
 }
 
-size_t large_slack(const void *block) { return atomic_load_explicit(&run_of(block)->slack, memory_order_relaxed); }
+size_t large_slack(const void *block) { return atomic_load_explicit(&large_run(block)->slack, memory_order_relaxed); }
 
 bool large_free(large_cache_t *cache, void *block) {
-    large_run_t *run = run_of(block);
+    large_run_t *run = large_run(block);
     if (!end_life(run))
         return false;
     slot_t first = (slot_t)map_slot(block);
@@ -336,10 +334,10 @@ bool large_free(large_cache_t *cache, void *block) {
     return true;
 }
 
-HK_SNAPSHOT size_t large_size(const void *block) { return (size_t)run_of(block)->slot_count << HK_SLOT_SHIFT; }
+HK_SNAPSHOT size_t large_size(const void *block) { return (size_t)large_run(block)->slot_count << HK_SLOT_SHIFT; }
 
 HK_SNAPSHOT bool large_is_live(const void *block) {
-    return atomic_load_explicit(&run_of(block)->state, memory_order_relaxed) == LARGE_LIVE;
+    return atomic_load_explicit(&large_run(block)->state, memory_order_relaxed) == LARGE_LIVE;
 }
 
 HK_SNAPSHOT void *large_start(const void *address) {
@@ -387,7 +385,7 @@ static void give_target_back(large_cache_t *cache, char *to) {
         (void)large_free(cache, to);
         return;
     }
-    atomic_store_explicit(&run_of(to)->state, LARGE_FREE, memory_order_relaxed);
+    atomic_store_explicit(&large_run(to)->state, LARGE_FREE, memory_order_relaxed);
     map_set((slot_t)map_slot(to), (unsigned)(size >> HK_SLOT_SHIFT), 0);
     count_live(cache, -(int64_t)size);
 }
@@ -425,8 +423,8 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
         give_target_back(cache, to);
         return NULL;
     }
-    run_of(to)->moved = true;
-    run_of(to)->fresh = run->fresh;
+    large_run(to)->moved = true;
+    large_run(to)->fresh = run->fresh;
     if (filled)
         (void)sys_advise_huge(to, large_size(to));
     count_live(cache, -(int64_t)old_size);

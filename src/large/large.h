@@ -14,10 +14,9 @@
  * size.
  *
  * `state` is the exact guard against double frees: LIVE -> CACHED is one compare-exchange by the freeing thread.
- * A cache is guarded by its lock (rank of a heap's lock plus nothing: it is taken with no other lock of its rank held).
+ * A cache is guarded by its lock (HK_RANK_RUN_CACHE).
  */
-#ifndef HK_LARGE_H
-#define HK_LARGE_H
+#pragma once
 
 #include "base/base.h"
 #include "core/lock.h"
@@ -93,5 +92,3 @@ void large_cache_yield(large_cache_t *cache, size_t count, size_t align_slots);
 
 /* Returns runs cached for at least `age_ms`. Returns their bytes. */
 size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * run.h: the record of a run, which takes the place of the slab record of its first slot. large.h says what it means.
  */
-#ifndef HK_LARGE_RUN_H
-#define HK_LARGE_RUN_H
+#pragma once
 
 #include "base/base.h"
 #include "core/panic.h"
@@ -20,19 +19,17 @@ typedef struct run_links {
 } large_links_t;
 
 typedef struct large_run {
-    uint8_t
-        slab_fields[offsetof(slab_t, run_fields)]; /* read where the record is still taken for a slab's: as it was */
+    uint8_t slab_fields[offsetof(slab_t, padding)]; /* read where the record is still taken for a slab's: as it was */
+    large_links_t links;                            /* heap/runs.h */
     uint32_t slot_count;
     _Atomic uint32_t state; /* written when the run is allocated and freed, read by reports too */
     bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
     bool fresh;             /* its pages are those that the program touched since they came from the kernel */
-    uint8_t slab_owner[offsetof(slab_t, padding) - offsetof(slab_t, run_fields) - 10];
-    large_links_t links;    /* heap/runs.h */
     uint8_t alone;          /* 1 + the class whose slab the block stands in for; 0: none; written as `state` */
     _Atomic uint32_t slack; /* large_set_slack; read by those who visit the heap too */
     uint32_t fenced_bytes;  /* of its end; this and the next: large/fence.h, written by who has the block */
     bool fenced_before;     /* the slot in front is fenced, and the run's */
-    uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - sizeof(large_links_t) - 13];
+    uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - 29];
 } large_run_t;
 
 /* The record of the run that begins at `block`. */
@@ -40,5 +37,3 @@ HK_INLINE large_run_t *large_run(const void *block) {
     hk_assert((uintptr_t)block % HK_SLOT_SIZE == 0 && map_slot(block) < map_count());
     return (large_run_t *)hk_window.areas[REGION_AREA_SLABS] + map_slot(block);
 }
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Any thread, with or without a heap's lock.
  */
-#ifndef HK_LIMIT_H
-#define HK_LIMIT_H
+#pragma once
 
 #include "base/base.h"
 #include "large/huge.h"
@@ -56,5 +55,3 @@ bool limit_has_looked(void);
 /* The limits in force; SIZE_MAX is none. */
 size_t limit_soft(void);
 size_t limit_hard(void);
-
-#endif

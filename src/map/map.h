@@ -37,8 +37,7 @@
  *        the region's.
  * MAP-2  HK_MAP_RUN_* ^ tag is above 255 for every tag in use; the class of both is a large one.
  */
-#ifndef HK_MAP_H
-#define HK_MAP_H
+#pragma once
 
 #include "base/base.h"
 #include "base/bits.h"
@@ -206,5 +205,3 @@ HK_INLINE uint32_t map_tag(uint32_t owner) {
     hk_assert(owner <= HK_OWNER_LIMIT);
     return owner << 8;
 }
-
-#endif

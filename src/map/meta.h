@@ -5,8 +5,7 @@
  * Sizes are rounded to powers of two (64 bytes at least); freed pieces wait in a list per size, linked inside the
  * metadata range, which no pointer of the program reaches. Contents of a fresh piece are undefined. Thread-safe.
  */
-#ifndef HK_META_H
-#define HK_META_H
+#pragma once
 
 #include "base/base.h"
 #include "core/lock.h"
@@ -19,5 +18,3 @@ void meta_free(void *piece, size_t size);
 
 /* The size that meta_alloc rounds `size` up to. */
 size_t meta_good_size(size_t size);
-
-#endif

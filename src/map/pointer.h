@@ -2,8 +2,7 @@
  *
  * pointer.h: what the program gets of a block of ours: its address, with its tag where it has one (sys/tags.h).
  */
-#ifndef HK_MAP_POINTER_H
-#define HK_MAP_POINTER_H
+#pragma once
 
 #include "map/map.h"
 #include "sys/tags.h"
@@ -18,5 +17,3 @@ HK_INLINE void *pointer_to(void *block) {
     const uint32_t entry = map_lookup(block);
     return entry != 0 && !map_is_run(entry) ? tags_load(block) : block;
 }
-
-#endif

@@ -176,10 +176,6 @@ int region_area_cover_part(region_area_t area, size_t from, size_t to) {
     return 0;
 }
 
-int region_area_cover(region_area_t area, size_t size) {
-    return region_area_cover_part(area, 0, size) == 0 ? 0 : ENOMEM;
-}
-
 int area_cover_superslabs(region_area_t area, size_t first, size_t count) {
     hk_assert(count > 0);
     size_t share = window_area_share(area);

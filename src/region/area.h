@@ -10,16 +10,12 @@
  * Each area has callers under one lock: that of the region for the arrays of superslabs, of the heaps' list and of
  * metadata for the two others. Sizes are read by any thread.
  */
-#ifndef HK_REGION_AREA_H
-#define HK_REGION_AREA_H
+#pragma once
 
 #include "region/window.h"
 
 /* Makes bytes [from, to) of an area usable. Returns 0, ENOMEM, or EEXIST when somebody else has mapped there. */
 int region_area_cover_part(region_area_t area, size_t from, size_t to);
-
-/* The first `size` bytes. Returns 0 or ENOMEM. */
-int region_area_cover(region_area_t area, size_t size);
 
 /* The records of the superslabs [first, first + count). Returns what region_area_cover_part does. */
 int area_cover_superslabs(region_area_t area, size_t first, size_t count);
@@ -41,5 +37,3 @@ void region_area_for_each(void (*see)(void *context, const void *start, size_t s
 
 /* Whether something of ours is mapped there. */
 bool region_area_has(const void *address);
-
-#endif

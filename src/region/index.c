@@ -125,15 +125,6 @@ size_t index_next(size_t from, size_t limit, index_kind_t kind) { return next_wh
 
 size_t index_end(size_t from, size_t limit, index_kind_t kind) { return next_where(from, limit, kind, ~UINT64_C(0)); }
 
-/* Where in a word `count` neighbours begin that it has. */
-static unsigned first_run(uint64_t bits, unsigned count) {
-    for (unsigned have = 1, more; have < count; have += more) {
-        more = have < count - have ? have : count - have;
-        bits &= bits >> more;
-    }
-    return hk_ctz64(bits);
-}
-
 /* The largest part that begins at `at` and need not be looked into: that which ends the search, or has no run that
  * long. */
 static sum_t look_at(size_t at, size_t run, size_t count, unsigned *stair) {
@@ -156,7 +147,7 @@ size_t index_find(size_t from, size_t limit, size_t count) {
         if (at - start + sum.prefix >= count)
             return start;
         if (sum.longest >= count)
-            return at + first_run(words[at / 64].available >> (at % 64), (unsigned)count);
+            return at + hk_ctz64(hk_stretches64(words[at / 64].available >> (at % 64), (unsigned)count));
         if (sum.prefix < size)
             start = at + size - sum.suffix;
         at += size;

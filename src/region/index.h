@@ -18,8 +18,7 @@
  *
  * INDEX-1  a sum is that of the words below it.
  */
-#ifndef HK_REGION_INDEX_H
-#define HK_REGION_INDEX_H
+#pragma once
 
 #include "base/base.h"
 
@@ -50,5 +49,3 @@ size_t index_find(size_t from, size_t limit, size_t count);
 
 /* Verifies INDEX-1 for the superslabs below `limit`. */
 bool index_check(size_t limit);
-
-#endif

@@ -27,8 +27,7 @@
  *
  * All functions are thread-safe; state is guarded by the region lock.
  */
-#ifndef HK_REGION_H
-#define HK_REGION_H
+#pragma once
 
 #include "base/base.h"
 #include "core/lock.h"
@@ -45,7 +44,7 @@ int region_init(void);
  * index (never 0), or 0 when memory is out. */
 size_t region_alloc(size_t count, size_t align);
 
-/* Tries to take exactly the superslabs [first, first + count): growth in place. */
+/* Tries to take exactly the superslabs [first, first + count). */
 bool region_alloc_at(size_t first, size_t count);
 
 /* Whether superslab `index` is nobody's, as far as is known: a hint for region_alloc_at. */
@@ -90,7 +89,5 @@ size_t region_next_used(size_t from);
 /* One past the highest superslab ever used. */
 size_t region_frontier(void);
 
-/* Verifies the index; for tests. */
+/* Verifies the index. */
 bool region_check(void);
-
-#endif

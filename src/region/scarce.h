@@ -16,8 +16,7 @@
  *
  * Written under the region lock, read by any thread.
  */
-#ifndef HK_REGION_SCARCE_H
-#define HK_REGION_SCARCE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -58,5 +57,3 @@ HK_INLINE bool region_shares_slabs(void) { return atomic_load_explicit(&hk_scarc
 
 /* True when the kernel would refuse little more than is claimed: what is freed goes back at once. */
 HK_INLINE bool region_is_at_limit(void) { return atomic_load_explicit(&hk_scarce_at_limit, memory_order_relaxed); }
-
-#endif

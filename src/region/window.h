@@ -17,8 +17,7 @@
  *
  * Constant after region_init.
  */
-#ifndef HK_REGION_WINDOW_H
-#define HK_REGION_WINDOW_H
+#pragma once
 
 #include "base/base.h"
 
@@ -67,5 +66,3 @@ HK_INLINE bool window_may_be_huge(region_area_t area) {
 HK_INLINE char *region_superslab_address(size_t index) {
     return (char *)(hk_window.base + (index << HK_SUPERSLAB_SHIFT));
 }
-
-#endif

@@ -6,8 +6,7 @@
  * sum is therefore what the process shows, whatever was given back, never touched or came along with a huge page. For
  * statistics on demand: it costs about 10 us a superslab.
  */
-#ifndef HK_REPORT_ACCOUNT_H
-#define HK_REPORT_ACCOUNT_H
+#pragma once
 
 #include "slab/size_class.h"
 
@@ -23,5 +22,3 @@ typedef struct account {
 
 /* Takes the locks of all heaps in turn, one at a time. */
 void heap_account(account_t *account);
-
-#endif

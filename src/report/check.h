@@ -2,12 +2,9 @@
  *
  * check.h: verifies every invariant of the heap. Any thread, at any time, also before the first allocation.
  */
-#ifndef HK_REPORT_CHECK_H
-#define HK_REPORT_CHECK_H
+#pragma once
 
 #include "base/base.h"
 
 /* Verifies every invariant of the heap; returns the violations found, each one line on stderr. */
 size_t hk_check_all(void);
-
-#endif

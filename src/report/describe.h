@@ -2,8 +2,7 @@
  *
  * describe.h: what an address is. Any thread, at any time, also before the first allocation.
  */
-#ifndef HK_REPORT_DESCRIBE_H
-#define HK_REPORT_DESCRIBE_H
+#pragma once
 
 #include "base/base.h"
 #include "watch/describe.h"
@@ -14,5 +13,3 @@ bool hk_owns(const void *ptr);
 /* What is known of `ptr`; false when it is not ours. Lock-free, reads nothing that `ptr` points to, safe in a signal
  * handler. */
 bool hk_describe(const void *ptr, hk_description_t *out);
-
-#endif

@@ -8,13 +8,10 @@
  * uncooperative environment", 1988). A number that happens to look like an address may hide a leak; a block that is
  * still pointed to is never reported, unless the pointer is disguised or in memory shared with other processes.
  */
-#ifndef HK_REPORT_LEAKS_H
-#define HK_REPORT_LEAKS_H
+#pragma once
 
 #include "base/base.h"
 
 /* Prints them by stacks, most bytes first, and nothing when there are none. Returns how many there are. `frame` is the
  * lowest address of the calling thread's stack that counts. */
 size_t hk_leaks_report(const void *frame);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * reach.h: which of some blocks the program can still reach (leaks.h).
  */
-#ifndef HK_REPORT_REACH_H
-#define HK_REPORT_REACH_H
+#pragma once
 
 #include "base/base.h"
 
@@ -30,5 +29,3 @@ bool reach_begin(reach_t *reach, size_t count);
 /* False when what is mapped cannot be known. */
 bool reach_mark(reach_t *reach);
 void reach_end(reach_t *reach);
-
-#endif

@@ -168,7 +168,7 @@ static bool fill_counts(hak_stats_t *stats, sums_t *sums) {
 
 /* What the pool and the window know. */
 static void fill_space(hak_stats_t *stats) {
-    stats->superslabs_now = superslab_totals().superslab_count;
+    stats->superslabs_now = pool_count(&hk_pool.superslabs);
     stats->mapped = region_claimed_bytes() + region_area_bytes() + huge_bytes();
     stats->peak_mapped = hk_max(stats->mapped, region_peak_bytes() + region_area_bytes());
 }

@@ -2,8 +2,7 @@
  *
  * stats.h: the statistics of all heaps. Any thread, at any time, also before the first allocation.
  */
-#ifndef HK_REPORT_STATS_H
-#define HK_REPORT_STATS_H
+#pragma once
 
 #include "hakmem.h"
 
@@ -18,5 +17,3 @@ void hk_snapshot_counts(hak_stats_t *stats);
 /* Usable bytes that the heap of the calling thread has handed out, and that the thread has freed, since the heap was
  * made. Blocks above 1 GiB and those of explicit heaps are left out. False where there are no figures. */
 bool hk_thread_snapshot(uint64_t *allocated, uint64_t *freed);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * blocks.h: the sampled blocks that the program has, by address. Under hk_sample_lock but for blocks_may_have.
  */
-#ifndef HK_SAMPLE_BLOCKS_H
-#define HK_SAMPLE_BLOCKS_H
+#pragma once
 
 #include "sample/chance.h"
 #include "sample/tables.h"
@@ -28,5 +27,3 @@ void block_remove(uint32_t block);
 
 /* The weight that the block counts with. */
 chance_weight_t block_weight(const profile_sample_t *sample);
-
-#endif

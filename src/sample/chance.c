@@ -2,6 +2,7 @@
 #include "sample/chance.h"
 
 #include "base/bits.h"
+#include "core/random.h"
 #include "sample/format.h"
 
 typedef unsigned __int128 wide_t;
@@ -11,15 +12,6 @@ enum { LOG_SHIFT = 32 };
 #define ONE         (UINT64_C(1) << CHANCE_ONE_SHIFT)
 #define LN_2        UINT64_C(2977044472) /* ln 2 in units of 2^-32 */
 #define LARGE_RATIO 48                   /* S / R from here on: 1 - p is below 2^-64 */
-
-uint64_t chance_random(uint64_t *state) {
-    uint64_t x = *state;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    *state = x;
-    return x * UINT64_C(0x2545f4914f6cdd1d);
-}
 
 /* log2(x), in units of 2^-32: the integer part by the highest bit, then a bit for each squaring. */
 static uint64_t log2_of(uint64_t x) {
@@ -44,7 +36,7 @@ static wide_t shifted_right(wide_t x, unsigned bits) {
 int64_t chance_distance(uint64_t *state, unsigned log2) {
     if (log2 == 0)
         return 0;
-    uint64_t u = chance_random(state) | 1; /* in units of 2^-64 */
+    uint64_t u = hk_xorshift(state) | 1; /* in units of 2^-64 */
     wide_t minus_log = ((UINT64_C(64) << LOG_SHIFT) - log2_of(u)) * (wide_t)LN_2;
     return (int64_t)shifted_right(minus_log, 2 * LOG_SHIFT - log2);
 }
@@ -90,5 +82,5 @@ chance_weight_t chance_weight(uint64_t size, unsigned log2) {
 }
 
 bool chance_stays(uint64_t *state, uint64_t from, uint64_t to) {
-    return (uint64_t)((wide_t)chance_random(state) * from >> 64) < to;
+    return (uint64_t)((wide_t)hk_xorshift(state) * from >> 64) < to;
 }

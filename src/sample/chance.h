@@ -7,8 +7,7 @@
  * average. A block of S bytes is sampled when any of its bytes is, with the probability p = 1 - exp(-S / R), and then
  * stands for 1 / p blocks. With log2 0 every block is sampled, and p is 1.
  */
-#ifndef HK_SAMPLE_CHANCE_H
-#define HK_SAMPLE_CHANCE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -16,10 +15,6 @@ enum {
     CHANCE_LOG2_MAX = 40,
     CHANCE_ONE_SHIFT = 62, /* a probability of 1 is 1 << 62 */
 };
-
-/* The next of a sequence; `*state` is not 0 (xorshift64*: S. Vigna, "An experimental exploration of Marsaglia's
- * xorshift generators, scrambled", 2016). */
-uint64_t chance_random(uint64_t *state);
 
 /* Bytes from the last sample, or from anywhere, to the byte that is sampled next. */
 int64_t chance_distance(uint64_t *state, unsigned log2);
@@ -36,5 +31,3 @@ chance_weight_t chance_weight(uint64_t size, unsigned log2);
 
 /* True with the probability to / from, of two probabilities. */
 bool chance_stays(uint64_t *state, uint64_t from, uint64_t to);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Stacks of frees are kept at HAKMEM_SAFE=3 alone, and then many more of the records, as blocks wait long there.
  */
-#ifndef HK_SAMPLE_ENDED_H
-#define HK_SAMPLE_ENDED_H
+#pragma once
 
 #include "sample/tables.h"
 #include "watch/stack.h"
@@ -27,5 +26,3 @@ void ended_note_free_locked(const void *block, uint32_t stack, uint32_t thread);
 /* The size that the block was asked for with, and its stacks; that of the free has no frames where it is not known.
  * False when they are not known, or when somebody holds the lock. Allocates nothing. */
 bool ended_or_live_find(const void *block, size_t *asked, stack_trace_t *allocated, stack_trace_t *freed);
-
-#endif

@@ -13,8 +13,7 @@
  * FORMAT-4  Layouts of format 1 do not change. New section kinds and flags may come, and readers leave out those that
  *           they do not know.
  */
-#ifndef HK_SAMPLE_FORMAT_H
-#define HK_SAMPLE_FORMAT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -162,5 +161,3 @@ typedef struct profile {
 } profile_t;
 
 _Static_assert(offsetof(profile_t, sections) == sizeof(profile_header_t), "the sections follow the header");
-
-#endif

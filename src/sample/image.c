@@ -41,10 +41,13 @@ static void piece_drop(piece_t *piece) {
     piece->memory = NULL;
 }
 
+/* In the order in which they are written. */
+enum { TABLES, OPTIONS, FIGURES, MAPS, PIECE_COUNT };
+
 typedef struct image {
     profile_header_t header;
     profile_section_t sections[SECTIONS];
-    piece_t tables, options, figures, maps;
+    piece_t pieces[PIECE_COUNT];
 } image_t;
 
 static void add_section(image_t *image, uint32_t kind, uint32_t stride, uint64_t place, uint64_t bytes) {
@@ -65,15 +68,16 @@ static size_t tables_size_locked(void) {
 /* Places are from the start of the tables yet. */
 static void copy_tables_locked(image_t *image) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
+    piece_t *tables = &image->pieces[TABLES];
     image->header = hk_profile.header;
     image->header.section_count = 0;
     for (unsigned i = 0; i < PROFILE_SECTIONS; i++) {
         const profile_section_t *from = &hk_profile.sections[i];
         if (from->bytes == 0)
             continue;
-        memcpy(image->tables.memory + image->tables.size, (const void *)(uintptr_t)from->place, from->bytes);
-        add_section(image, from->kind, from->stride, image->tables.size, from->bytes);
-        image->tables.size += hk_align_up(from->bytes, 8);
+        memcpy(tables->memory + tables->size, (const void *)(uintptr_t)from->place, from->bytes);
+        add_section(image, from->kind, from->stride, tables->size, from->bytes);
+        tables->size += hk_align_up(from->bytes, 8);
     }
 }
 
@@ -83,42 +87,42 @@ static int copy_tables(image_t *image) {
         hk_lock(&hk_sample_lock);
         const size_t size = sample_settle_locked() ? tables_size_locked() : 0;
         hk_unlock(&hk_sample_lock);
-        if (size == 0 || !piece_make(&image->tables, size + size / 4))
+        if (size == 0 || !piece_make(&image->pieces[TABLES], size + size / 4))
             return ENOMEM;
         hk_lock(&hk_sample_lock);
-        const bool fits = sample_settle_locked() && tables_size_locked() <= image->tables.mapped;
+        const bool fits = sample_settle_locked() && tables_size_locked() <= image->pieces[TABLES].mapped;
         if (fits)
             copy_tables_locked(image);
         hk_unlock(&hk_sample_lock);
         if (fits)
             return 0;
-        piece_drop(&image->tables);
+        piece_drop(&image->pieces[TABLES]);
     }
     return ENOMEM;
 }
 
 /* --- Texts -------------------------------------------------------------------------------------------------------- */
 
-static void write_options(image_t *image) {
+static void write_options(piece_t *piece) {
     static const char *const names[] = {
 #define HK_OPTION(id, name, ...) name,
 #include "core/options.def"
 #undef HK_OPTION
     };
     hk_out_t out;
-    if (!piece_make(&image->options, OPTIONS_TEXT_MAX + OPTION_TEXT_MAX))
+    if (!piece_make(piece, OPTIONS_TEXT_MAX + OPTION_TEXT_MAX))
         return;
-    char *value = image->options.memory + OPTIONS_TEXT_MAX;
-    hk_out_to_memory(&out, image->options.memory, OPTIONS_TEXT_MAX);
+    char *value = piece->memory + OPTIONS_TEXT_MAX;
+    hk_out_to_memory(&out, piece->memory, OPTIONS_TEXT_MAX);
     for (unsigned i = 0; i < HK_OPT_COUNT; i++)
         if (hk_option_get(names[i], value, OPTION_TEXT_MAX) == 0)
             hk_print(&out, "%s=%s\n", names[i], value);
-    image->options.size = hk_min(out.total, OPTIONS_TEXT_MAX - 1);
+    piece->size = hk_min(out.total, OPTIONS_TEXT_MAX - 1);
 }
 
-static void write_figures(image_t *image, image_figures_t *figures) {
-    if (piece_make(&image->figures, FIGURES_TEXT_MAX))
-        image->figures.size = figures(image->figures.memory, FIGURES_TEXT_MAX);
+static void write_figures(piece_t *piece, image_figures_t *figures) {
+    if (piece_make(piece, FIGURES_TEXT_MAX))
+        piece->size = figures(piece->memory, FIGURES_TEXT_MAX);
 }
 
 /* False when it did not fit. None where files cannot be read. */
@@ -134,11 +138,11 @@ static bool read_maps(piece_t *maps) {
     return got <= 0;
 }
 
-static void copy_maps(image_t *image) {
-    for (size_t size = MAPS_TEXT_MIN; piece_make(&image->maps, size); size *= 4) {
-        if (read_maps(&image->maps))
+static void copy_maps(piece_t *piece) {
+    for (size_t size = MAPS_TEXT_MIN; piece_make(piece, size); size *= 4) {
+        if (read_maps(piece))
             return;
-        piece_drop(&image->maps);
+        piece_drop(piece);
     }
 }
 
@@ -149,23 +153,17 @@ static int write_pieces(const image_t *image, int fd) {
     int error = sys_write_whole(fd, &image->header, sizeof image->header, WAIT_MS);
     if (error == 0)
         error = sys_write_whole(fd, image->sections, sections, WAIT_MS);
-    if (error == 0)
-        error = sys_write_whole(fd, image->tables.memory, image->tables.size, WAIT_MS);
-    if (error == 0 && image->options.size > 0)
-        error = sys_write_whole(fd, image->options.memory, image->options.size, WAIT_MS);
-    if (error == 0 && image->figures.size > 0)
-        error = sys_write_whole(fd, image->figures.memory, image->figures.size, WAIT_MS);
-    if (error == 0 && image->maps.size > 0)
-        error = sys_write_whole(fd, image->maps.memory, image->maps.size, WAIT_MS);
+    for (unsigned i = 0; i < PIECE_COUNT && error == 0; i++)
+        error = sys_write_whole(fd, image->pieces[i].memory, image->pieces[i].size, WAIT_MS);
     return error;
 }
 
-/* Tables, options, figures, maps. */
 static void lay_out(image_t *image) {
-    const size_t options = image->tables.size, figures = options + image->options.size;
-    add_section(image, PROFILE_OPTIONS, 1, options, image->options.size);
-    add_section(image, PROFILE_FIGURES, 1, figures, image->figures.size);
-    add_section(image, PROFILE_MAPS, 1, figures + image->figures.size, image->maps.size);
+    static const uint32_t kinds[PIECE_COUNT] = {
+        [OPTIONS] = PROFILE_OPTIONS, [FIGURES] = PROFILE_FIGURES, [MAPS] = PROFILE_MAPS};
+    size_t place = image->pieces[TABLES].size;
+    for (unsigned i = OPTIONS; i < PIECE_COUNT; place += image->pieces[i++].size)
+        add_section(image, kinds[i], 1, place, image->pieces[i].size);
     const size_t before = sizeof image->header + image->header.section_count * sizeof(profile_section_t);
     for (unsigned i = 0; i < image->header.section_count; i++)
         image->sections[i].place += before;
@@ -178,16 +176,14 @@ int image_write(int fd, image_figures_t *figures) {
         return ENOENT;
     int error = copy_tables(&image);
     if (error == 0) {
-        write_options(&image);
-        write_figures(&image, figures);
-        copy_maps(&image);
+        write_options(&image.pieces[OPTIONS]);
+        write_figures(&image.pieces[FIGURES], figures);
+        copy_maps(&image.pieces[MAPS]);
         lay_out(&image);
         error = write_pieces(&image, fd);
     }
-    piece_drop(&image.tables);
-    piece_drop(&image.options);
-    piece_drop(&image.figures);
-    piece_drop(&image.maps);
+    for (unsigned i = 0; i < PIECE_COUNT; i++)
+        piece_drop(&image.pieces[i]);
     return error;
 }
 

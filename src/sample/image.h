@@ -3,8 +3,7 @@
  * image.h: the profile as a file (docs/profile-format.md). The tables are copied under hk_sample_lock, so an image is
  * of one moment, and written without it.
  */
-#ifndef HK_SAMPLE_IMAGE_H
-#define HK_SAMPLE_IMAGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -18,5 +17,3 @@ int image_write(int fd, image_figures_t *figures);
 
 /* To a new file at `path`, which comes there whole or not at all; or to the device, pipe or link that is there. */
 int image_write_file(const char *path, image_figures_t *figures);
-
-#endif

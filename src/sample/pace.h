@@ -13,8 +13,7 @@
  *
  * Data: the draw of a thread (sampler.h), which alone changes it. The clock is an argument; it may wrap.
  */
-#ifndef HK_SAMPLE_PACE_H
-#define HK_SAMPLE_PACE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -45,5 +44,3 @@ bool pace_can_rest(const pace_t *pace, uint32_t now_us);
 /* Looks: `bytes` were allocated since the last sample. True when the interval is shorter now: the next distance is to
  * be drawn anew. */
 bool pace_rest(pace_t *pace, unsigned interval_log2, uint64_t bytes, uint32_t now_us);
-
-#endif

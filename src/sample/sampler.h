@@ -23,8 +23,7 @@
  * SAMPLE-3  Tables hold at most 8 MiB, or 1/256 of what is live. When they are full the interval doubles, and each
  *           record stays with the probability that it would have been made with the longer one.
  */
-#ifndef HK_SAMPLE_SAMPLER_H
-#define HK_SAMPLE_SAMPLER_H
+#pragma once
 
 #include "base/relaxed.h"
 #include "sample/pace.h"
@@ -133,5 +132,3 @@ void sample_after_fork(void);
 /* Before an image is taken, under hk_sample_lock: the time is that of the image, and records that SAMPLE-1 speaks of
  * go. False when there are no tables: there was never a profile, or memory is out. */
 bool sample_settle_locked(void);
-
-#endif

@@ -5,8 +5,7 @@
  * Stacks are a tree: a node is a frame and its caller, and equal ones are one node. Sites are the nodes that have
  * allocated, with sums. Under hk_sample_lock.
  */
-#ifndef HK_SAMPLE_SITES_H
-#define HK_SAMPLE_SITES_H
+#pragma once
 
 #include "sample/chance.h"
 #include "sample/tables.h"
@@ -37,5 +36,3 @@ void sites_note_peak(void);
 /* What is live changes without an allocation or a free of the program's. */
 void site_add_live(uint32_t site, chance_weight_t weight);
 void site_subtract_live(uint32_t site, chance_weight_t weight);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * stack.h: the stack of an allocation, without the frames of hakmem. Takes no lock.
  */
-#ifndef HK_SAMPLE_STACK_H
-#define HK_SAMPLE_STACK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -18,5 +17,3 @@ typedef struct sample_stack {
 /* That of the calling thread. Frames of ours are left out: those below the return address `caller`, and where we are a
  * library all up to the first that is not in it. */
 void sample_stack_capture(sample_stack_t *stack, const void *caller);
-
-#endif

@@ -66,7 +66,7 @@ static uint32_t stride_of(profile_kind_t kind) {
     return bytes[kind];
 }
 
-/* The places in hk_profile.sections: 16 for each of the first three tables, one for each of the others. */
+/* The places in hk_profile.sections: PIECES for each of the first three tables, one for each of the others. */
 static profile_section_t *section_of(profile_kind_t kind, unsigned piece) {
     hk_assert(kind >= PROFILE_STACKS && piece < PIECES);
     const unsigned before =

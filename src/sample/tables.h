@@ -8,8 +8,7 @@
  *
  * All is written under hk_sample_lock, and read from outside without it (FORMAT-1).
  */
-#ifndef HK_SAMPLE_TABLES_H
-#define HK_SAMPLE_TABLES_H
+#pragma once
 
 #include "core/lock.h"
 #include "sample/format.h"
@@ -57,5 +56,3 @@ uint32_t chains_next(const chains_t *chains, uint32_t entry);
 bool chains_put(chains_t *chains, uint32_t entry);
 void chains_remove(chains_t *chains, uint32_t entry);
 void chains_clear(chains_t *chains);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * timeline.h: what was live when, and what the threads are called. Under hk_sample_lock, but for what asks the kernel.
  */
-#ifndef HK_SAMPLE_TIMELINE_H
-#define HK_SAMPLE_TIMELINE_H
+#pragma once
 
 #include "sample/tables.h"
 
@@ -18,5 +17,3 @@ void sample_thread_name(char name[PROFILE_NAME_BYTES]);
 /* Writes it to place `place` of the table of threads, or, when that is 0, to a new one, which is returned. 0: there is
  * no room. */
 uint32_t thread_note(uint32_t place, uint32_t thread, uint32_t heap, const char name[PROFILE_NAME_BYTES]);
-
-#endif

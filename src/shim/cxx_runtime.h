@@ -7,8 +7,7 @@
  * one only what is asked for by name; so the archive asks by name (cxx_runtime_static.c). Each library holds one of the
  * two files.
  */
-#ifndef HK_CXX_RUNTIME_H
-#define HK_CXX_RUNTIME_H
+#pragma once
 
 #include "base/base.h"
 
@@ -22,5 +21,3 @@ _Noreturn void cxx_throw_bad_alloc(void);
 
 /* A function of a runtime that is loaded as a shared library; NULL when none has it. */
 void *cxx_runtime_symbol(const char *name);
-
-#endif

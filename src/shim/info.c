@@ -7,7 +7,6 @@
 #include "api/stats_format.h"
 #include "base/bits.h"
 #include "core/print.h"
-#include "report/stats.h"
 #include "slow/reclaim.h"
 #include "map/map.h"
 #include "sys/sys.h"

@@ -15,8 +15,7 @@
  *
  * Constant after classes_init.
  */
-#ifndef HK_SIZE_CLASS_H
-#define HK_SIZE_CLASS_H
+#pragma once
 
 #include "base/base.h"
 #include "base/bits.h"
@@ -89,5 +88,3 @@ HK_INLINE unsigned class_index_at(const size_class_t *c, uint32_t offset) {
 HK_INLINE unsigned class_block_index(const size_class_t *c, const void *address) {
     return class_index_at(c, class_slab_offset(c, address));
 }
-
-#endif

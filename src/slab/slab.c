@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/relaxed.h"
+#include "core/counters.h"
 #include "core/panic.h"
 #include "core/message.h"
 #include "map/meta.h"
@@ -100,7 +101,7 @@ static slots_t take_slots(unsigned cls, const size_class_info_t *info) {
     return same != 0 ? (slots_t){same, false} : slots_alloc(info->slab_slots, info->slab_slots, use_of(info));
 }
 
-slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
+slab_t *slab_open(unsigned cls, uint32_t owner) {
     hk_assert(cls < HK_CLASS_COUNT && owner >= HK_OWNER_SHARED && owner < HK_OWNER_LIMIT);
     const size_class_info_t *info = &hk_class_info[cls];
     slots_t got = take_slots(cls, info);
@@ -118,7 +119,6 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     slab->cls = (uint8_t)cls;
     slab->list = SLAB_LIST_NONE;
     slab->zeroed = got.zeroed;
-    slab->generation++;
     slab->used_in_full = false;
     slab->age = got.zeroed ? SLAB_AGE_PURGED : SLAB_AGE_NEW;
     if (!place_bits(slab)) {
@@ -132,7 +132,10 @@ slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused) {
     /* Release: pairs with the acquire in slab_block_is_free, which then finds a bitmap of so many words. */
     atomic_store_explicit(&slab->state, SLAB_OPEN, memory_order_release);
     map_set(got.first, info->slab_slots, map_tag(owner) | cls);
-    *reused = !got.zeroed;
+    if (got.zeroed)
+        hk_count(slabs_new);
+    else
+        hk_count(slabs_reused);
     return slab;
 }
 
@@ -283,28 +286,21 @@ uint64_t slab_stretch_bits(unsigned word, unsigned first, unsigned end) {
     return hk_low_mask64(to) & ~hk_low_mask64(from);
 }
 
+/* The first block from `from` on that is free, or is not: `flip` all ones. block_count: there is none. */
+static unsigned next_where(const slab_t *slab, unsigned from, uint64_t flip) {
+    for (unsigned at = from; at < slab->block_count; at = (at / 64 + 1) * 64) {
+        uint64_t left = (slab->free_bits[at / 64] ^ flip) >> (at % 64);
+        if (left != 0)
+            return (unsigned)hk_min(at + hk_ctz64(left), slab->block_count);
+    }
+    return slab->block_count;
+}
+
 unsigned slab_next_stretch(const slab_t *slab, unsigned from, unsigned *end) {
     hk_assert(from <= slab->block_count);
-    unsigned first = from;
-    while (first < slab->block_count) {
-        uint64_t bits = slab->free_bits[first / 64] >> (first % 64);
-        if (bits != 0) {
-            first += hk_ctz64(bits);
-            break;
-        }
-        first = (first / 64 + 1) * 64;
-    }
-    unsigned at = first;
-    while (at < slab->block_count) {
-        uint64_t used = ~slab->free_bits[at / 64] >> (at % 64);
-        if (used != 0) {
-            at += hk_ctz64(used);
-            break;
-        }
-        at = (at / 64 + 1) * 64;
-    }
-    *end = at < slab->block_count ? at : slab->block_count;
-    return first < slab->block_count ? first : slab->block_count;
+    unsigned first = next_where(slab, from, 0);
+    *end = next_where(slab, first, ~UINT64_C(0));
+    return first;
 }
 
 void slab_take_stretch(slab_t *slab, unsigned first, unsigned end) {

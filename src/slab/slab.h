@@ -19,8 +19,7 @@
  * so that the first blocks of all slabs, which are aligned alike, do not meet in the same sets of the caches.
  * SLAB-4  every slot of an OPEN slab has the entry `owner << 8 | class` in the slot table.
  */
-#ifndef HK_SLAB_H
-#define HK_SLAB_H
+#pragma once
 
 #include "base/base.h"
 #include "core/panic.h"
@@ -53,14 +52,12 @@ typedef struct slab {
     bool fenced : 1;        /* the slot behind it is, and goes with it (superslab/fence.h) */
     uint8_t age;            /* SLAB_AGE_*, or since when no block came or went: upkeep/sparse.h */
     uint16_t settle_at;     /* so many free blocks bring it into another list, or to its end: heap/lists.h */
-    uint16_t generation;    /* counts the slabs that began in this slot */
-    uint8_t run_fields[12]; /* a large_run_t in place of the record keeps its fields here: large/large.h */
     _Atomic uint32_t owner; /* written under the lock of the heap that gives the slab away or opens it */
     uint32_t taker;         /* of an explicit heap, under its lock: whose lease was filled from it last; 0 none */
-    uint8_t padding[56];
+    uint8_t padding[68];    /* a large_run_t in place of the record has its fields here: large/run.h */
 } slab_t;
 
-_Static_assert(sizeof(slab_t) == 128, "as region.c lays it out");
+_Static_assert(sizeof(slab_t) == 128, "as region/window.c lays it out");
 
 HK_INLINE slab_t *slab_at(slot_t slot) {
     hk_assert(slot < map_count());
@@ -103,9 +100,9 @@ HK_INLINE char *slab_base(const slab_t *slab) { return map_slot_address(slab_slo
 
 HK_INLINE unsigned slab_word_count(const slab_t *slab) { return (slab->block_count + 63u) / 64u; }
 
-/* Opens a slab for `owner`. `*reused` tells whether its slots were dirty. NULL when memory is out. At levels 2 and 3
- * the slot behind some slabs is fenced until they are closed. */
-slab_t *slab_open(unsigned cls, uint32_t owner, bool *reused);
+/* Opens a slab for `owner`, and counts it. NULL when memory is out. At levels 2 and 3 the slot behind some slabs is
+ * fenced until they are closed. */
+slab_t *slab_open(unsigned cls, uint32_t owner);
 
 /* Closes a slab whose blocks are all free, and gives its slots back. It is on no list. */
 void slab_close(slab_t *slab);
@@ -156,5 +153,3 @@ bool slab_block_is_free(const slab_t *slab, unsigned index);
 
 /* Verifies SLAB-1..4; returns the violations, each printed. Caller holds the owner's lock. */
 size_t slab_check(const slab_t *slab);
-
-#endif

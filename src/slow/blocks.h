@@ -5,8 +5,7 @@
  *
  * None of the functions sets errno.
  */
-#ifndef HK_SLOW_BLOCKS_H
-#define HK_SLOW_BLOCKS_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -25,8 +24,8 @@ void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
  * none is there any more. */
 size_t heap_block_size(const void *block);
 
-/* A block straight from a slab; memory that can be given back is, before NULL is the answer. `h` may be the pool
- * heap. */
+/* A block straight from a slab; memory that can be given back is, before NULL is the answer. `h` may be the
+ * shared heap. */
 void *heap_take_one_or_reclaim(heap_t *h, unsigned cls, block_past_t *past);
 
 /* The last way out when there is no room for a slab: one large block in place of a slab for several, then a block of
@@ -43,5 +42,3 @@ HK_COLD void *heap_keep_whole(void *block, int saved_errno);
 /* Whether a block is larger than the program asked for, as memory was out once when it was allocated or had to
  * shrink. */
 bool heap_has_kept_whole(void);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * classify.h: what is at an address that the program gave.
  */
-#ifndef HK_SLOW_CLASSIFY_H
-#define HK_SLOW_CLASSIFY_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -47,5 +46,3 @@ bool classify_run_is_good(const char *verb, void *block, uint32_t entry, const v
 /* Memory of the C library's own allocator goes to it; anything else is a mistake. Where the mappings cannot be read (a
  * confined process, no /proc) and it has handed memory out, the C library is the judge. `errno` is kept. */
 bool classify_is_libcs(const void *block, libc_allocator_t *libc);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * free.h: the slow continuations of free: what front/ calls. None changes errno.
  */
-#ifndef HK_SLOW_FREE_H
-#define HK_SLOW_FREE_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -21,5 +20,3 @@ HK_NOINLINE void heap_free_suspect(void *block, uint32_t cls);
 
 /* Frees a block that classify has found good. */
 void heap_free_found(void *block, const void *caller);
-
-#endif

@@ -24,7 +24,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Of blocks from here on that were never handed out, only pages that somebody touched are looked at: the others cost. */
+/* Of blocks from here on that were never handed out, only pages that somebody touched are looked at: others cost. */
 enum { LOOK_PAST_MIN = 4096 };
 
 static bool is_run(const void *block) { return map_is_run(map_lookup(block)); }

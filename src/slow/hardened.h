@@ -12,8 +12,7 @@
  *      known too: an overflow by one byte is found at free. Each block waits in the queue before it comes to its lane.
  *      Of a sampled block the stack of its free is kept for reports (sample/ended.h).
  */
-#ifndef HK_SLOW_HARDENED_H
-#define HK_SLOW_HARDENED_H
+#pragma once
 
 #include "core/request.h"
 #include "heap/lane.h"
@@ -207,5 +206,3 @@ HK_INLINE void hardened_end_free(void *block, uint32_t entry, heap_front_t *fron
     else
         lane_turn(front->lanes, cls, granule);
 }
-
-#endif

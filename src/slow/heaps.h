@@ -2,8 +2,7 @@
  *
  * heaps.h: blocks of heaps that the program makes, and their ends. Any thread, at any time.
  */
-#ifndef HK_SLOW_HEAPS_H
-#define HK_SLOW_HEAPS_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -26,5 +25,3 @@ void heaps_destroy(heap_t *h, const void *caller);
 
 /* The heap ends; its blocks stay. */
 void heaps_release(heap_t *h);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * The fast path ends in a tail call of them. They return NULL and set errno to ENOMEM when they fail.
  */
-#ifndef HK_SLOW_MALLOC_H
-#define HK_SLOW_MALLOC_H
+#pragma once
 
 #include "base/base.h"
 
@@ -32,5 +31,3 @@ void *heap_alloc_stranded(size_t align, size_t size);
 
 /* NULL, and ENOMEM in errno. */
 void *heap_fail(void);
-
-#endif

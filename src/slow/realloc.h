@@ -3,8 +3,7 @@
  * realloc.h: what has to know a block's size: realloc, malloc_usable_size, frees that name a size. `caller` is the
  * program's return address, for reports.
  */
-#ifndef HK_SLOW_REALLOC_H
-#define HK_SLOW_REALLOC_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -26,5 +25,3 @@ size_t heap_usable_size(const void *block, const void *caller);
 
 /* Frees after checking that `align` and `size` are those that the block was asked with. */
 void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller);
-
-#endif

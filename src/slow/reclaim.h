@@ -2,8 +2,7 @@
  *
  * reclaim.h: memory goes back because somebody asks for it, or because none is left.
  */
-#ifndef HK_SLOW_RECLAIM_H
-#define HK_SLOW_RECLAIM_H
+#pragma once
 
 #include "base/base.h"
 
@@ -16,5 +15,3 @@ void hk_limit_changed(void);
 /* Out of memory: gives back what can be given and waits for what a purge holds; true when it is worth to try again.
  * `tries` attempts were made after the first. */
 HK_COLD bool heap_reclaim(unsigned tries);
-
-#endif

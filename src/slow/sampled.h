@@ -2,8 +2,7 @@
  *
  * sampled.h: a block that is to be sampled, on its way to the program.
  */
-#ifndef HK_SLOW_SAMPLED_H
-#define HK_SLOW_SAMPLED_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -19,5 +18,3 @@ HK_INLINE const sample_draw_t *heap_draw(const heap_t *h) { return h != NULL ? &
 
 /* A block without a slab has another size now, and may have moved. */
 void heap_sample_resized(heap_t *h, void *old, void *block, size_t old_size, size_t size, const void *caller);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * sizes.h: how large a block is, would be, or can become where it is.
  */
-#ifndef HK_SLOW_SIZES_H
-#define HK_SLOW_SIZES_H
+#pragma once
 
 #include "base/base.h"
 
@@ -14,5 +13,3 @@ size_t heap_good_size(size_t size);
 /* Changes the size of the block where it is. Returns its usable bytes, any size between which and `size` a sized free
  * takes; 0 when it cannot stay, and then it is as it was. */
 size_t heap_expand(void *block, size_t size, const void *caller);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * tagged.h: where pointers with a tag come in from the program: the way back from map/pointer.h.
  */
-#ifndef HK_SLOW_TAGGED_H
-#define HK_SLOW_TAGGED_H
+#pragma once
 
 #include "sys/tags.h"
 
@@ -15,5 +14,3 @@ HK_COLD void *tagged_look(const char *verb, const void *block, const void *calle
 HK_INLINE void *tagged_enter(const char *verb, const void *block, const void *caller) {
     return tags_are_on() ? tagged_look(verb, block, caller) : (void *)(uintptr_t)block;
 }
-
-#endif

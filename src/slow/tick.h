@@ -16,8 +16,7 @@
  *
  * Where it looks, it looks for requests from outside as well (core/request.h).
  */
-#ifndef HK_SLOW_TICK_H
-#define HK_SLOW_TICK_H
+#pragma once
 
 #include "core/request.h"
 #include "heap/heap.h"
@@ -66,5 +65,3 @@ HK_INLINE bool heap_charge(heap_t *h, size_t size, bool charged) {
 
 /* All threads look at their countdowns with their next request: there is another profile to sample for. */
 void heap_hurry_all(void);
-
-#endif

@@ -2,10 +2,7 @@
  *
  * confine.h: the program puts itself under a filter of system calls.
  */
-#ifndef HK_START_CONFINE_H
-#define HK_START_CONFINE_H
+#pragma once
 
 /* From here on hakmem makes no system calls but those of sys/confined.h. */
 void hk_confine(void);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Any thread; what it returns is aligned by 16 at the least.
  */
-#ifndef HK_START_EMERGENCY_H
-#define HK_START_EMERGENCY_H
+#pragma once
 
 #include "base/base.h"
 #include "core/lock.h"
@@ -28,5 +27,3 @@ void emergency_free(void *block);
 
 /* For tests. */
 hk_lock_t *emergency_lock(void);
-
-#endif

@@ -46,8 +46,7 @@
  *                            ATTENDED --something is not-> STRANDED --all is whole--> KNOWN
  *   KNOWN --child of a signal handler, something is not whole--> STRANDED
  */
-#ifndef HK_START_FORK_H
-#define HK_START_FORK_H
+#pragma once
 
 #include "base/base.h"
 #include "sys/sys.h"
@@ -64,5 +63,3 @@ bool fork_attend_slow(void);
 
 /* False in a stranded process: nobody may wait for a lock. Called by a thread that holds none. */
 HK_INLINE bool fork_attend(void) { return hk_likely(sys_process_mark() == SYS_MARK_KNOWN) || fork_attend_slow(); }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * init.h: the allocator starts, by whoever allocates first.
  */
-#ifndef HK_START_INIT_H
-#define HK_START_INIT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -15,5 +14,3 @@ bool heap_system_has_started(void);
 
 /* A thread has begun the start, and has not ended it. */
 bool heap_system_is_starting(void);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * load.h: what happens to the heap when the library is loaded and when the process exits.
  */
-#ifndef HK_START_LOAD_H
-#define HK_START_LOAD_H
+#pragma once
 
 #include "base/base.h"
 
@@ -12,5 +11,3 @@ void heap_warm_up(size_t bytes);
 
 /* Last checks of the calling thread's heap when the process exits. */
 void heap_at_exit(void);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * start.h: a thread's heap, from its first allocation to its end.
  */
-#ifndef HK_START_START_H
-#define HK_START_START_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -20,5 +19,3 @@ bool heap_system_ready(void);
  * register come later, so theirs run before ours have taken a lock, and after ours have given it back. Holds no lock of
  * an allocation. */
 void heap_ensure_hooks(void);
-
-#endif

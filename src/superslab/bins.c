@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "superslab/bins.h"
 
-#include "base/relaxed.h"
 #include "core/counters.h"
-#include "core/options.h"
 #include "core/panic.h"
 #include "core/message.h"
 #include "superslab/dirty.h"
@@ -284,7 +282,8 @@ superslab_t *pool_find_dirty_locked(unsigned count, unsigned align) {
     unsigned looks = DIRTY_SCAN_MAX, enough = (unsigned)hk_min(count + align - 1, SLOTS);
     for (unsigned length = count; (length = pool_length_from_locked(length)) != 0; length++) {
         length = looks > 0 ? length : (unsigned)hk_max(length, enough);
-        for (uint32_t index = pool_of_length_locked(length); index != 0; index = pool_record(index)->length_next) {
+        for (uint32_t index = pool_of_length_locked(length); index != 0;
+             index = pool_record(index)->links[POOL_OF_LENGTH].next) {
             if (pool_stretches(pool_record(index)->dirty_mask, count, align) != 0)
                 return pool_record(index);
             if (looks == 0 || --looks == 0)
@@ -350,13 +349,6 @@ void superslab_close_empty(void) {
         while (bins[use][ORDER_COUNT - 1][BIN_CLEAN] != 0)
             close_superslab_locked(pool_record(bins[use][ORDER_COUNT - 1][BIN_CLEAN]));
     hk_unlock(&hk_superslab_lock);
-}
-
-superslab_totals_t superslab_totals(void) {
-    hk_lock(&hk_superslab_lock);
-    superslab_totals_t totals = {in_use(), pool_count(&hk_pool.free), pool_count(&hk_pool.dirty)};
-    hk_unlock(&hk_superslab_lock);
-    return totals;
 }
 
 superslab_view_t superslab_view(size_t index) {

@@ -3,8 +3,7 @@
  * bins.h: the superslabs with a free slot, by how well they serve: how they are opened and closed, and how slots within
  * one are taken and given.
  */
-#ifndef HK_SUPERSLAB_BINS_H
-#define HK_SUPERSLAB_BINS_H
+#pragma once
 
 #include "superslab/pool.h"
 
@@ -43,15 +42,6 @@ superslab_t *pool_find_dirty_locked(unsigned count, unsigned align);
 /* Returns the empty superslabs kept for reuse to the region, where a long run may need them. */
 void superslab_close_empty(void);
 
-/* Free slots (dirty or not) and superslabs in use, for statistics. */
-typedef struct superslab_totals {
-    size_t superslab_count;
-    size_t free_slots;
-    size_t dirty_slots;
-} superslab_totals_t;
-
-superslab_totals_t superslab_totals(void);
-
 /* What superslab `index` looks like right now. */
 typedef struct superslab_view {
     uint32_t free_mask, dirty_mask, present_mask;
@@ -62,5 +52,3 @@ superslab_view_t superslab_view(size_t index);
 
 /* Verifies SUPERSLAB-1..4; returns the violations found, each printed. */
 size_t superslab_check(void);
-
-#endif

@@ -10,9 +10,8 @@
 #include "core/message.h"
 
 /* Guarded by hk_superslab_lock. */
-static uint32_t dirty_head, dirty_tail;
+static struct dirty_list { uint32_t first, last; } queue, by_length[SLOTS + 1];
 static size_t dirty_low; /* the least number of dirty slots since it was last asked for */
-static struct length_list { uint32_t first, last; /* `length_next` leads on */ } by_length[SLOTS + 1];
 static uint64_t lengths; /* bit `length`: that list is not empty */
 
 /* By halves: masks of the places where stretches of 1, 2, 4, 8, 16 slots begin, put together. */
@@ -31,76 +30,45 @@ static unsigned longest_stretch(uint32_t mask) {
     return length;
 }
 
-static void unlist_locked(superslab_t *s) {
+static void append_locked(struct dirty_list *list, unsigned kind, superslab_t *s) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(s->length > 0 && s->length <= SLOTS);
-    hk_assert(s->length_previous != 0 || by_length[s->length].first == pool_index(s));
-    struct length_list *list = &by_length[s->length];
-    if (s->length_previous != 0)
-        pool_record(s->length_previous)->length_next = s->length_next;
-    else
-        list->first = s->length_next;
-    if (s->length_next != 0)
-        pool_record(s->length_next)->length_previous = s->length_previous;
-    else
-        list->last = s->length_previous;
-    if (list->first == 0)
-        lengths &= ~(UINT64_C(1) << s->length);
-}
-
-static void list_locked(superslab_t *s, unsigned length) {
-    hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(length > 0 && length <= SLOTS && s->length == 0);
-    struct length_list *list = &by_length[length];
-    s->length = (uint8_t)length;
-    s->length_next = 0;
-    s->length_previous = list->last;
+    s->links[kind] = (struct pool_links){.previous = list->last};
     if (list->last != 0)
-        pool_record(list->last)->length_next = pool_index(s);
+        pool_record(list->last)->links[kind].next = pool_index(s);
     else
         list->first = pool_index(s);
     list->last = pool_index(s);
-    lengths |= UINT64_C(1) << length;
+}
+
+static void remove_locked(struct dirty_list *list, unsigned kind, const superslab_t *s) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    const struct pool_links links = s->links[kind];
+    hk_assert(links.previous != 0 || list->first == pool_index(s));
+    if (links.previous != 0)
+        pool_record(links.previous)->links[kind].next = links.next;
+    else
+        list->first = links.next;
+    if (links.next != 0)
+        pool_record(links.next)->links[kind].previous = links.previous;
+    else
+        list->last = links.previous;
 }
 
 static void relist_locked(superslab_t *s) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    unsigned length = longest_stretch(s->dirty_mask);
-    if (s->length == length)
+    hk_assert(s->length <= SLOTS);
+    unsigned length = longest_stretch(s->dirty_mask), before = s->length;
+    if (before == length)
         return;
-    if (s->length != 0)
-        unlist_locked(s);
-    s->length = 0;
-    if (length != 0)
-        list_locked(s, length);
-}
-
-static void queue_locked(superslab_t *s) {
-    hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(!s->queued && s->dirty_mask != 0);
-    s->queued = true;
-    s->dirty_next = 0;
-    s->dirty_previous = dirty_tail;
-    if (dirty_tail != 0)
-        pool_record(dirty_tail)->dirty_next = pool_index(s);
-    else
-        dirty_head = pool_index(s);
-    dirty_tail = pool_index(s);
-}
-
-static void unqueue_locked(superslab_t *s) {
-    hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(s->queued && s->dirty_mask == 0);
-    hk_assert(s->dirty_previous != 0 || dirty_head == pool_index(s));
-    if (s->dirty_previous != 0)
-        pool_record(s->dirty_previous)->dirty_next = s->dirty_next;
-    else
-        dirty_head = s->dirty_next;
-    if (s->dirty_next != 0)
-        pool_record(s->dirty_next)->dirty_previous = s->dirty_previous;
-    else
-        dirty_tail = s->dirty_previous;
-    s->queued = false;
+    s->length = (uint8_t)length;
+    if (before != 0)
+        remove_locked(&by_length[before], POOL_OF_LENGTH, s);
+    if (before != 0 && by_length[before].first == 0)
+        lengths &= ~(UINT64_C(1) << before);
+    if (length == 0)
+        return;
+    append_locked(&by_length[length], POOL_OF_LENGTH, s);
+    lengths |= UINT64_C(1) << length;
 }
 
 void pool_set_dirty_locked(superslab_t *s, uint32_t mask) {
@@ -113,13 +81,14 @@ void pool_set_dirty_locked(superslab_t *s, uint32_t mask) {
     pool_change(&hk_pool.dirty, (ptrdiff_t)change);
     dirty_low = hk_min(dirty_low, pool_count(&hk_pool.dirty));
     if (mask != 0 && !s->queued)
-        queue_locked(s);
+        append_locked(&queue, POOL_QUEUE, s);
     else if (mask == 0)
-        unqueue_locked(s);
+        remove_locked(&queue, POOL_QUEUE, s);
+    s->queued = mask != 0;
     relist_locked(s);
 }
 
-uint32_t pool_dirty_head_locked(void) { return dirty_head; }
+uint32_t pool_dirty_head_locked(void) { return queue.first; }
 
 unsigned pool_length_from_locked(unsigned least) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
@@ -150,13 +119,14 @@ size_t superslab_dirty_low(void) {
 size_t pool_check_dirty_locked(size_t queued, size_t limit) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     size_t queue_holds = 0, lists_hold = 0, bad = 0;
-    for (uint32_t i = dirty_head; i != 0 && queue_holds <= limit; i = pool_record(i)->dirty_next)
+    for (uint32_t i = queue.first; i != 0 && queue_holds <= limit; i = pool_record(i)->links[POOL_QUEUE].next)
         queue_holds++;
     for (unsigned length = 0; length <= SLOTS; length++) {
         bad += (by_length[length].first != 0) != (lengths >> length & 1);
-        for (uint32_t i = by_length[length].first; i != 0 && lists_hold <= limit; i = pool_record(i)->length_next) {
-            bad += longest_stretch(pool_record(i)->dirty_mask) != length || pool_record(i)->length != length;
-            lists_hold++;
+        for (uint32_t i = by_length[length].first; i != 0 && lists_hold <= limit; lists_hold++) {
+            const superslab_t *s = pool_record(i);
+            bad += longest_stretch(s->dirty_mask) != length || s->length != length;
+            i = s->links[POOL_OF_LENGTH].next;
         }
     }
     if (queue_holds == queued && lists_hold == queued && bad == 0)

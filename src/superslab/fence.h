@@ -2,8 +2,7 @@
  *
  * fence.h: slots that nobody may touch. A fenced slot is taken from the pool. Call it without the superslab lock.
  */
-#ifndef HK_SUPERSLAB_FENCE_H
-#define HK_SUPERSLAB_FENCE_H
+#pragma once
 
 #include "superslab/pool.h"
 
@@ -20,5 +19,3 @@ void slots_unfence(slot_t slot);
 
 /* Opens what was fenced by one call; it reads as zeros. False when the kernel has no memory for that. */
 bool slots_open(char *from, size_t size);
-
-#endif

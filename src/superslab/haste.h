@@ -11,8 +11,7 @@
  *
  * The functions of haste_t are pure: the clock is an argument.
  */
-#ifndef HK_SUPERSLAB_HASTE_H
-#define HK_SUPERSLAB_HASTE_H
+#pragma once
 
 #include "superslab/pool.h"
 
@@ -63,5 +62,3 @@ void superslab_went_in_haste(size_t bytes);
 
 /* Slots are taken of which some went back in haste. */
 void pool_regret_locked(superslab_t *s, uint32_t mask);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * huge_pages.h: which superslabs ask for huge pages.
  */
-#ifndef HK_SUPERSLAB_HUGE_PAGES_H
-#define HK_SUPERSLAB_HUGE_PAGES_H
+#pragma once
 
 #include "superslab/pool.h"
 
@@ -38,5 +37,3 @@ void pool_look_at(const pool_trial_t *trial);
 /* Before pages of slabs in superslab `index` are given back: true when that is right. A superslab of huge pages must
  * have enough of it free, `free_bytes` in its slabs included; it is then advised against huge pages for good. */
 bool superslab_make_small(size_t index, size_t free_bytes);
-
-#endif

@@ -3,8 +3,7 @@
  * parts.h: superslabs of which some slots are absent, where the kernel refuses memory. They come into being here, by
  * unmapping what is free in others, and get their slots back.
  */
-#ifndef HK_SUPERSLAB_PARTS_H
-#define HK_SUPERSLAB_PARTS_H
+#pragma once
 
 #include "superslab/pool.h"
 
@@ -16,5 +15,3 @@ slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use);
  * mapping of its own. The longest stretches go first, as each hole is a mapping more; there are only so many holes.
  * Nothing is done for a size that could not be had even without all that is free. Returns the bytes unmapped. */
 size_t superslab_release_free(size_t size);
-
-#endif

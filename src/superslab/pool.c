@@ -14,11 +14,7 @@ static const uint32_t starts[ORDER_COUNT] = {~0u, 0x55555555u, 0x11111111u, 0x01
 uint32_t pool_stretches(uint32_t mask, unsigned count, unsigned align) {
     hk_assert(count > 0 && count <= SLOTS);
     hk_assert(hk_is_pow2(align) && align <= SLOTS);
-    for (unsigned have = 1, more; have < count; have += more) {
-        more = have < count - have ? have : count - have;
-        mask &= mask >> more;
-    }
-    return mask & starts[hk_log2_ceil(align)];
+    return (uint32_t)hk_stretches64(mask, count) & starts[hk_log2_ceil(align)];
 }
 
 uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length) {

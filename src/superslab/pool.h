@@ -3,8 +3,7 @@
  * pool.h: the superslabs' records and counts, which all of this room works on. Everything that says `_locked` is called
  * under hk_superslab_lock.
  */
-#ifndef HK_SUPERSLAB_POOL_H
-#define HK_SUPERSLAB_POOL_H
+#pragma once
 
 #include "base/bits.h"
 #include "core/lock.h"
@@ -12,26 +11,30 @@
 #include "map/map.h"
 #include "region/region.h"
 
+/* The lists of superslabs with dirty slots: superslab/dirty.h. */
+enum { POOL_QUEUE, POOL_OF_LENGTH, POOL_LISTS };
+
 typedef struct superslab {
     uint32_t free_mask;
     uint32_t dirty_mask;
-    uint32_t next, previous;             /* bin list, indexes of superslabs, 0 ends */
-    uint32_t dirty_next, dirty_previous; /* dirty queue */
-    uint8_t order, room;                 /* the bin it is in */
+    uint32_t next, previous; /* bin list, indexes of superslabs, 0 ends */
+    struct pool_links {
+        uint32_t next, previous;
+    } links[POOL_LISTS];
+    uint8_t order, room; /* the bin it is in */
     bool binned, queued;
     bool dense;            /* for slots whose every page will be used */
     bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
     bool in_use;           /* known to the pool: it holds slots or is in a bin */
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
     uint32_t zeros_mask;   /* dirty because a huge page brought them along: they read as zeros; subset of dirty_mask */
-    uint32_t length_next, length_previous; /* list by `length` */
-    uint8_t length;                        /* of the longest stretch of dirty slots in it */
-    uint32_t present_mask;                 /* the slots that are mapped */
-    uint32_t hasty_mask;                   /* slots that went back in haste at `hasty_ms`, and were not taken since; */
-    uint32_t hasty_ms;                     /* ... both outlive the superslab */
+    uint8_t length;        /* of the longest stretch of dirty slots in it */
+    uint32_t present_mask; /* the slots that are mapped */
+    uint32_t hasty_mask;   /* slots that went back in haste at `hasty_ms`, and were not taken since; */
+    uint32_t hasty_ms;     /* ... both outlive the superslab */
 } superslab_t;
 
-_Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region.c lays it out");
+_Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region/window.c lays it out");
 
 extern hk_lock_t hk_superslab_lock;
 
@@ -98,5 +101,3 @@ uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length);
 
 /* Slots whose pages are known to have been used in full: what "a large heap" is measured by. `by` may be negative. */
 void slots_count_used(ptrdiff_t by);
-
-#endif

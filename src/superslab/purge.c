@@ -98,7 +98,7 @@ static void collect_locked(purge_round_t *round, size_t slot_count) {
            pool_count(&hk_pool.dirty) > until;
          looks--) {
         superslab_t *s = pool_record(index);
-        index = s->dirty_next;
+        index = s->links[POOL_QUEUE].next;
         if (!may_go(round, s))
             continue;
         if (hk_popcount64(s->dirty_mask) > pool_count(&hk_pool.dirty) - asked)

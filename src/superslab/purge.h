@@ -2,8 +2,7 @@
  *
  * purge.h: dirty slots go back to the kernel.
  */
-#ifndef HK_SUPERSLAB_PURGE_H
-#define HK_SUPERSLAB_PURGE_H
+#pragma once
 
 #include "superslab/pool.h"
 
@@ -47,5 +46,3 @@ size_t superslab_used_slots(void);
 
 /* Memory has grown by `slot_count` slots that nothing resident could serve. Without the lock. */
 void pool_purge_for_growth(size_t slot_count);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * residency.h: how much of a stretch of memory is resident, in the few words that decisions need.
  */
-#ifndef HK_SUPERSLAB_RESIDENCY_H
-#define HK_SUPERSLAB_RESIDENCY_H
+#pragma once
 
 #include "base/base.h"
 
@@ -16,5 +15,3 @@ typedef enum residency {
 
 /* Of the pages of [from, from + size), at most a superslab's, `from` being the start of one. */
 residency_t residency_of(const char *from, size_t size);
-
-#endif

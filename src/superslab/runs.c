@@ -190,7 +190,7 @@ static void look_into(place_t *best, const superslab_t *s, unsigned least) {
 static unsigned look_at_length(place_t *best, unsigned length, unsigned least, unsigned looks) {
     hk_assert(length > 0 && length <= SLOTS);
     uint32_t index = pool_of_length_locked(length);
-    for (; index != 0 && looks > 0 && !is_enough(best); index = pool_record(index)->length_next, looks--)
+    for (; index != 0 && looks > 0 && !is_enough(best); index = pool_record(index)->links[POOL_OF_LENGTH].next, looks--)
         look_into(best, pool_record(index), least);
     return looks;
 }
@@ -211,7 +211,7 @@ static void find_short_locked(place_t *best) {
 static void find_long_locked(place_t *best) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     uint32_t index = pool_dirty_head_locked();
-    for (; index != 0 && !is_enough(best); index = pool_record(index)->dirty_next)
+    for (; index != 0 && !is_enough(best); index = pool_record(index)->links[POOL_QUEUE].next)
         look_into(best, pool_record(index), 1);
 }
 

@@ -2,8 +2,7 @@
  *
  * runs.h: slots in any number, also across superslabs: where they are placed.
  */
-#ifndef HK_SUPERSLAB_RUNS_H
-#define HK_SUPERSLAB_RUNS_H
+#pragma once
 
 #include "superslab/pool.h"
 
@@ -34,5 +33,3 @@ void slots_free_for_reuse(slot_t first, size_t count);
 
 /* Supplies the pages of fresh slots ahead of use, as HAKMEM_PREFAULT says. Call it without locks or under a heap's. */
 void slots_prefault(slot_t first, size_t count);
-
-#endif

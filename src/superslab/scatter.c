@@ -42,7 +42,7 @@ static size_t open_group_locked(void) {
     size_t group = hk_align_down(region_lowest_free(), GROUP);
     if (region_frontier() >= group + GROUP)
         return group;
-    bool has_first = region_may_serve(group) && region_alloc_at(group, 1);
+    bool has_first = region_alloc_at(group, 1);
     size_t behind = region_alloc(1, GROUP);
     if (behind != 0)
         region_release(behind, 1);
@@ -57,7 +57,7 @@ size_t pool_claim_locked(size_t count, size_t align) {
     size_t group = left > 0 ? open_group_locked() : 0;
     for (; left > 0; left--) {
         size_t index = group + pool_draw_locked(GROUP);
-        if (region_may_serve(index) && region_alloc_at(index, 1))
+        if (region_alloc_at(index, 1))
             return index;
     }
     return region_alloc(count, align);

@@ -2,8 +2,7 @@
  *
  * scatter.h: chance, for who decides where something lies. At safety levels 2 and 3 nobody is to foretell that.
  */
-#ifndef HK_SUPERSLAB_SCATTER_H
-#define HK_SUPERSLAB_SCATTER_H
+#pragma once
 
 #include "core/options.h"
 #include "superslab/pool.h"
@@ -23,5 +22,3 @@ size_t pool_claim_locked(size_t count, size_t align);
 
 /* In the child of a fork, whatever locks are held: it draws other numbers than its parent. */
 void scatter_after_fork(void);
-
-#endif

@@ -32,8 +32,7 @@
  *              and then in the list of its longest run of dirty slots.
  * SUPERSLAB-4  a part never lies free as a whole, and has no huge pages.
  */
-#ifndef HK_SUPERSLAB_H
-#define HK_SUPERSLAB_H
+#pragma once
 
 #include "superslab/bins.h"
 #include "superslab/dirty.h"
@@ -45,5 +44,3 @@
 #include "superslab/purge.h"
 #include "superslab/runs.h"
 #include "superslab/scatter.h"
-
-#endif

@@ -64,11 +64,7 @@ static size_t find_path(const char *text, size_t length, const char *controller,
 /* --- Groups ------------------------------------------------------------------------------------------------------- */
 
 static size_t read_file(const char *path, char *text, size_t size) {
-    long fd = sys_open_read(path);
-    if (fd < 0)
-        return 0;
-    long got = sys_read(fd, text, size);
-    sys_close_read(fd);
+    long got = sys_read_text(path, text, size);
     return got > 0 ? (size_t)got : 0;
 }
 

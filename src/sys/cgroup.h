@@ -2,8 +2,7 @@
  *
  * cgroup.h: how much memory and how many processors the process may use, and what of it there is.
  */
-#ifndef HK_SYS_CGROUP_H
-#define HK_SYS_CGROUP_H
+#pragma once
 
 #include "base/base.h"
 
@@ -33,5 +32,3 @@ size_t sys_address_space_room(void);
 
 /* What the machine can give without paging: MemAvailable of proc_meminfo(5), SIZE_MAX when it cannot be read. */
 size_t sys_available_bytes(void);
-
-#endif

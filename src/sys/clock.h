@@ -2,8 +2,7 @@
  *
  * clock.h: the kernel's clocks, read without a system call where it answers so.
  */
-#ifndef HK_SYS_CLOCK_H
-#define HK_SYS_CLOCK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -23,5 +22,3 @@ HK_INLINE uint32_t sys_age_ms(uint64_t now_ms, uint32_t since_ms) {
     uint32_t age = (uint32_t)now_ms - since_ms;
     return age >= UINT32_MAX - 60000 ? 0 : age;
 }
-
-#endif

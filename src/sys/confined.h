@@ -13,8 +13,7 @@
  * children inherit it with the memory that holds it. A filter that the process was started under does not confine it:
  * such a one (a container's) allows what programs commonly need.
  */
-#ifndef HK_CONFINED_H
-#define HK_CONFINED_H
+#pragma once
 
 #include "base/base.h"
 
@@ -50,6 +49,9 @@ HK_INLINE void sys_passage_begin_to_fork(void) {
 /* Release: pairs with the acquire in sys_wait_for_passages; the calls are made before the filter is there. */
 HK_INLINE void sys_passage_end(void) { (void)atomic_fetch_sub_explicit(&hk_passages, 1, memory_order_release); }
 
+/* A passage for one call: what the kernel answers, or -EPERM in a confined process. */
+long sys_passage_call(long number, long a, long b, long c, long d, long e, long f);
+
 /* From here on no passage begins; and when this returns none is left, but for one that takes longer than a second: it
  * is that of the calling thread, in which a signal handler confines the process. */
 HK_INLINE void sys_confine(void) { atomic_store_explicit(&hk_confined, true, memory_order_seq_cst); }
@@ -71,5 +73,3 @@ extern _Atomic bool hk_new_calls_allowed HK_HIDDEN;
 HK_INLINE bool sys_may_make_new_calls(void) {
     return !sys_is_filtered() || atomic_load_explicit(&hk_new_calls_allowed, memory_order_relaxed);
 }
-
-#endif

@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 
 enum {
     BACKLOG = 8,
@@ -26,9 +25,7 @@ enum {
 
 _Static_assert(sizeof(((struct sockaddr_un *)0)->sun_path) == SYS_CONTROL_PATH_MAX, "unix(7)");
 
-static long make_socket(void) {
-    return sys_call3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
+static long make_socket(int type) { return sys_call3(SYS_socket, AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
 
 static bool address_of(const char *path, struct sockaddr_un *address) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -39,14 +36,23 @@ static bool address_of(const char *path, struct sockaddr_un *address) {
     return true;
 }
 
-/* What connect(2) says. */
-static long try_to_connect(const struct sockaddr_un *address) {
-    const long fd = make_socket();
-    if (sys_failed(fd))
+long sys_connect(const char *path, int type) {
+    struct sockaddr_un address;
+    const long fd = address_of(path, &address) ? make_socket(type) : -ENAMETOOLONG;
+    const long got = sys_failed(fd) ? fd : sys_call3(SYS_connect, fd, (long)&address, sizeof address);
+    if (!sys_failed(got))
         return fd;
-    const long got = sys_call3(SYS_connect, fd, (long)address, sizeof *address);
-    sys_close(fd);
+    if (!sys_failed(fd))
+        sys_close(fd);
     return got;
+}
+
+/* What connect(2) says. */
+static long try_to_connect(const char *path) {
+    const long fd = sys_connect(path, SOCK_SEQPACKET);
+    if (!sys_failed(fd))
+        sys_close(fd);
+    return fd;
 }
 
 /* connect(2) refuses what is no socket in the same way. */
@@ -54,13 +60,13 @@ static bool is_left_behind(const struct sockaddr_un *address) {
     kernel_statx_t what;
     const long got =
         sys_call6(SYS_statx, AT_FDCWD, (long)address->sun_path, AT_SYMLINK_NOFOLLOW, KERNEL_STATX_TYPE, (long)&what, 0);
-    return !sys_failed(got) && S_ISSOCK(what.stx_mode) && try_to_connect(address) == -ECONNREFUSED;
+    return !sys_failed(got) && S_ISSOCK(what.stx_mode) && try_to_connect(address->sun_path) == -ECONNREFUSED;
 }
 
 /* The name gets the mode that the socket has (unix(7) and its source), so that no moment passes in which others may
  * open it. */
 static long listen_at(const struct sockaddr_un *address) {
-    const long fd = make_socket();
+    const long fd = make_socket(SOCK_SEQPACKET);
     if (sys_failed(fd))
         return fd;
     long got = sys_call2(SYS_fchmod, fd, OWNER_ONLY);
@@ -90,21 +96,16 @@ long sys_control_listen(const char *path) {
 }
 
 void sys_control_wake(const char *path) {
-    struct sockaddr_un address;
-    if (!address_of(path, &address) || !sys_passage_begin())
+    if (!sys_passage_begin())
         return;
-    (void)try_to_connect(&address);
+    (void)try_to_connect(path);
     sys_passage_end();
 }
 
 /* 0 when there is something to read, or a negated errno value. */
 static long wait_for(long fd, uint32_t timeout_ms) {
     struct pollfd entry = {.fd = (int)fd, .events = POLLIN};
-    struct timespec rest = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    long got;
-    do /* which leaves in `rest` what is left of it */
-        got = sys_call6(SYS_ppoll, (long)&entry, 1, timeout_ms == UINT32_MAX ? 0 : (long)&rest, 0, sizeof(uint64_t), 0);
-    while (got == -EINTR);
+    const long got = sys_poll(&entry, 1, timeout_ms);
     return got > 0 ? 0 : got == 0 ? -EAGAIN : got;
 }
 
@@ -125,12 +126,7 @@ uint32_t sys_control_peer(long connection) {
 
 uint32_t sys_effective_user(void) {
     char text[STATUS_MAX];
-    const long fd = sys_open_read("/proc/self/status");
-    if (fd < 0)
-        return SYS_NO_USER;
-    const long length = sys_read(fd, text, sizeof text - 1);
-    sys_close_read(fd);
-    text[length > 0 ? length : 0] = '\0';
+    (void)sys_read_text("/proc/self/status", text, sizeof text);
     const char *at = strstr(text, "\nUid:");
     for (int field = 0; at != NULL && field < FIELD_OF_EFFECTIVE; field++)
         at = (at = strchr(at, '\t')) != NULL ? at + 1 : NULL;

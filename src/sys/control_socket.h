@@ -2,8 +2,7 @@
  *
  * control_socket.h: a named socket of messages (unix(7), SOCK_SEQPACKET), for one conversation at a time.
  */
-#ifndef HK_SYS_CONTROL_SOCKET_H
-#define HK_SYS_CONTROL_SOCKET_H
+#pragma once
 
 #include "base/base.h"
 
@@ -13,6 +12,9 @@ enum { SYS_CONTROL_PATH_MAX = 108 }; /* with the NUL: sockaddr_un */
 /* Returns a descriptor of a socket that listens at `path` and that this user alone may open, or a negated errno value.
  * A socket there that nobody listens at is replaced; anything else there stays: -EADDRINUSE. */
 long sys_control_listen(const char *path);
+
+/* A connection to the socket of this type at `path`, or a negated errno value. */
+long sys_connect(const char *path, int type);
 
 /* Wakes the thread that waits in sys_control_accept. */
 void sys_control_wake(const char *path);
@@ -34,5 +36,3 @@ void sys_control_send(long connection, const void *data, size_t size, long file)
 
 /* A file in memory (memfd_create(2)), or a negated errno value. */
 long sys_memory_file(const char *name);
-
-#endif

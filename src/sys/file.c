@@ -30,11 +30,7 @@ long sys_open_read(const char *path) {
 
 long sys_open_append(const char *path) {
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    if (!sys_passage_begin())
-        return -EPERM;
-    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0666);
-    sys_passage_end();
-    return fd;
+    return sys_passage_call(SYS_openat, AT_FDCWD, (long)path, flags, 0666, 0, 0);
 }
 
 /* What is not there can be made where its folder may be written to. */
@@ -61,10 +57,7 @@ int sys_may_append(const char *path) {
 }
 
 bool sys_working_directory(char *path, size_t size) {
-    if (!sys_passage_begin())
-        return false;
-    long got = sys_call2(SYS_getcwd, (long)path, (long)size);
-    sys_passage_end();
+    long got = sys_passage_call(SYS_getcwd, (long)path, (long)size, 0, 0, 0, 0);
     return got > 0 && path[0] == '/';
 }
 
@@ -81,18 +74,31 @@ long sys_read(long fd, void *buffer, size_t size) {
     return got;
 }
 
+long sys_read_text(const char *path, char *text, size_t size) {
+    const long fd = sys_open_read(path), length = sys_failed(fd) ? fd : sys_read(fd, text, size - 1);
+    if (!sys_failed(fd))
+        sys_close_read(fd);
+    text[length > 0 ? length : 0] = '\0';
+    return length;
+}
+
 void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
+
+long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms) {
+    struct timespec rest = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    const long timeout = timeout_ms == UINT32_MAX ? 0 : (long)&rest;
+    long got;
+    do /* which leaves in `rest` what is left of it */
+        got = sys_call6(SYS_ppoll, (long)entries, (long)count, timeout, 0, sizeof(uint64_t), 0);
+    while (got == -EINTR && !sys_is_confined());
+    return got;
+}
 
 /* A pipe or a terminal that does not wait by itself: true when there may be room, false after `end_ms`. */
 static bool wait_for_room(int fd, uint64_t end_ms) {
     struct pollfd entry = {.fd = fd, .events = POLLOUT};
     uint64_t now = end_ms > 0 && !sys_is_confined() ? sys_now_ms() : end_ms;
-    if (now >= end_ms)
-        return false;
-    const struct timespec rest = {.tv_sec = (long)((end_ms - now) / 1000),
-                                  .tv_nsec = (long)((end_ms - now) % 1000) * 1000000};
-    long got = sys_call6(SYS_ppoll, (long)&entry, 1, (long)&rest, 0, sizeof(uint64_t), 0);
-    return got == 1 || got == -EINTR;
+    return now < end_ms && sys_poll(&entry, 1, (uint32_t)(end_ms - now)) == 1;
 }
 
 /* Returns what the last write(2) did. */
@@ -151,19 +157,15 @@ static const sys_file_t NO_FILE = {.fd = -1};
 
 sys_file_t sys_file(long fd) {
     kernel_statx_t what;
-    if (!sys_passage_begin())
-        return NO_FILE;
     const long wanted = KERNEL_STATX_TYPE | KERNEL_STATX_INO | KERNEL_STATX_BTIME;
-    long got = sys_call6(SYS_statx, fd, (long)"", AT_EMPTY_PATH, wanted, (long)&what, 0);
-    sys_passage_end();
-    if (sys_failed(got))
+    if (sys_failed(sys_passage_call(SYS_statx, fd, (long)"", AT_EMPTY_PATH, wanted, (long)&what, 0)))
         return NO_FILE;
     const uint64_t device = (uint64_t)what.stx_dev_major << 32 | what.stx_dev_minor;
     const uint64_t born = (uint64_t)what.stx_btime.tv_sec * UINT64_C(1000000000) + what.stx_btime.tv_nsec;
     return (sys_file_t){.fd = fd, .inode = what.stx_ino, .device = device, .born = born, .mode = what.stx_mode};
 }
 
-bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other) {
+static bool is_same(const sys_file_t *one, const sys_file_t *other) {
     return one->inode != 0 && one->inode == other->inode && one->device == other->device && one->born == other->born;
 }
 
@@ -171,7 +173,7 @@ bool sys_file_is_still(const sys_file_t *file) {
     if (file->inode == 0)
         return false;
     const sys_file_t now = sys_file(file->fd);
-    return sys_file_is_same(file, &now);
+    return is_same(file, &now);
 }
 
 bool sys_is_data(long fd) {
@@ -208,19 +210,11 @@ long sys_open_special(const char *path) {
 }
 
 int sys_rename(const char *from, const char *to) {
-    if (!sys_passage_begin())
-        return EPERM;
-    long done = sys_call6(SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
-    sys_passage_end();
+    long done = sys_passage_call(SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
     return sys_failed(done) ? (int)-done : 0;
 }
 
-void sys_unlink(const char *path) {
-    if (!sys_passage_begin())
-        return;
-    (void)sys_call3(SYS_unlinkat, AT_FDCWD, (long)path, 0);
-    sys_passage_end();
-}
+void sys_unlink(const char *path) { (void)sys_passage_call(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0, 0); }
 
 void sys_file_close(sys_file_t *file) {
     if (sys_file_is_still(file))

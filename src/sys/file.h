@@ -2,8 +2,7 @@
  *
  * file.h: unbuffered files, for /proc and for messages, and what a descriptor leads to.
  */
-#ifndef HK_SYS_FILE_H
-#define HK_SYS_FILE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -15,7 +14,13 @@ int sys_may_append(const char *path);   /* 0 when sys_open_append would open it,
 bool sys_working_directory(char *path, size_t size);
 long sys_read(long fd, void *buffer, size_t size);
 void sys_close_read(long fd);
+/* The beginning of a small text, as far as `size` goes with the 0 at its end; its length, or why it cannot be read:
+ * `text` is empty then. */
+long sys_read_text(const char *path, char *text, size_t size);
 void sys_close(long fd);
+/* poll(2) for so long (UINT32_MAX: no end), whatever signals come meanwhile, unless one confines the process. */
+struct pollfd;
+long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms);
 /* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the
  * program: neither SIGPIPE nor SIGXFSZ comes of it. */
 void sys_write_all(int fd, const void *buffer, size_t size);
@@ -45,7 +50,4 @@ typedef struct sys_file {
 bool sys_is_data(long fd);    /* a regular file that is open for reading, too: no log. False where it cannot be asked */
 sys_file_t sys_file(long fd); /* none when `fd` is not open, or where it cannot be asked (before Linux 4.11) */
 bool sys_file_is_still(const sys_file_t *file);
-bool sys_file_is_same(const sys_file_t *one, const sys_file_t *other);
 void sys_file_close(sys_file_t *file); /* when it is still that file; none afterwards */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * futex.h: waiting for a word of memory.
  */
-#ifndef HK_SYS_FUTEX_H
-#define HK_SYS_FUTEX_H
+#pragma once
 
 #include "base/base.h"
 
@@ -15,5 +14,3 @@ void sys_futex_wait(const _Atomic uint32_t *word, uint32_t expected, uint32_t ti
 void sys_futex_wait_shared(const _Atomic uint32_t *word, uint32_t expected, uint32_t timeout_ms);
 void sys_futex_wake(const _Atomic uint32_t *word, int count);
 void sys_cpu_relax(void);
-
-#endif

@@ -89,13 +89,11 @@ static bool are_one_each(void) { return are_one(ids_by(SYS_getresuid)) && are_on
  * outside count". */
 static uint32_t last_id(const char *map) {
     char text[MAP_TEXT_MAX];
-    long fd = sys_open_read(map);
-    if (fd < 0)
+    long length = sys_read_text(map, text, sizeof text);
+    if (length < 0)
         return NOBODY;
-    long got = sys_read(fd, text, sizeof text);
-    sys_close_read(fd);
     uint64_t last = NO_ID, ids_end = 0;
-    for (const char *at = text, *end = text + (got > 0 ? got : 0); at < end; at++) {
+    for (const char *at = text, *end = text + length; at < end; at++) {
         uint64_t inside = sys_parse_number(&at, end);
         (void)sys_parse_number(&at, end);
         uint64_t count = sys_parse_number(&at, end);
@@ -197,13 +195,10 @@ static bool has_choice(const char *line, const char *end) {
 
 static bool has_rights(void) {
     char text[STATUS_MAX];
-    long fd = sys_open_read("/proc/thread-self/status");
-    if (fd < 0)
+    long length = sys_read_text("/proc/thread-self/status", text, sizeof text);
+    if (length < 0)
         return true;
-    long length = sys_read(fd, text, sizeof text - 1);
-    sys_close_read(fd);
-    const char *end = text + (length > 0 ? length : 0);
-    text[end - text] = 0;
+    const char *end = text + length;
     return has_capability(line_of(text, "\nCapPrm:\t")) || has_capability(line_of(text, "\nCapInh:\t")) ||
            has_choice(line_of(text, "\nUid:"), end) || has_choice(line_of(text, "\nGid:"), end);
 }

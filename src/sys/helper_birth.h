@@ -26,8 +26,7 @@
  *
  * Source: capabilities(7), credentials(7), prctl(2), user_namespaces(7); commit_creds in the kernel.
  */
-#ifndef HK_SYS_HELPER_BIRTH_H
-#define HK_SYS_HELPER_BIRTH_H
+#pragma once
 
 #include "base/base.h"
 
@@ -49,5 +48,3 @@ bool helper_birth_takes_long(void);
 /* For the thread that is born. `state`, where the other one waits, is BIRTH_UNDER_WAY before. False: it must not
  * live. */
 bool helper_birth(_Atomic uint32_t *state);
-
-#endif

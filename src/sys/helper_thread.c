@@ -55,13 +55,8 @@ static uint64_t credentials_of(const char *path) {
     static const char lines[][sizeof "NoNewPrivs:"] = {"Seccomp:", "Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:"};
     const size_t wanted = helper_gives_up() ? 1 : sizeof lines / sizeof lines[0];
     char text[STATUS_MAX];
-    long fd = sys_open_read(path);
-    if (fd < 0)
-        return 0;
-    long length = sys_read(fd, text, sizeof text - 1);
-    sys_close_read(fd);
+    (void)sys_read_text(path, text, sizeof text);
     uint64_t sum = 0;
-    text[length > 0 ? length : 0] = 0;
     for (const char *line = text; *line != 0; line += *line == '\n') {
         bool counts = false;
         for (size_t i = 0; i < wanted && !counts; i++)
@@ -261,21 +256,14 @@ static char state_of_main(uint32_t process) {
     for (at += sizeof start - 1; count > 0;)
         *at++ = digits[--count];
     memcpy(at, end, sizeof end);
-    long fd = sys_open_read(path);
-    if (fd < 0)
-        return 0;
-    long length = sys_read(fd, text, sizeof text);
-    sys_close_read(fd);
+    long length = sys_read_text(path, text, sizeof text);
     const char *behind = length > 0 ? memrchr(text, ')', (size_t)length) : NULL;
     return behind != NULL && behind + 2 < text + length ? behind[2] : 0;
 }
 
 bool sys_thread_is_gone(uint32_t thread) {
     uint32_t process = sys_process_id();
-    if (!sys_passage_begin())
-        return false;
-    bool gone = sys_call3(SYS_tgkill, (long)process, thread, 0) == -ESRCH;
-    sys_passage_end();
+    bool gone = sys_passage_call(SYS_tgkill, (long)process, thread, 0, 0, 0, 0) == -ESRCH;
     if (!gone && thread == process)
         gone = state_of_main(process) == 'Z';
     /* Acquire: the kernel takes a thread out of its lists after its last store, with full barriers between. */

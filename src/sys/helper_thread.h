@@ -2,8 +2,7 @@
  *
  * helper_thread.h: a kernel thread that libc does not know of.
  */
-#ifndef HK_SYS_HELPER_THREAD_H
-#define HK_SYS_HELPER_THREAD_H
+#pragma once
 
 #include "base/base.h"
 
@@ -64,5 +63,3 @@ bool sys_helper_wait(sys_helper_t *helper);
 
 /* For a helper that is about to be gone: at most a millisecond. */
 void sys_helper_wait_a_moment(sys_helper_t *helper);
-
-#endif

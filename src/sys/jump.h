@@ -3,8 +3,7 @@
  * jump.h: a function of two arguments that ends in a jump, in every build. Compilers make a jump of a call at the end
  * of a function when they optimise, and some when they are told to (musttail), but not all that hakmem is built with.
  */
-#ifndef HK_SYS_JUMP_H
-#define HK_SYS_JUMP_H
+#pragma once
 
 #include "base/base.h"
 
@@ -58,6 +57,4 @@ _Static_assert(sizeof(jump_t) == 2 * sizeof(uintptr_t), "what is larger is retur
             ".cfi_endproc\n"                                                                                           \
             ".size " name ", . - " name "\n"                                                                           \
             ".popsection\n")
-#endif
-
 #endif

@@ -6,8 +6,7 @@
  * have none. All of this is part of the kernel's interface to programs, which never changes. Include it behind headers
  * of the C library, which define some of these.
  */
-#ifndef HK_SYS_KERNEL_H
-#define HK_SYS_KERNEL_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -82,5 +81,3 @@ typedef struct kernel_statx {
     uint64_t spare_1[14];
 } kernel_statx_t;
 _Static_assert(sizeof(kernel_statx_t) == 256, "the kernel writes 256 bytes");
-
-#endif

@@ -148,8 +148,6 @@ const char *libc_program_name(void) {
     return name != NULL && *name != '\0' ? name : start_name();
 }
 
-int libc_exit_hook_init(void (*on_exit)(void)) { return atexit(on_exit); }
-
 /* Weak: a static program may have no stdio. */
 extern __typeof__(fflush) fflush __attribute__((weak));
 
@@ -212,7 +210,6 @@ static void *libc_symbol(const char *name, const void *ours) {
 void libc_allocator_find(libc_allocator_t *out) {
     *out = (libc_allocator_t){0};
     out->free = (void (*)(void *))libc_symbol("free", (void *)(uintptr_t)&free);
-    out->realloc = (void *(*)(void *, size_t))libc_symbol("realloc", (void *)(uintptr_t)&realloc);
     out->usable_size = (size_t(*)(void *))libc_symbol("malloc_usable_size", (void *)(uintptr_t)&malloc_usable_size);
     mallinfo2_fn info = (mallinfo2_fn)libc_symbol("mallinfo2", NULL);
     if (info != NULL && out->free != NULL) {

@@ -4,8 +4,7 @@
  * hooks. None is called on a fast path, under a lock of ours, or from the helper thread. Some of them may allocate
  * (through our own malloc, which works by then).
  */
-#ifndef HK_LIBC_DOORS_H
-#define HK_LIBC_DOORS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -27,7 +26,6 @@ libc_found_t libc_find_code(uintptr_t pc, uintptr_t *start, uintptr_t *end, uint
 /* The C library's own allocator, reached past our names; any may be NULL (static or musl programs). */
 typedef struct libc_allocator {
     void (*free)(void *);
-    void *(*realloc)(void *, size_t);
     size_t (*usable_size)(void *);
     bool holds_memory; /* it has handed out memory (mallinfo2); always false when it cannot be asked */
 } libc_allocator_t;
@@ -52,10 +50,7 @@ char *const *libc_start_environment(void);
 const char *libc_program_name(void);
 
 int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*child)(void));
-int libc_exit_hook_init(void (*on_exit)(void));
 
 /* In a destructor of ours: the process ends with another status, after all output. Returns, with the output written,
  * where the C library knows no other status. */
 void libc_exit_otherwise(int status);
-
-#endif

@@ -5,8 +5,7 @@
  * in libpthread before 2.34. So the library looks them up (linked_shared.c). A static program has no table to look
  * into, and is linked to what it runs with: the archive asks by name (linked_static.c).
  */
-#ifndef HK_SYS_LINKED_H
-#define HK_SYS_LINKED_H
+#pragma once
 
 #include <pthread.h>
 
@@ -16,5 +15,3 @@ int linked_key_set(pthread_key_t key, const void *value);
 
 /* Where libc says that there is one thread (__libc_single_threaded, glibc 2.32 and later); NULL: nowhere. */
 const char *linked_single_threaded(void);
-
-#endif

@@ -133,10 +133,7 @@ void sys_name(const void *address, size_t size, const char *name) {
         atomic_store_explicit(&unavailable, true, memory_order_relaxed);
         return;
     }
-    if (!sys_passage_begin())
-        return;
-    long got = sys_call6(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)address, (long)size, (long)name, 0);
-    sys_passage_end();
+    long got = sys_passage_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)address, (long)size, (long)name, 0);
     if (sys_failed(got) && got != -ENOMEM)
         atomic_store_explicit(&unavailable, true, memory_order_relaxed);
 }
@@ -184,32 +181,30 @@ void sys_purge(void *address, size_t size) {
 
 bool sys_purge_refused(void) { return sys_is_recent(&purge_refused_ms); }
 
-/* One system call for all ranges; false when the kernel did not do all of it. */
+static _Atomic bool purges_apart; /* written once a process: the kernel has no such call, or refuses our own pidfd */
+
+/* One system call for all ranges; false when the kernel did not do all of it. That may be so for a time only: pages are
+ * locked. */
 static bool purge_together(const sys_range_t *ranges, size_t count) {
     /* sys_range_t has the layout of struct iovec. */
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += ranges[i].size;
-    if (!sys_passage_begin())
-        return false;
-    long got = sys_call6(SYS_process_madvise, PIDFD_OF_SELF, (long)ranges, (long)count, MADV_DONTNEED, 0, 0);
-    sys_passage_end();
+    long got = sys_passage_call(SYS_process_madvise, PIDFD_OF_SELF, (long)ranges, (long)count, MADV_DONTNEED, 0, 0);
+    if (got == -ENOSYS || got == -EBADF || got == -EPERM)
+        atomic_store_explicit(&purges_apart, true, memory_order_relaxed);
     return !sys_failed(got) && (size_t)got == bytes;
 }
 
 size_t sys_purge_many(const sys_range_t *ranges, size_t count) {
-    static _Atomic bool unavailable; /* written once a process: the kernel does not take our own pidfd */
     size_t calls = 0;
     for (size_t done = 0, batch; done < count; done += batch) {
         batch = hk_min(count - done, PURGE_BATCH_MAX);
-        bool together =
-            batch > 1 && sys_may_make_new_calls() && !atomic_load_explicit(&unavailable, memory_order_relaxed);
-        if (together && purge_together(ranges + done, batch)) {
+        if (batch > 1 && sys_may_make_new_calls() && !atomic_load_explicit(&purges_apart, memory_order_relaxed) &&
+            purge_together(ranges + done, batch)) {
             calls++;
             continue;
         }
-        if (together)
-            atomic_store_explicit(&unavailable, true, memory_order_relaxed);
         for (size_t i = 0; i < batch; i++)
             sys_purge(ranges[done + i].address, ranges[done + i].size);
         calls += batch;

@@ -2,8 +2,7 @@
  *
  * memory.h: mapping, giving back, and asking the kernel about memory.
  */
-#ifndef HK_SYS_MEMORY_H
-#define HK_SYS_MEMORY_H
+#pragma once
 
 #include "base/base.h"
 
@@ -104,5 +103,3 @@ int sys_touched(uintptr_t address, size_t size, unsigned char *pages);
 /* Which of the pages are resident: bit 0 of one byte a page (mincore, or pagemap under a filter). EPERM in a confined
  * process. */
 int sys_resident(const void *address, size_t size, unsigned char *pages);
-
-#endif

@@ -4,8 +4,7 @@
  * memory finds it also where the file was stripped, deleted or linked into another. The distance is counted from where
  * it stands: nothing is relocated.
  */
-#ifndef HK_SYS_NOTE_H
-#define HK_SYS_NOTE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -20,5 +19,3 @@
             ".long " #layout "\n"                                                                                      \
             ".long " #symbol " - .\n"                                                                                  \
             ".popsection")
-
-#endif

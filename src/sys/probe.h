@@ -6,8 +6,7 @@
  *
  * The notes are not part of the memory image. `readelf -n` shows them.
  */
-#ifndef HK_SYS_PROBE_H
-#define HK_SYS_PROBE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -69,5 +68,3 @@
 
 /* Whether somebody traces it. The kernel writes the semaphore. */
 #define SYS_PROBE_IS_WANTED(function) hk_unlikely(function##_semaphore != 0)
-
-#endif

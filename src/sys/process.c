@@ -50,11 +50,8 @@ unsigned sys_process_id(void) { return (unsigned)sys_call1(SYS_getpid, 0); }
 unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
 
 unsigned sys_thread_id_unless_confined(void) {
-    if (!sys_passage_begin())
-        return 0;
-    unsigned id = sys_thread_id();
-    sys_passage_end();
-    return id;
+    long id = sys_passage_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    return sys_failed(id) ? 0 : (unsigned)id;
 }
 
 /* Lists for filters do not have the call. */
@@ -66,23 +63,13 @@ bool sys_may_share_memory(unsigned process) {
     return got != -ESRCH && (got == 0 || sys_failed(got));
 }
 
-void sys_yield(void) {
-    if (!sys_passage_begin())
-        return;
-    (void)sys_call1(SYS_sched_yield, 0);
-    sys_passage_end();
-}
+void sys_yield(void) { (void)sys_passage_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
 /* The folder has a link for each thread, besides its own two. */
 unsigned sys_thread_count(void) {
     kernel_statx_t folder;
-    if (!sys_passage_begin())
-        return 0;
-    long got = sys_call6(SYS_statx, AT_FDCWD, (long)"/proc/self/task", 0, KERNEL_STATX_NLINK, (long)&folder, 0);
-    sys_passage_end();
-    if (sys_failed(got))
-        return 0;
-    return folder.stx_nlink > 2 ? folder.stx_nlink - 2 : 0;
+    long got = sys_passage_call(SYS_statx, AT_FDCWD, (long)"/proc/self/task", 0, KERNEL_STATX_NLINK, (long)&folder, 0);
+    return !sys_failed(got) && folder.stx_nlink > 2 ? folder.stx_nlink - 2 : 0;
 }
 
 /* --- The mark of the process -------------------------------------------------------------------------------------- */

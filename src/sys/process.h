@@ -2,8 +2,7 @@
  *
  * process.h: the process as a whole: its limits, numbers, environment, mark and end.
  */
-#ifndef HK_SYS_PROCESS_H
-#define HK_SYS_PROCESS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -60,5 +59,3 @@ long sys_prctl(int option, const unsigned long arguments[4]);
 void sys_random(void *buffer, size_t size); /* getrandom, never blocks; falls back to the auxiliary vector's 16 bytes */
 _Noreturn void sys_exit(int status);        /* at once: nobody is told */
 _Noreturn void sys_abort(void);             /* SIGABRT with the default action in the end */
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Source: syscall(2), "Architecture calling conventions".
  */
-#ifndef HK_RAW_CALL_H
-#define HK_RAW_CALL_H
+#pragma once
 
 #include "base/base.h"
 
@@ -45,5 +44,3 @@ HK_INLINE long sys_call2(long n, long a, long b) { return sys_call6(n, a, b, 0, 
 HK_INLINE long sys_call1(long n, long a) { return sys_call6(n, a, 0, 0, 0, 0, 0); }
 
 HK_INLINE bool sys_failed(long result) { return (unsigned long)result > (unsigned long)-4096; }
-
-#endif

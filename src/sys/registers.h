@@ -5,8 +5,7 @@
  *
  * Source: the psABI supplements for x86-64 and AArch64, "DWARF register number mapping"; the kernel's struct ucontext.
  */
-#ifndef HK_REGISTERS_H
-#define HK_REGISTERS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -63,7 +62,5 @@ HK_INLINE uintptr_t sys_code_address(uintptr_t word) {
     __asm__("hint #7" : "+r"(x30));
     return x30;
 }
-
-#endif
 
 #endif

@@ -2,8 +2,7 @@
  *
  * signal_mask.h: holding signals back.
  */
-#ifndef HK_SYS_SIGNAL_MASK_H
-#define HK_SYS_SIGNAL_MASK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -19,5 +18,3 @@ void sys_signals_release(uint64_t before);
 
 /* Holds back the signals of `set`, as sys_signals_hold does, whose result and `*before` it has. */
 bool sys_signals_hold_set(uint64_t set, uint64_t *before);
-
-#endif

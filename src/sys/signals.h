@@ -3,8 +3,7 @@
  * signals.h: catching a signal, letting go of it again, and passing on the very signal that was caught. All but
  * sys_signal_stack may be called in a signal handler.
  */
-#ifndef HK_SIGNALS_H
-#define HK_SIGNALS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -30,5 +29,3 @@ void sys_signal_resend(int number, const siginfo_t *info);
 
 /* Gives the calling thread `stack` to handle signals on, unless it has such a stack. True when it took it. */
 bool sys_signal_stack(void *stack, size_t size);
-
-#endif

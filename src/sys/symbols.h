@@ -9,8 +9,7 @@
  * caller knows that the library stays. NULL for what is not there, and always in a static program, which has no such
  * tables.
  */
-#ifndef HK_SYS_SYMBOLS_H
-#define HK_SYS_SYMBOLS_H
+#pragma once
 
 /* In the library of this name (DT_SONAME). */
 void *symbol_in(const char *library, const char *name);
@@ -23,5 +22,3 @@ void *symbol_behind_us(const char *name);
 
 /* Of the functions that the kernel puts into every process (vdso(7)); in a static program too. */
 void *symbol_of_kernel(const char *name);
-
-#endif

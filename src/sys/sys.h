@@ -10,8 +10,7 @@
  *
  * Source: man-pages section 2 of the call each function is named after.
  */
-#ifndef HK_SYS_H
-#define HK_SYS_H
+#pragma once
 
 #include "base/base.h"
 #include "sys/cgroup.h"
@@ -26,5 +25,3 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-
-#endif

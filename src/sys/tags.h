@@ -15,8 +15,7 @@
  * memory-tagging-extension.rst in the kernel. Instructions are written as words: assemblers know their names only for
  * processors that have them.
  */
-#ifndef HK_SYS_TAGS_H
-#define HK_SYS_TAGS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -91,5 +90,3 @@ HK_INLINE uintptr_t tags_strip_word(uintptr_t word) {
     return tags_are_on() ? word & ~((uintptr_t)0xff << TAG_SHIFT) : word;
 }
 HK_INLINE void *tags_strip(const void *address) { return (void *)tags_strip_word((uintptr_t)address); }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * text.h: numbers in the kernel's text files.
  */
-#ifndef HK_SYS_TEXT_H
-#define HK_SYS_TEXT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -17,5 +16,3 @@ HK_INLINE uint64_t sys_parse_number(const char **text, const char *end) {
         value = value * 10 + (uint64_t)(**text - '0');
     return *text == first ? UINT64_MAX : value;
 }
-
-#endif

@@ -1,37 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/watch_file.h"
 
+#include "sys/control_socket.h"
 #include "sys/raw_call.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <time.h>
-
-/* A connection to the stream socket at `path`, or a negated errno value. */
-static long connect_to(const char *path) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path)
-        return -ENAMETOOLONG;
-    memcpy(address.sun_path, path, strlen(path));
-    long fd = sys_call3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sys_failed(fd))
-        return fd;
-    long got = sys_call3(SYS_connect, fd, (long)&address, sizeof address);
-    if (!sys_failed(got))
-        return fd;
-    sys_close(fd);
-    return got;
-}
 
 /* Both ends of a pipe, so that it stays open when nobody else writes to it. */
 static long open_any(const char *path) {
     long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
-    return fd == -ENXIO ? connect_to(path) : fd;
+    return fd == -ENXIO ? sys_connect(path, SOCK_STREAM) : fd;
 }
 
 /* The socket's peer may be gone, which must not raise SIGPIPE. */
@@ -85,12 +67,7 @@ static bool drain(long fd) {
 sys_watch_seen_t sys_watch_wait(const sys_watch_t *watch, uint32_t timeout_ms) {
     struct pollfd entries[] = {{.fd = (int)watch->file.fd, .events = watch->is_stream ? POLLIN : POLLPRI},
                                {.fd = (int)watch->bell.fd, .events = POLLIN}};
-    struct timespec rest = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    long got;
-    do /* which leaves in `rest` what is left of it */
-        got =
-            sys_call6(SYS_ppoll, (long)entries, 2, timeout_ms == UINT32_MAX ? 0 : (long)&rest, 0, sizeof(uint64_t), 0);
-    while (got == -EINTR);
+    const long got = sys_poll(entries, 2, timeout_ms);
     if (got == 0)
         return SYS_WATCH_QUIET;
     short seen = entries[0].revents;

@@ -2,8 +2,7 @@
  *
  * watch_file.h: files that report events.
  */
-#ifndef HK_SYS_WATCH_FILE_H
-#define HK_SYS_WATCH_FILE_H
+#pragma once
 
 #include "sys/file.h"
 
@@ -23,5 +22,3 @@ typedef enum sys_watch_seen { SYS_WATCH_OVER = 0, SYS_WATCH_EVENT, SYS_WATCH_QUI
 sys_watch_seen_t sys_watch_wait(const sys_watch_t *watch, uint32_t timeout_ms);
 void sys_watch_cancel(const sys_watch_t *watch);
 void sys_watch_close(sys_watch_t *watch);
-
-#endif

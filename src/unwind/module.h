@@ -18,8 +18,7 @@
  *           unwound: to unload one that the calling thread will return to is a mistake of the program that it does
  *           not survive. unwind.c says how that is known.
  */
-#ifndef HK_MODULE_H
-#define HK_MODULE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -60,5 +59,3 @@ bool unwind_module_read(uintptr_t base, unwind_module_t *module);
 
 /* By the list of mappings, with its table. */
 bool unwind_module_listed(uintptr_t pc, unwind_module_t *module);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Source: DWARF 5, 6.4; Linux Standard Base, "Exception Frames".
  */
-#ifndef HK_RULE_H
-#define HK_RULE_H
+#pragma once
 
 #include "base/base.h"
 #include "unwind/module.h"
@@ -55,5 +54,3 @@ enum { RULE_BYTES_MAX = 256 * 1024 };
 
 /* Of a module that has been opened. */
 unwind_rule_t unwind_rule_of(unwind_module_t *module, uintptr_t pc);
-
-#endif

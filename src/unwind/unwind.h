@@ -33,8 +33,7 @@
  *           that came to its address.
  * UNWIND-4  `*why` is UNWIND_COMPLETE exactly when the outermost frame was reached; a stack is never silently short.
  */
-#ifndef HK_UNWIND_H
-#define HK_UNWIND_H
+#pragma once
 
 #include "base/base.h"
 #include "sys/registers.h"
@@ -60,5 +59,3 @@ unsigned unwind_capture(const unwind_start_t *start, uintptr_t *pcs, unsigned ca
 
 /* Why a stack ends, in a few words for a report. */
 const char *unwind_end_text(unwind_end_t why);
-
-#endif

@@ -197,8 +197,8 @@ void life_end(heap_t *h) {
     budget_thread_left();
 }
 
-/* Takes those that have been on the list since `until_ms` or longer off it, for the caller alone. Returns the first. */
-static uint32_t claim_since(uint32_t *ids, uint64_t until_ms) {
+/* Takes those that have been on the list since `until_ms` or longer off it, for the caller alone, who acts on each. */
+static void for_each_since(uint32_t *ids, uint64_t until_ms, void (*act)(heap_t *h)) {
     hk_lock(&hk_heap_list_lock);
     while (*ids != 0 && heap_by_id(*ids)->ended_since_ms > until_ms)
         ids = &heap_by_id(*ids)->next_unused;
@@ -207,26 +207,22 @@ static uint32_t claim_since(uint32_t *ids, uint64_t until_ms) {
     for (uint32_t id = first; id != 0; id = heap_by_id(id)->next_unused)
         take_off_list_locked(heap_by_id(id), HEAP_RETIRING);
     hk_unlock(&hk_heap_list_lock);
-    return first;
-}
-
-void heap_retire_parked(uint64_t until_ms) {
-    for (uint32_t id = claim_since(&parked_ids, until_ms); id != 0;) {
-        heap_t *h = heap_by_id(id);
-        id = h->next_unused;
-        heap_retire(h);
+    while (first != 0) {
+        heap_t *h = heap_by_id(first);
+        first = h->next_unused;
+        act(h);
     }
 }
 
-void heap_give_back_records(uint64_t until_ms) {
-    for (uint32_t id = claim_since(&unused_ids, until_ms); id != 0;) {
-        heap_t *h = heap_by_id(id);
-        id = h->next_unused;
-        magazine_drop_all(h);
-        heap_record_give_back(h);
-        make_unused(h, &recordless_ids, 0);
-    }
+static void give_record_back(heap_t *h) {
+    magazine_drop_all(h);
+    heap_record_give_back(h);
+    make_unused(h, &recordless_ids, 0);
 }
+
+void heap_retire_parked(uint64_t until_ms) { for_each_since(&parked_ids, until_ms, heap_retire); }
+
+void heap_give_back_records(uint64_t until_ms) { for_each_since(&unused_ids, until_ms, give_record_back); }
 
 size_t heap_live_count(void) {
     size_t count = 0;

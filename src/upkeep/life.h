@@ -2,8 +2,7 @@
  *
  * life.h: birth and death of heaps.
  */
-#ifndef HK_UPKEEP_LIFE_H
-#define HK_UPKEEP_LIFE_H
+#pragma once
 
 #include "base/base.h"
 #include "heap/heap.h"
@@ -35,5 +34,3 @@ void heap_give_back_records(uint64_t until_ms);
 
 /* Heaps with a live thread. */
 size_t heap_live_count(void);
-
-#endif

@@ -10,8 +10,7 @@
  * The delay is cut into quarters; each holds the least and the highest level seen in it. Pure: levels and time are
  * arguments.
  */
-#ifndef HK_LOW_WATER_H
-#define HK_LOW_WATER_H
+#pragma once
 
 #include "base/base.h"
 
@@ -50,5 +49,3 @@ HK_INLINE size_t low_water_note(low_water_t *w, size_t least, size_t level, uint
     w->part_ends_ms = now_ms + delay_ms / LOW_WATER_PARTS * 7 / 8;
     return low_water_unneeded(w);
 }
-
-#endif

@@ -4,7 +4,7 @@
 #include "core/options.h"
 #include "core/panic.h"
 #include "heap/lists.h"
-#include "heap/remote.h"
+#include "heap/messages.h"
 #include "heap/wake.h"
 #include "limit/limit.h"
 #include "superslab/superslab.h"

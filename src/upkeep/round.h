@@ -4,8 +4,7 @@
  * none, and all at once by a trim. Uses neither libc nor thread-local storage; takes only those heaps' locks that are
  * free, and purges without a lock.
  */
-#ifndef HK_UPKEEP_ROUND_H
-#define HK_UPKEEP_ROUND_H
+#pragma once
 
 #include "base/base.h"
 
@@ -26,5 +25,3 @@ size_t heap_trim(void);
 
 /* In the child of a fork, where no thread is in a round. */
 void upkeep_after_fork_in_child(void);
-
-#endif

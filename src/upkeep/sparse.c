@@ -195,10 +195,8 @@ static void look_at(size_t *at, size_t count, idle_clock_t clock, uint32_t tries
     *at = index;
 }
 
-sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) { return sparse_round_within(now_ms, delay_ms, 1); }
-
 sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned part) {
-    size_t all = superslab_totals().superslab_count;
+    size_t all = pool_count(&hk_pool.superslabs);
     size_t some = hk_max(SLOTS_A_ROUND_MIN / HK_SLOTS_PER_SUPERSLAB, (all + ROUND_SHARE - 1) / ROUND_SHARE);
     size_t at = atomic_load_explicit(&cursor, memory_order_relaxed);
     sparse_result_t result = {0};

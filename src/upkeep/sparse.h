@@ -17,8 +17,7 @@
  *
  * Time is an argument. Called by the helper thread or by a trim; several callers at once do no harm.
  */
-#ifndef HK_UPKEEP_SPARSE_H
-#define HK_UPKEEP_SPARSE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -28,14 +27,9 @@ typedef struct sparse_result {
     size_t looked_at_bytes;
 } sparse_result_t;
 
-/* Looks at some of the superslabs in use, and goes on behind them the next time: at all of them in about eight
- * calls. */
-sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms);
-
-/* sparse_round for slabs that have been idle for 1 / `part` of the delay; `delay_ms` is the whole delay. */
+/* Looks at some of the superslabs in use, and goes on behind them the next time: at all of them in about eight calls.
+ * Slabs count that have been idle for 1 / `part` of the delay; `delay_ms` is the whole delay. */
 sparse_result_t sparse_round_within(uint64_t now_ms, uint64_t delay_ms, unsigned part);
 
 /* Looks at all slabs, and takes every one for idle. Returns the bytes given back. */
 size_t sparse_trim(void);
-
-#endif

@@ -15,8 +15,7 @@
  * The kernel uses numbers again. A later thread of the process may have that of one that is gone, whose heap then
  * waits: until the later one opens a heap of this kind, or ends too. Never is a heap taken from a thread that exists.
  */
-#ifndef HK_UPKEEP_UNNOTICED_H
-#define HK_UPKEEP_UNNOTICED_H
+#pragma once
 
 #include "heap/heap.h"
 
@@ -32,5 +31,3 @@ void unnoticed_end_some(void);
 
 /* In the child of a fork, by its one thread. */
 void unnoticed_after_fork(void);
-
-#endif

@@ -64,8 +64,7 @@ static void report_foreign(const void *address) {
 
 static void report_address(const void *address) {
     hk_description_t d = {.where = HK_WHERE_NOT_OURS};
-    if (!crash_describe(address, &d))
-        d.where = HK_WHERE_NOT_OURS;
+    (void)crash_describe(address, &d);
     switch (d.where) {
     case HK_WHERE_NOT_OURS:
         report_foreign(address);

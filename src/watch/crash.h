@@ -16,8 +16,7 @@
  * The first thread gets an alternate stack unless it has one, so that its stack overflow is reported too. The handler
  * needs about 8 KB of stack, takes no lock and allocates nothing.
  */
-#ifndef HK_CRASH_H
-#define HK_CRASH_H
+#pragma once
 
 #include "base/base.h"
 #include "watch/describe.h"
@@ -25,5 +24,3 @@
 /* Installs the handlers if the option asks for them. `describe` is hk_describe of report/describe.h; it must be
  * lock-free. To be called once, by the first thread, after hk_options_init. */
 void crash_report_init(bool (*describe)(const void *, hk_description_t *));
-
-#endif

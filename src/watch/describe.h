@@ -3,8 +3,7 @@
  * describe.h: what hakmem knows of an address, as one record. Filled by hk_describe (report/describe.h), printed by the
  * crash report and by misuse reports. A snapshot: other threads may change what it says at any time.
  */
-#ifndef HK_DESCRIBE_H
-#define HK_DESCRIBE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -24,5 +23,3 @@ typedef struct hk_description {
     bool is_free;
     uint32_t owner; /* id of the heap that owns it, 0 when unknown */
 } hk_description_t;
-
-#endif

@@ -6,8 +6,7 @@
  * stack (the kernel names only the first thread's), and a nameless writable mapping that begins where a writable
  * mapping of a file ends holds that file's zero-initialised variables.
  */
-#ifndef HK_FOREIGN_H
-#define HK_FOREIGN_H
+#pragma once
 
 #include "core/mappings.h"
 
@@ -50,5 +49,3 @@ void foreign_scan_init(foreign_scan_t *scan, const void *address, const void *st
 
 /* An hk_mapping_visit_t; `scan` is a foreign_scan_t. */
 bool foreign_visit(const hk_mapping_t *mapping, void *scan);
-
-#endif

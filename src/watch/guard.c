@@ -5,6 +5,7 @@
 #include "core/options.h"
 #include "core/panic.h"
 #include "core/message.h"
+#include "core/random.h"
 #include "sys/confined.h"
 #include "sys/signals.h"
 #include "sys/sys.h"
@@ -158,10 +159,8 @@ static void install_again(void) {
 int64_t guard_distance(uint64_t *state) {
     if (*state == 0)
         sys_random(state, sizeof *state);
-    uint64_t x = *state | 1;
-    x ^= x >> 12, x ^= x << 25, x ^= x >> 27; /* xorshift64*: S. Vigna, 2016 */
-    *state = x;
-    uint64_t random = x * UINT64_C(0x2545f4914f6cdd1d) >> 32;
+    *state |= 1;
+    uint64_t random = hk_xorshift(state) >> 32;
     return 1 + (int64_t)(((unsigned __int128)random * (2 * guard_interval())) >> 32);
 }
 
@@ -326,7 +325,7 @@ static void report_touch(const void *address, const sys_registers_t *at) {
     const char *state = state_of(cell) == GUARD_LIVE ? "allocated" : "free";
     if (is_inside)
         hk_message("use after free of %p (%zu-byte block at %p, guarded, offset %zu, %s)", address, cell->size,
-                   (const void *)begin, distance(cell, address) + (size_t)((const char *)address - begin), state);
+                   (const void *)begin, (size_t)((const char *)address - begin), state);
     else if ((const char *)address < begin)
         hk_message("underflow to %p (%zu-byte block at %p, guarded, %zu bytes before it, %s)", address, cell->size,
                    (const void *)begin, distance(cell, address), state);

@@ -19,8 +19,7 @@
  *          are BUSY then.
  * GUARD-2  Pages of a cell are open exactly while it is LIVE, or BUSY on the way there or back.
  */
-#ifndef HK_WATCH_GUARD_H
-#define HK_WATCH_GUARD_H
+#pragma once
 
 #include "base/base.h"
 #include "watch/stack.h"
@@ -61,5 +60,3 @@ bool guard_stacks(const void *block, size_t *asked, stack_trace_t *allocated, st
 
 /* Frees the block that begins there, or reports. */
 void guard_free(const void *block, const void *caller);
-
-#endif

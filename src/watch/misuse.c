@@ -8,19 +8,7 @@
 
 #include <string.h>
 
-enum { WHAT_MAX = 64 };
-
 bool misuse_is_watched(void) { return hk_option(HK_OPT_SAFE) > 0; }
-
-/* "free of interior pointer" from "free" and " of interior pointer". */
-static const char *what(char text[WHAT_MAX], const char *verb, const char *rest) {
-    size_t length = hk_min(strlen(verb), WHAT_MAX / 2);
-    memcpy(text, verb, length);
-    size_t more = hk_min(strlen(rest), WHAT_MAX - 1 - length);
-    memcpy(text + length, rest, more);
-    text[length + more] = 0;
-    return text;
-}
 
 /* Whether the function gives the block back: the others are told of a freed block. */
 static bool frees(const char *verb) { return strstr(verb, "free") != NULL || strstr(verb, "delete") != NULL; }
@@ -28,10 +16,10 @@ static bool frees(const char *verb) { return strstr(verb, "free") != NULL || str
 void misuse_double_free(const char *verb, const void *block, size_t block_size, const void *caller) {
     if (!misuse_is_watched())
         return;
-    char text[WHAT_MAX];
     bool is_free = frees(verb);
     const hk_misuse_t misuse = {
-        .what = is_free ? "double free of" : what(text, verb, " of freed block"),
+        .verb = is_free ? NULL : verb,
+        .what = is_free ? "double free of" : " of freed block",
         .address = block,
         .caller = caller,
         .block = block,
@@ -44,10 +32,10 @@ void misuse_double_free(const char *verb, const void *block, size_t block_size, 
 void misuse_interior(const char *verb, const void *address, const void *block, size_t block_size, const void *caller) {
     if (!misuse_is_watched())
         return;
-    char text[WHAT_MAX];
     bool misaligned = (uintptr_t)address % 16 != 0;
     const hk_misuse_t misuse = {
-        .what = what(text, verb, misaligned ? " of misaligned pointer" : " of interior pointer"),
+        .verb = verb,
+        .what = misaligned ? " of misaligned pointer" : " of interior pointer",
         .address = address,
         .caller = caller,
         .block = block,
@@ -60,10 +48,10 @@ void misuse_interior(const char *verb, const void *address, const void *block, s
 void misuse_no_block(const char *verb, const void *address, const void *caller) {
     if (!misuse_is_watched())
         return;
-    char text[WHAT_MAX];
     bool is_free = frees(verb);
     const hk_misuse_t misuse = {
-        .what = is_free ? "double free of" : what(text, verb, " of freed block"),
+        .verb = is_free ? NULL : verb,
+        .what = is_free ? "double free of" : " of freed block",
         .address = address,
         .caller = caller,
     };
@@ -75,9 +63,9 @@ static unsigned tag_of(const void *pointer) { return (unsigned)((uintptr_t)point
 void misuse_stale(const char *verb, const void *pointer, const void *right, size_t block_size, const void *caller) {
     if (!misuse_is_watched())
         return;
-    char text[WHAT_MAX];
     const hk_misuse_t misuse = {
-        .what = what(text, verb, " of stale pointer"),
+        .verb = verb,
+        .what = " of stale pointer",
         .address = tags_strip(right),
         .caller = caller,
         .block = tags_strip(right),
@@ -91,10 +79,11 @@ void misuse_stale(const char *verb, const void *pointer, const void *right, size
 void misuse_foreign(const char *verb, const void *address, const void *caller) {
     if (!misuse_is_watched())
         return;
-    char text[WHAT_MAX], detail[FOREIGN_TEXT_MAX];
+    char detail[FOREIGN_TEXT_MAX];
     foreign_describe(address, detail);
     const hk_misuse_t misuse = {
-        .what = what(text, verb, " of foreign pointer"),
+        .verb = verb,
+        .what = " of foreign pointer",
         .address = address,
         .caller = caller,
     };
@@ -104,9 +93,9 @@ void misuse_foreign(const char *verb, const void *address, const void *caller) {
 void misuse_wrong_size(const char *verb, const void *block, size_t block_size, size_t size, const void *caller) {
     if (!misuse_is_watched())
         return;
-    char text[WHAT_MAX];
     const hk_misuse_t misuse = {
-        .what = what(text, verb, " of wrong size"),
+        .verb = verb,
+        .what = " of wrong size",
         .address = block,
         .caller = caller,
         .block = block,

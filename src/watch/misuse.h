@@ -5,8 +5,7 @@
  *
  * `verb` is the function that the program called: "free", "realloc", ...
  */
-#ifndef HK_MISUSE_H
-#define HK_MISUSE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -27,5 +26,3 @@ void misuse_stale(const char *verb, const void *pointer, const void *right, size
 void misuse_foreign(const char *verb, const void *address, const void *caller);
 
 void misuse_wrong_size(const char *verb, const void *block, size_t block_size, size_t size, const void *caller);
-
-#endif

@@ -18,8 +18,7 @@
  *
  * It allocates nothing, waits for no lock, and may be called in a signal handler.
  */
-#ifndef HK_WATCH_REPORT_H
-#define HK_WATCH_REPORT_H
+#pragma once
 
 #include "core/panic.h"
 #include "watch/describe.h"
@@ -39,5 +38,3 @@ void report_init(const report_sources_t *sources);
 
 /* The lines of a misuse; `at` is where a signal has interrupted the program, NULL when the program called. */
 void report_show(const hk_misuse_t *misuse, const sys_registers_t *at);
-
-#endif

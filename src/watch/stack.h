@@ -10,8 +10,7 @@
  * The last line says why a stack ends that is not whole. It allocates nothing, takes no lock, and may be called in a
  * signal handler.
  */
-#ifndef HK_STACK_H
-#define HK_STACK_H
+#pragma once
 
 #include "base/base.h"
 #include "sys/registers.h"
@@ -34,5 +33,3 @@ void stack_show_trace(const char *what, const stack_trace_t *trace);
 
 /* Of what a signal has interrupted, each line behind `prefix`. */
 void stack_show_interrupted(const sys_registers_t *at, const char *prefix);
-
-#endif

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { FORKS = 600, BLOCKS = 20000, LARGE = 60, REST_MS = 60000, LEFT_KIB = 24 * 1024, HANG_SECONDS = 170 };
+enum { FORKS = 600, BLOCKS = 20000, LARGE = 60, REST_MS = 20000, TRIES = 5, LEFT_KIB = 24 * 1024, HANG_SECONDS = 170 };
 
 static void *blocks[BLOCKS];
 
@@ -109,13 +109,7 @@ static void take_and_free(void) {
     }
 }
 
-/* The helper was there when the child was made: in the child it is not. One that is stranded, of which there is one in
- * a thousand or so, keeps what its parent had. */
-static void rests(unsigned kind, bool had_helper) {
-    if (had_helper) {
-        take_and_free();
-        test_sleep_us(30000);
-    }
+static bool child_rests(unsigned kind) {
     pid_t pid = raw_fork(kind);
     if (pid == 0) {
         test_alarm(HANG_SECONDS);
@@ -129,7 +123,22 @@ static void rests(unsigned kind, bool had_helper) {
     }
     int status = 1;
     CHECK(waitpid(pid, &status, 0) == pid);
-    CHECK_SAY(status == 0, "a child kept its memory (kind %u, helper %d)", kind, had_helper);
+    return status == 0;
+}
+
+/* The helper was there when the child was made: in the child it is not. A child that is made while the helper has a
+ * lock is stranded, and keeps what its parent had: one in a thousand, more of them where a busy machine takes the
+ * processor from the helper just then. All of them is a child that never gives anything back. */
+static void rests(unsigned kind, bool had_helper) {
+    bool rest = false;
+    for (unsigned tries = had_helper ? TRIES : 1; tries > 0 && !rest; tries--) {
+        if (had_helper) {
+            take_and_free();
+            test_sleep_us(30000);
+        }
+        rest = child_rests(kind);
+    }
+    CHECK_SAY(rest, "a child kept its memory (kind %u, helper %d)", kind, had_helper);
 }
 
 /* The kernel, and no filter keeps it from telling. */

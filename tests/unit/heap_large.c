@@ -5,7 +5,7 @@
  */
 #include "core/panic.h"
 #include "heap_places.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 
 #include <pthread.h>
 

@@ -5,13 +5,17 @@
  */
 #include "upkeep/sparse.h"
 #include "heap_places.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 #include "sys/sys.h"
 
 enum { CLS = HK_TINY_CLASSES - 1, SIZE = HK_TINY_MAX, BLOCKS = 64 * 40, KEEP = 16, DELAY = 400, ROUNDS = 20 };
 
 static unsigned char *blocks[BLOCKS];
 static heap_t *h;
+
+static sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) {
+    return sparse_round_within(now_ms, delay_ms, 1);
+}
 
 static void fill(void) {
     for (unsigned i = 0; i < BLOCKS; i++) {

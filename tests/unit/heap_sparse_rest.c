@@ -17,6 +17,10 @@ enum { COUNT = 20000, SIZE = 496, DELAY = 400, KEEP_ONE_IN = 100 };
 static unsigned char *blocks[COUNT];
 static uint64_t now = 1000;
 
+static sparse_result_t sparse_round(uint64_t now_ms, uint64_t delay_ms) {
+    return sparse_round_within(now_ms, delay_ms, 1);
+}
+
 static size_t round_at(uint64_t ms) {
     now = ms;
     return sparse_round(now, DELAY).purged_bytes;

@@ -4,7 +4,7 @@
  */
 #include "large/large.h"
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 #include "sys/sys.h"
 
 static large_cache_t cache;

@@ -6,7 +6,7 @@
 #include "core/counters.h"
 #include "large/large.h"
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 #include "sys/sys.h"
 
 static large_cache_t cache;

@@ -5,7 +5,7 @@
  */
 #include "large/large.h"
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 #include "sys/sys.h"
 
 #include <sys/resource.h>

@@ -18,6 +18,11 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+/* The first `size` bytes. */
+static int region_area_cover(region_area_t area, size_t size) {
+    return region_area_cover_part(area, 0, size) == 0 ? 0 : ENOMEM;
+}
+
 static bool meet(uintptr_t one, size_t one_size, uintptr_t other, size_t other_size) {
     return one - other < other_size || other - one < one_size;
 }

@@ -78,9 +78,8 @@ static void stops(void (*body)(void)) {
 }
 
 int main(void) {
-    bool reused;
     start_slab();
-    slab = slab_open(CLS, OWNER, &reused);
+    slab = slab_open(CLS, OWNER);
     CHECK(slab != NULL && slab->block_count == 204);
     CHECK_EQ(take_blocks(slab, &block + 1, 1), 1);
     CHECK_EQ(slab_check(slab), 0);

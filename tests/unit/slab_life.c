@@ -3,9 +3,10 @@
  * A slab from open to close, of every class: each block once and in order, what is known of their past, slots back when
  * it is over.
  */
+#include "core/counters.h"
 #include "rooms.h"
 #include "slab_blocks.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 #include "sys/sys.h"
 
 enum { OWNER = 5 };
@@ -13,15 +14,16 @@ enum { OWNER = 5 };
 static void *blocks[4096];
 
 static slab_t *open_slab(unsigned cls) {
-    bool reused;
-    slab_t *slab = slab_open(cls, OWNER, &reused);
+    uint64_t opened_new = atomic_load(&hk_counters.slabs_new), reused = atomic_load(&hk_counters.slabs_reused);
+    slab_t *slab = slab_open(cls, OWNER);
     CHECK(slab != NULL);
     CHECK_EQ(slab->free_count, hk_class_info[cls].block_count);
     CHECK_EQ(atomic_load(&slab->state), SLAB_OPEN);
     CHECK_EQ(atomic_load(&slab->owner), OWNER);
     CHECK(slab_is_empty(slab));
     CHECK_EQ(slab_check(slab), 0);
-    CHECK_EQ(reused, !slab->zeroed);
+    CHECK_EQ(atomic_load(&hk_counters.slabs_new) - opened_new, slab->zeroed);
+    CHECK_EQ(atomic_load(&hk_counters.slabs_reused) - reused, !slab->zeroed);
     return slab;
 }
 

@@ -56,9 +56,8 @@ static void taken_and_back(slab_t *slab) {
 }
 
 static void at_random(unsigned cls) {
-    bool reused;
     uint64_t random = cls + 1;
-    slab_t *slab = slab_open(cls, OWNER, &reused);
+    slab_t *slab = slab_open(cls, OWNER);
     CHECK(slab != NULL);
     every_run(slab);
     CHECK_EQ(take_blocks(slab, blocks + 4096, 4096), slab->block_count);

@@ -4,7 +4,7 @@
  * is given back.
  */
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 
 static size_t slots_held(void) {
     superslab_totals_t totals = superslab_totals();

@@ -5,7 +5,7 @@
  * kernel does with it.
  */
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 
 enum { EARLY = 7, LATE = 24, CYCLE = 9 };
 

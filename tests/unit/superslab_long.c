@@ -4,7 +4,7 @@
  * whole ones go straight back to the region, purged.
  */
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 #include "sys/sys.h"
 
 static slot_t long_run(size_t count, size_t align) {

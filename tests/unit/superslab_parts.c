@@ -4,7 +4,7 @@
  * it; the last slot takes the part along; free slots are unmapped for others and mapped again.
  */
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 #include "sys/sys.h"
 
 #include <sys/resource.h>

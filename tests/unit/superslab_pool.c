@@ -4,7 +4,7 @@
  * ones apart from sparse ones, empty superslabs for either.
  */
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 
 static slot_t take_as(size_t count, size_t align, slots_use_t use) {
     slots_t got = slots_alloc(count, align, use);

@@ -4,7 +4,7 @@
  * beyond a few go back to the region.
  */
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 #include "sys/sys.h"
 
 #include <sys/mman.h>

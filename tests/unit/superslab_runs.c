@@ -4,7 +4,7 @@
  * that serves; and what lies dirty goes back as memory grows beside it.
  */
 #include "rooms.h"
-#include "superslab/superslab.h"
+#include "superslab_totals.h"
 
 #include <sys/resource.h>
 #include <time.h>

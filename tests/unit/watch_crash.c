@@ -169,6 +169,7 @@ static void addresses(void) {
     answer.where = HK_WHERE_METADATA;
     dies(fault, SIGSEGV);
     says("hakmem: crash: %p is in hakmem's own records\n");
+    answer = (hk_description_t){.where = HK_WHERE_NOT_OURS};
     is_ours = false;
     dies(fault, SIGSEGV);
     says("hakmem: crash: %p is not hakmem's: anonymous memory not from hakmem\n");
