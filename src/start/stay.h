@@ -3,8 +3,8 @@
  * stay.h: whoever closes a library with this allocator in it leaves the library where it is. The helper thread, the
  * destructor of the thread key and blocks in use outlive dlclose.
  */
-#ifndef HK_SHIM_STAY_H
-#define HK_SHIM_STAY_H
+#ifndef HK_START_STAY_H
+#define HK_START_STAY_H
 
 /* Called when the library is loaded. */
 void stay_loaded(void);
