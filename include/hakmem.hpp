@@ -105,7 +105,7 @@ class heap {
     }
     ~heap() { hak_heap_destroy(handle_); }
 
-    // nullptr after a move or a release.
+    // nullptr after a move or a release: then it has no blocks, and what it allocates is ordinary memory.
     hak_heap_t *get() const noexcept { return handle_; }
 
     void *allocate(std::size_t size, std::size_t align = detail::alignment) {
@@ -130,7 +130,7 @@ class heap {
     }
 
     // Frees every block; returns their usable bytes.
-    std::size_t reset() noexcept { return hak_heap_reset(handle_); }
+    std::size_t reset() noexcept { return handle_ != nullptr ? hak_heap_reset(handle_) : 0; }
 
     // The heap ends now and its blocks become ordinary ones.
     void release() noexcept { hak_heap_release(std::exchange(handle_, nullptr)); }
@@ -149,6 +149,8 @@ class heap {
     // Calls visitor(void *block, std::size_t size) for each live block until it returns false; what it throws goes on
     // to the caller. False when it did not come to the end.
     template <class Visitor> bool visit(Visitor &&visitor) const {
+        if (handle_ == nullptr)
+            return true;
         struct state_t {
             std::remove_reference_t<Visitor> *visitor;
             std::exception_ptr thrown;
@@ -174,7 +176,7 @@ class heap {
 
 #if defined(__cpp_lib_memory_resource)
 // On a heap, which must outlive it, or on ordinary memory. Resources of one heap are equal: what one allocates another
-// may free.
+// may free. Without run-time type information (-fno-rtti) a resource is known to be equal to itself alone.
 class memory_resource final : public std::pmr::memory_resource {
   public:
     memory_resource() noexcept = default;
@@ -268,7 +270,7 @@ template <class T> class heap_allocator {
 struct deleter {
     template <class T> void operator()(T *object) const noexcept {
         if constexpr (std::is_void_v<T>) {
-            hak_free(object);
+            hak_free(const_cast<void *>(object));
         } else {
             void *block = whole(object);
             object->~T();
@@ -278,10 +280,11 @@ struct deleter {
 
   private:
     template <class T> static void *whole(T *object) noexcept {
+        auto *plain = const_cast<std::remove_cv_t<T> *>(object);
         if constexpr (std::is_polymorphic_v<T>)
-            return dynamic_cast<void *>(object);
+            return dynamic_cast<void *>(plain);
         else
-            return const_cast<std::remove_cv_t<T> *>(object);
+            return plain;
     }
 };
 

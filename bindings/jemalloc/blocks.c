@@ -14,7 +14,11 @@ enum {
     ZERO = 0x40,
     ARENA_SHIFT = 20, /* 1 + the arena's number, or 0 */
     ALIGNMENT = 16,   /* that every block has */
+    CLASS_MAX = 256 * 1024,
+    SLOT = 64 * 1024, /* longer blocks have whole ones */
 };
+
+static const size_t size_max = (size_t)1 << 48;
 
 typedef struct flags {
     size_t align;
@@ -104,14 +108,15 @@ NAMES_EXPORT void *rallocx(void *block, size_t size, int bits) {
     return now;
 }
 
-/* The largest size up to size + extra that it can have where it is: only these two are tried. */
+/* The largest size up to size + extra that it can have where it is: only these two are tried. What is between them
+ * stays as it is when it cannot grow to the larger. */
 NAMES_EXPORT size_t xallocx(void *block, size_t size, size_t extra, int bits) {
     flags_t flags = flags_of(bits);
     size_t old = hak_malloc_usable_size(block), most = size + extra < size ? SIZE_MAX : size + extra;
     if (!is_aligned(block, flags.align))
         return old;
     size_t now = hak_expand(block, most);
-    if (now == 0 && extra > 0)
+    if (now == 0 && old < size && extra > 0)
         now = hak_expand(block, size);
     if (now == 0)
         return old;
@@ -138,8 +143,23 @@ NAMES_EXPORT void sdallocx(void *block, size_t size, int bits) {
         hak_free_aligned_sized(block, align, size);
 }
 
-/* An aligned block has no less. */
+/* Of the smallest class that holds `size` at a multiple of the alignment, or whole slots. */
+static size_t aligned_size(size_t size, size_t align) {
+    size_t least = (size + (size == 0) + align - 1) & ~(align - 1);
+    if (least > CLASS_MAX)
+        return size > CLASS_MAX ? hak_good_size(size) : (size + (size == 0) + SLOT - 1) / SLOT * SLOT;
+    size_t class = hak_good_size(least);
+    while (class % align != 0)
+        class = hak_good_size(class + 1);
+    return class;
+}
+
+/* Where sizes are exact (HAKMEM_SAFE, HAKMEM_GUARD) the smallest block is none of a class; an aligned one has no less
+ * than any other there. */
 NAMES_EXPORT size_t nallocx(size_t size, int bits) {
-    (void)bits;
-    return hak_good_size(size);
+    flags_t flags = flags_of(bits);
+    if (size > size_max || flags.align > size_max)
+        return 0;
+    bool by_class = hak_good_size(1) == ALIGNMENT;
+    return flags.align <= ALIGNMENT || !by_class ? hak_good_size(size) : aligned_size(size, flags.align);
 }

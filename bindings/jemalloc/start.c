@@ -11,7 +11,7 @@
 __attribute__((constructor)) static void look(void) {
     static const char text[] =
         "hakmem: libhakmem-jemalloc.so needs libhakmem.so in front of it, but malloc is another library's here: "
-        "LD_PRELOAD=\"libhakmem.so libhakmem-jemalloc.so\", or -lhakmem before -lhakmem-jemalloc\n";
+        "LD_PRELOAD=\"libhakmem.so libhakmem-jemalloc.so\", or -Wl,--no-as-needed -lhakmem -lhakmem-jemalloc\n";
     void *block = malloc(1);
     int is_ours = block == NULL || hak_owns(block);
     free(block);

@@ -57,6 +57,9 @@ static int read_stat(size_t index, const char *of, value_t *value) {
 
 /* --- Options ------------------------------------------------------------------------------------------------------ */
 
+/* Of a number that no arena has had yet, and of ordinary memory or an arena that is gone. */
+static int no_heap(size_t index) { return index > arenas_count() ? ENOENT : EFAULT; }
+
 /* A decimal number, and where it ends. strtol of a new glibc's headers is a name that an old glibc has not. */
 static uint64_t number_of(const char *text, const char **end) {
     uint64_t number = 0;
@@ -76,11 +79,11 @@ static int read_option_is_on(size_t index, const char *of, value_t *value) {
     return error;
 }
 
+/* Of an option, index 0 as arena 0. */
 static int read_delay(size_t index, const char *of, value_t *value) {
-    (void)index;
     char text[OPTION_MAX];
     const char *end;
-    int error = option(of, text);
+    int error = arenas_exists(index) ? option(of, text) : no_heap(index);
     if (error == 0)
         value->ssize = *text == '-' ? -(ssize_t)number_of(text + 1, &end) : (ssize_t)number_of(text, &end);
     return error;
@@ -219,9 +222,6 @@ static int flush(size_t index, const value_t *given) {
     return 0;
 }
 
-/* Of a number that no arena has had yet, and of ordinary memory or an arena that is gone. */
-static int no_heap(size_t index) { return index > arenas_count() ? ENOENT : EFAULT; }
-
 static int reset_arena(size_t index, const value_t *given) {
     (void)given;
     hak_heap_t *heap = arenas_heap(index);
@@ -310,6 +310,8 @@ static int dump_profile(size_t index, const value_t *given) {
     static _Atomic unsigned dumps;
     char path[64];
     const char *name = given != NULL ? given->text : NULL;
+    if (hak_profile_write(-1) == ENOENT) /* what is in the file stays */
+        return ENOENT;
     if (name == NULL) {
         unsigned number = atomic_fetch_add_explicit(&dumps, 1, memory_order_relaxed);
         snprintf(path, sizeof path, "hakmem.%ld.%u.heap", (long)getpid(), number);
@@ -321,7 +323,7 @@ static int dump_profile(size_t index, const value_t *given) {
     int error = hak_profile_write(fd);
     if (close(fd) != 0 && error == 0)
         error = EFAULT;
-    return error == 0 || error == ENOENT ? error : EFAULT;
+    return error == 0 ? 0 : EFAULT;
 }
 
 /* --- The table ---------------------------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include "slow/tick.h"
 #include "start/load.h"
 #include "start/start.h"
+#include "start/stay.h"
 #include "watch/crash.h"
 #include "watch/guard.h"
 #include "watch/report.h"
@@ -32,6 +33,7 @@ static bool stacks_of(const void *block, size_t *asked, stack_trace_t *allocated
 }
 
 __attribute__((constructor)) void hk_library_loaded(void) {
+    stay_loaded();
     inspect_follow_orders(statistics_as_json);
     if (heap_current() == NULL)
         return;

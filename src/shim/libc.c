@@ -8,7 +8,6 @@
 #include "front/front.h"
 #include "front/calls.h"
 #include "helper/helper.h"
-#include "shim/stay.h"
 #include "start/confine.h"
 #include "sys/raw_call.h"
 #include "sys/sys.h"
@@ -23,8 +22,6 @@
 /* A program takes from the archive only files that it names something of: with malloc it gets what happens at load and
  * at exit. */
 static __attribute__((used)) void (*const also_needed)(void) = hk_library_loaded;
-
-static __attribute__((constructor)) void names_loaded(void) { stay_loaded(); }
 
 HK_EXPORT HK_FAST void *malloc(size_t size) { return front_malloc(size); }
 HK_EXPORT HK_FAST void free(void *block) { front_free(block); }

@@ -79,7 +79,8 @@ static void heaps() {
     CHECK(heap.reset() > 0 && blocks_of(heap) == 0);
 
     hak::heap other = std::move(heap);
-    CHECK(heap.get() == nullptr && heap.stats().live == 0);
+    CHECK(heap.get() == nullptr && heap.stats().live == 0 && heap.reset() == 0);
+    CHECK(heap.visit([](void *, std::size_t) { return false; }));
     heap = hak::heap();
     heap = std::move(other);
     counted *object = heap.make<counted>(5);
@@ -106,6 +107,9 @@ static void deleters() {
         std::unique_ptr<counted, hak::deleter> object(heap.make<both>());
         CHECK(static_cast<void *>(object.get()) != dynamic_cast<void *>(object.get()) && counted::alive == 1);
     }
+    { std::unique_ptr<const void, hak::deleter> block(heap.allocate(100)); }
+    { std::unique_ptr<const counted, hak::deleter> object(heap.make<both>()); }
+    { std::unique_ptr<const volatile int, hak::deleter> number(heap.make<int>(3)); }
     CHECK(counted::alive == 0 && blocks_of(heap) == 0);
 }
 

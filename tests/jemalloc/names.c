@@ -95,6 +95,10 @@ static void resizes(void) {
     say("rallocx zeroes what is new", zeroed);
     say("rallocx aligns", aligned);
     say("xallocx tells the size", here);
+    char *fits = mallocx(1 << 20, 0);
+    size_t had = sallocx(fits, 0);
+    say("xallocx leaves what is large enough", xallocx(fits, 300000, (size_t)1 << 46, 0) >= had);
+    dallocx(fits, 0);
 }
 
 /* Of one kind are the names of libc and these. */
@@ -234,6 +238,21 @@ static void delay(void) {
     printf("dirty_decay_ms: set to %zd, %d for one that is wrong\n", after,
            mallctl("arena.0.dirty_decay_ms", NULL, NULL, &wrong, sizeof wrong));
     CHECK_EQ(mallctl("arena.0.dirty_decay_ms", NULL, NULL, &before, sizeof before), 0);
+    printf("of no arena: read %d", mallctl("arena.3000.dirty_decay_ms", &after, &size, NULL, 0));
+    printf(", set %d\n", mallctl("arena.3000.dirty_decay_ms", NULL, NULL, &set, sizeof set));
+}
+
+/* What lies where a profile would be written stays when there is none. */
+static void no_profile(void) {
+    char path[] = "/tmp/jemalloc_names_XXXXXX";
+    const char *name = path;
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && write(fd, "kept", 4) == 4);
+    printf("dump of no profile: %d", mallctl("prof.dump", NULL, NULL, (void *)&name, sizeof name));
+    printf(", %d bytes\n", (int)lseek(fd, 0, SEEK_END));
+    CHECK(close(fd) == 0 && unlink(path) == 0);
+    printf("nor a new file: %d", mallctl("prof.dump", NULL, NULL, (void *)&name, sizeof name));
+    printf(", %d\n", access(path, F_OK));
 }
 
 /* --- Arenas ------------------------------------------------------------------------------------------------------- */
@@ -331,6 +350,7 @@ int main(void) {
     names();
     by_mib();
     delay();
+    no_profile();
     arenas();
     threads();
     prints();

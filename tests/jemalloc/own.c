@@ -124,9 +124,26 @@ static void *free_it(void *block) {
     return NULL;
 }
 
+/* To the byte: at the default level classes are what blocks have. */
+static void sizes_foretold(void) {
+    for (int lg = 0; lg <= 22; lg++)
+        for (size_t size = 1; size < 3000000; size += 1 + size / 7) {
+            void *block = mallocx(size, lg);
+            CHECK_SAY(nallocx(size, lg) == sallocx(block, 0), "%zu bytes at 2^%d: %zu, not %zu", size, lg,
+                      nallocx(size, lg), sallocx(block, 0));
+            sdallocx(block, nallocx(size, lg), lg);
+        }
+    CHECK_EQ(nallocx((size_t)1 << 50, 0), 0);
+    CHECK_EQ(nallocx((size_t)1 << 50, 12), 0);
+    CHECK_EQ(nallocx(SIZE_MAX, 12), 0);
+    CHECK_EQ(nallocx(1, 62), 0);
+    CHECK(mallocx((size_t)1 << 50, 12) == NULL && mallocx(1, 62) == NULL);
+}
+
 int main(void) {
     test_alarm(60);
     options();
+    sizes_foretold();
     arena_is_a_heap();
     too_many_arenas();
     thread_counts();

@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import shutil
+import struct
 import sys
 
 from . import path
@@ -23,19 +24,40 @@ def words(argv):
     return parser.parse_args(argv)
 
 
-def interpreter_of(data):
+# What is read of an ELF header (place and sizes of the program headers) and of a program header (type, place, size).
+ELF_64, ELF_32 = ("32xQ14xHH", "IxxxxQ16xQ"), ("28xI10xHH", "II8xI")
+PT_INTERP = 3
+
+
+def program_headers(file):
+    start = file.read(64)
+    order = "<" if start[5] == 1 else ">"
+    header, entry = (order + fields for fields in (ELF_64 if start[4] == 2 else ELF_32))
+    place, size, count = struct.unpack_from(header, start)
+    for number in range(count):
+        file.seek(place + number * size)
+        yield struct.unpack(entry, file.read(struct.calcsize(entry)))
+
+
+def interpreter_of(file):
     """The dynamic linker that an ELF file asks for; None for a static program; '' for what is no ELF file."""
-    if data[:4] != b"\x7fELF":
+    if file.read(4) != b"\x7fELF":
         return ""
-    found = re.search(rb"/[\w/.-]*ld-[\w.-]+", data)
-    return found.group().decode() if found else None
+    file.seek(0)
+    try:
+        for kind, place, size in program_headers(file):
+            if kind == PT_INTERP:
+                file.seek(place)
+                return file.read(size).rstrip(b"\0").decode(errors="replace")
+    except (struct.error, IndexError):  # the file is cut off
+        return ""
+    return None
 
 
-def libc_of(file):
+def libc_of(path):
     """'musl', 'glibc', 'static', or '' where it cannot be told, as of scripts."""
-    with open(file, "rb") as opened:
-        data = opened.read(1 << 20)
-    linker = interpreter_of(data)
+    with open(path, "rb") as file:
+        linker = interpreter_of(file)
     if linker is None:
         return "static"
     return "" if not linker else "musl" if "musl" in linker else "glibc"

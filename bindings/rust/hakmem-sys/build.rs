@@ -85,9 +85,9 @@ fn main() {
     let small = build(&flags, "s").files(paths(&small)).compile_intermediates();
     build(&flags, "2").files(paths(&fast)).objects(small).cargo_metadata(false).compile("hakmem");
     println!("cargo:rustc-link-search=native={}", env::var("OUT_DIR").expect("set by cargo"));
-    // With the C names every object is needed, or the linker takes some of them from the C library.
-    let how = if overrides { "static:+whole-archive,-bundle" } else { "static" };
-    println!("cargo:rustc-link-lib={how}=hakmem");
+    // Every object is needed: nobody names what runs at load and at exit, and some of the C names would come from the
+    // C library.
+    println!("cargo:rustc-link-lib=static:+whole-archive,-bundle=hakmem");
     if overrides {
         build(&flags, "2").files(paths(&cxx)).compile("hakmem_cxx");
     }

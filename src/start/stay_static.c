@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shim/stay.h"
+#include "start/stay.h"
 
 #include "sys/symbols.h"
 
