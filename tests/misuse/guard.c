@@ -87,6 +87,18 @@ static void in_thread(void) {
     pthread_join(thread, NULL);
 }
 
+static void *overflow_own(void *argument) {
+    overflow();
+    return argument;
+}
+
+/* Its blocks are guarded from the first on. */
+static void of_new_thread(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, overflow_own, NULL) == 0);
+    pthread_join(thread, NULL);
+}
+
 /* The child's touch is reported by the child, and the parent goes on. */
 static void in_child(void) {
     int status;
@@ -229,6 +241,7 @@ static const struct {
     {"double_free", double_free},
     {"interior", interior},
     {"in_thread", in_thread},
+    {"of_new_thread", of_new_thread},
     {"in_child", in_child},
     {"own_handler", own_handler},
     {"own_fault", own_fault},

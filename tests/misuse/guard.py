@@ -67,6 +67,7 @@ BUGS = {  # status, stderr, what stdout ends with
         "",
     ),
     "in_thread": (SEGV, OVER, ""),
+    "of_new_thread": (SEGV, OVER, ""),
     "in_child": (SEGV, OVER, ""),
     "own_handler": (3, OVER, "own handler\n"),
     "own_fault": (3, "", "own handler\n"),
