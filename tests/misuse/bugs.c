@@ -168,6 +168,20 @@ static void misaligned_tiny(void) { free_inside(48, 3); }
 static void misaligned_mid(void) { free_inside(5000, 1001); }
 static void misaligned_large(void) { free_inside(TEST_MIB, 8); }
 
+/* In the 16 bytes behind the last block of a slab of 64 KiB. */
+static void behind_slab(void) {
+    enum { BLOCK = 48, SLAB = 64 * TEST_KIB, LAST = SLAB / BLOCK - 1, BLOCKS = 4 * SLAB / BLOCK };
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        unsigned char *p = (unsigned char *)malloc(BLOCK - 8);
+        if ((uintptr_t)p % SLAB == (uintptr_t)LAST * BLOCK) {
+            announce(p + BLOCK);
+            free(test_opaque(p + BLOCK));
+            return;
+        }
+    }
+    test_fail("no block is the last of its slab");
+}
+
 static void interior_remote(void) {
     unsigned char *p = block_announced(48, 16);
     test_join(test_thread(free_it, p + 16));
@@ -473,6 +487,7 @@ static const bug_t bugs[] = {
     BUG(interior_large_slot),
     BUG(interior_huge),
     BUG(interior_huge_far),
+    BUG(behind_slab),
     BUG(interior_remote),
     BUG(interior_realloc),
     BUG(interior_usable_size),

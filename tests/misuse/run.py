@@ -85,8 +85,8 @@ def block_line(start, state):
 
 FREED = ("double free of", "write after free of", "realloc of freed block")
 
-# Blocks without memory; and what was freed too long ago.
-FREES_NOT_KEPT = ("double_free_zero", "nothing_3", "double_free_slab_gone")
+# Blocks without memory; what was freed too long ago; and what never was a block.
+FREES_NOT_KEPT = ("double_free_zero", "nothing_3", "double_free_slab_gone", "behind_slab")
 
 
 def rest_of(what, detail, program, frees_are_kept):
@@ -150,6 +150,7 @@ EXPECTED = {
     "interior_large_slot": inside(128 * KIB),
     "interior_huge": inside(4096),
     "interior_huge_far": inside(2 * GIB),
+    "behind_slab": double(GONE),
     "interior_remote": inside(16),
     "interior_realloc": inside(16, "realloc"),
     "interior_usable_size": inside(16, "malloc_usable_size"),
