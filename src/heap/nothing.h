@@ -19,6 +19,11 @@ void *nothing_alloc(void);
 /* Whether the address lies in the mapping. */
 bool nothing_holds(const void *address);
 
+/* The start of the block that an address of the mapping belongs to. */
+HK_INLINE const void *nothing_at(const void *address) {
+    return (const char *)address - (uintptr_t)address % NOTHING_STEP;
+}
+
 /* Whether it is one of the program's blocks. */
 bool nothing_is_live(const void *address);
 

@@ -77,7 +77,10 @@ static found_t find_large(const char *verb, void *block, const void *caller) {
 static HK_COLD found_t find_nothing(const char *verb, const void *block, const void *caller) {
     if (nothing_is_live(block))
         return (found_t){KIND_NOTHING, 0, 0};
-    misuse_double_free(verb, block, 0, caller);
+    if (nothing_is_live(nothing_at(block)))
+        misuse_interior(verb, block, nothing_at(block), 0, caller);
+    else
+        misuse_double_free(verb, block, 0, caller);
     return (found_t){KIND_NONE, 0, 0};
 }
 

@@ -23,6 +23,7 @@
 #define HK_WATCH_GUARD_H
 
 #include "base/base.h"
+#include "watch/describe.h"
 #include "watch/stack.h"
 
 #include <stdatomic.h>
@@ -52,6 +53,9 @@ bool guard_holds(const void *address);
 
 /* Whether it is the start of a live block, or lies in one. */
 bool guard_owns(const void *address);
+
+/* What lies at an address that guard_holds: the block in front of it, or none. */
+void guard_describe(const void *address, hk_description_t *out);
 
 /* Whether a live block begins there, and its size; reports in the name of `verb` otherwise. */
 bool guard_find(const char *verb, const void *block, size_t *size, const void *caller);

@@ -46,6 +46,7 @@ static const char *place_of(const hk_description_t *found) {
     case HK_WHERE_HUGE:
         return ", huge";
     case HK_WHERE_NOT_OURS:
+    case HK_WHERE_APART:
     case HK_WHERE_SLAB_TAIL:
     case HK_WHERE_FREE_SLOT:
     case HK_WHERE_METADATA:

@@ -417,6 +417,8 @@ static void dies_at(size_t at) {
 static void nothing_2(void) { dies_at(0); }
 static void nothing_3(void) { dies_at(7); }
 
+static void misaligned_nothing_2(void) { free_inside(0, 1); }
+
 static void overflow_seal_2(void) { overflow(24, 24); }
 static void overflow_seal_mid_2(void) { overflow(5000, 5112); } /* behind what it may use */
 
@@ -541,6 +543,7 @@ static const bug_t bugs[] = {
     BUG(overflow_at_realloc),
     BUG(overflow_seal_2),
     BUG(nothing_2),
+    BUG(misaligned_nothing_2),
     BUG(nothing_3),
     BUG(overflow_seal_mid_2),
     BUG(overflow_string_2),

@@ -203,6 +203,7 @@ EXPECTED = {
     "overflow_aligned": overflow(100, 100),
     "overflow_at_realloc": overflow(20, 20),
     "nothing_2": ("double free of", r"0-byte block, free", {"HAKMEM_SAFE": "2"}),
+    "misaligned_nothing_2": (*misaligned(1)[:2], {"HAKMEM_SAFE": "2"}),
     "nothing_3": ("double free of", r"0-byte block, free", {"HAKMEM_SAFE": "3"}),
     "overflow_seal_2": seal_broken(2),
     "overflow_seal_mid_2": seal_broken(2),

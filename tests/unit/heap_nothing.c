@@ -5,6 +5,7 @@
  */
 #include "check.h"
 #include "heap/nothing.h"
+#include "report/describe.h"
 #include "rooms.h"
 #include "sys/sys.h"
 
@@ -15,6 +16,13 @@ static int by_address(const void *a, const void *b) {
     return *left < *right ? -1 : *left > *right;
 }
 
+/* For the report of a crash; none of its bytes is the program's. */
+static void is_described(const char *block, bool is_free) {
+    hk_description_t found;
+    CHECK(hk_describe(block + 5, &found) && found.where == HK_WHERE_APART && found.block == block);
+    CHECK(found.block_size == 0 && found.offset == 5 && found.is_free == is_free && !hk_owns(block + 5));
+}
+
 int main(void) {
     CHECK(!nothing_holds(blocks) && !nothing_free(blocks) && !nothing_holds(NULL));
     for (unsigned i = 0; i < NOTHING_COUNT; i++)
@@ -22,7 +30,9 @@ int main(void) {
     CHECK(nothing_alloc() == NULL);
     CHECK(!sys_is_readable((uintptr_t)blocks[7]));
     CHECK(nothing_holds(blocks[7] + 3) && !nothing_is_live(blocks[7] + 3) && !nothing_free(blocks[7] + 3));
+    is_described(blocks[7], false);
     CHECK(nothing_free(blocks[7]) && !nothing_is_live(blocks[7]) && !nothing_free(blocks[7]));
+    is_described(blocks[7], true);
     CHECK(nothing_alloc() == blocks[7]);
     qsort(blocks, NOTHING_COUNT, sizeof *blocks, by_address);
     for (unsigned i = 1; i < NOTHING_COUNT; i++)
