@@ -23,8 +23,20 @@ static void is_described(const char *block, bool is_free) {
     CHECK(found.block_size == 0 && found.offset == 5 && found.is_free == is_free && !hk_owns(block + 5));
 }
 
+/* As many as there are of such addresses. */
+static void aligned_ones(size_t align) {
+    unsigned count = 0;
+    for (char *p; (p = nothing_alloc_aligned(align)) != NULL; blocks[count++] = p)
+        CHECK((uintptr_t)p % align == 0 && nothing_is_live(p) && count < NOTHING_COUNT);
+    CHECK_EQ(count, NOTHING_COUNT * NOTHING_STEP / align);
+    while (count > 0)
+        CHECK(nothing_free(blocks[--count]));
+}
+
 int main(void) {
     CHECK(!nothing_holds(blocks) && !nothing_free(blocks) && !nothing_holds(NULL));
+    for (size_t align = NOTHING_STEP; align <= NOTHING_ALIGN_MAX; align *= 2)
+        aligned_ones(align);
     for (unsigned i = 0; i < NOTHING_COUNT; i++)
         CHECK((blocks[i] = nothing_alloc()) != NULL && nothing_is_live(blocks[i]));
     CHECK(nothing_alloc() == NULL);
