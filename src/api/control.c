@@ -24,8 +24,9 @@ HK_EXPORT int hak_option_get(const char *name, char *value, size_t value_size) {
 }
 
 HK_EXPORT void hak_options_print(int fd) {
+    char buffer[HK_OUT_BUFFER];
     hk_out_t out;
-    hk_out_to_fd(&out, fd);
+    hk_out_to_fd(&out, fd, buffer, sizeof buffer);
     hk_options_print(&out);
     hk_out_flush(&out);
 }

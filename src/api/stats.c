@@ -135,10 +135,11 @@ static void write_snapshot(hk_out_t *out, hak_format_t format) {
 /* In one write(2), so that in a file those of several processes do not mix; piece by piece where there is no memory for
  * that. */
 HK_EXPORT void hak_stats_print(int fd, hak_format_t format) {
+    char buffer[HK_OUT_BUFFER];
     hk_out_t out;
     char *text = sys_map(STATS_TEXT_MAX);
     if (text == NULL) {
-        hk_out_to_fd(&out, fd);
+        hk_out_to_fd(&out, fd, buffer, sizeof buffer);
         write_snapshot(&out, format);
         hk_out_flush(&out);
         return;

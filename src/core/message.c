@@ -19,22 +19,28 @@ static const char *_Atomic log_name;
 static const char *_Atomic refused;
 
 static void refuse(const char *name, const char *path, long error) {
-    char line[PATH_MAX + 128];
+    char line[HK_OUT_BUFFER];
     hk_out_t out;
     if (atomic_exchange_explicit(&refused, name, memory_order_relaxed) == name)
         return;
-    hk_out_to_memory(&out, line, sizeof line);
+    hk_out_to_fd(&out, STDERR, line, sizeof line);
     hk_print(&out, "hakmem: HAKMEM_LOG: cannot open %s: error %ld of errno(3); messages go to standard error\n", path,
              error);
-    sys_write_all(STDERR, line, hk_min(out.total, sizeof line - 1));
+    hk_out_flush(&out);
 }
 
-/* Apart, for its stack: a signal handler that has no log may have little. */
-static HK_NOINLINE void write_to_log(const char *name, const char *lines, size_t length) {
-    char path[PATH_MAX];
-    long fd = hk_path_expand(path, sizeof path, name) ? sys_open_append(path) : -ENAMETOOLONG;
-    if (fd < 0) {
+/* No longer than its name is: a signal handler may have little stack. */
+static HK_NOINLINE long open_log(const char *name) {
+    char path[hk_min(hk_path_size(name), PATH_MAX)];
+    const long fd = hk_path_expand(path, sizeof path, name) ? sys_open_append(path) : -ENAMETOOLONG;
+    if (fd < 0)
         refuse(name, path, -fd);
+    return fd;
+}
+
+static void write_to_log(const char *name, const char *lines, size_t length) {
+    const long fd = open_log(name);
+    if (fd < 0) {
         sys_write_all(STDERR, lines, length);
         return;
     }

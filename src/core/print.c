@@ -16,25 +16,23 @@ typedef struct print_spec {
     char conversion;
 } print_spec_t;
 
-void hk_out_to_fd(hk_out_t *out, int fd) {
+void hk_out_to_fd(hk_out_t *out, int fd, char *buffer, size_t buffer_size) {
     out->fd = fd;
-    out->memory = NULL;
-    out->memory_size = 0;
+    out->memory = buffer;
+    out->memory_size = buffer_size;
     out->total = 0;
     out->length = 0;
 }
 
 void hk_out_to_memory(hk_out_t *out, char *memory, size_t memory_size) {
-    hk_out_to_fd(out, -1);
-    out->memory = memory;
-    out->memory_size = memory_size;
+    hk_out_to_fd(out, -1, memory, memory_size);
     if (memory_size > 0)
         memory[0] = '\0';
 }
 
 void hk_out_flush(hk_out_t *out) {
     if (out->length > 0)
-        sys_write_all(out->fd, out->buffer, out->length);
+        sys_write_all(out->fd, out->memory, out->length);
     out->length = 0;
 }
 
@@ -48,12 +46,12 @@ static void put_memory(hk_out_t *out, const char *text, size_t length) {
 
 static void put_fd(hk_out_t *out, const char *text, size_t length) {
     while (length > 0) {
-        size_t fits = hk_min(length, sizeof out->buffer - out->length);
-        memcpy(out->buffer + out->length, text, fits);
+        size_t fits = hk_min(length, out->memory_size - out->length);
+        memcpy(out->memory + out->length, text, fits);
         out->length += fits;
         text += fits;
         length -= fits;
-        if (out->length == sizeof out->buffer)
+        if (out->length == out->memory_size)
             hk_out_flush(out);
     }
 }
@@ -182,6 +180,13 @@ size_t hk_vformat(char *memory, size_t memory_size, const char *format, va_list 
     hk_out_to_memory(&out, memory, memory_size);
     hk_vprint(&out, format, args);
     return out.total;
+}
+
+size_t hk_path_size(const char *name) {
+    size_t size = strlen(name) + 1;
+    for (const char *mark = name; (mark = strstr(mark, "%p")) != NULL; mark += 2)
+        size += PRINT_DIGITS_MAX;
+    return size;
 }
 
 bool hk_path_expand(char *path, size_t size, const char *name) {

@@ -2,6 +2,7 @@
 #include "heap/nothing.h"
 
 #include "base/bits.h"
+#include "core/panic.h"
 #include "sys/sys.h"
 
 enum { NOTHING_WORDS = NOTHING_COUNT / 64, NOTHING_BYTES = NOTHING_COUNT * NOTHING_STEP };
@@ -21,15 +22,24 @@ static char *mapped(void) {
     return there;
 }
 
-void *nothing_alloc(void) {
+/* Those of a word's addresses that are multiples of `align`. */
+static uint64_t aligned(unsigned word, size_t align) {
+    const size_t steps = hk_max(align / NOTHING_STEP, 1);
+    if (steps >= 64)
+        return word % (steps / 64) == 0;
+    return UINT64_MAX / ((UINT64_C(1) << steps) - 1);
+}
+
+void *nothing_alloc_aligned(size_t align) {
+    hk_assert(align <= NOTHING_ALIGN_MAX && (align & (align - 1)) == 0);
     char *base = mapped();
     if (base == NULL)
         return NULL;
     for (unsigned tries = 0; tries < NOTHING_WORDS; tries++) {
         unsigned word = atomic_fetch_add_explicit(&cursor, 1, memory_order_relaxed) % NOTHING_WORDS;
-        uint64_t bits = atomic_load_explicit(&live[word], memory_order_relaxed);
-        while (bits != UINT64_MAX) {
-            unsigned at = hk_ctz64(~bits);
+        uint64_t bits = atomic_load_explicit(&live[word], memory_order_relaxed), open;
+        while ((open = ~bits & aligned(word, align)) != 0) {
+            unsigned at = hk_ctz64(open);
             if (atomic_compare_exchange_weak_explicit(&live[word], &bits, bits | UINT64_C(1) << at,
                                                       memory_order_relaxed, memory_order_relaxed))
                 return base + (word * 64 + at) * NOTHING_STEP;

@@ -12,11 +12,20 @@
 
 enum { NOTHING_COUNT = 16384, NOTHING_STEP = 16 };
 
-/* NULL when all are out, or there is no mapping for them. */
-void *nothing_alloc(void);
+enum { NOTHING_ALIGN_MAX = 4096 };
+
+/* NULL when all are out, or there is no mapping for them. `align`: a power of two up to NOTHING_ALIGN_MAX. */
+void *nothing_alloc_aligned(size_t align);
+
+HK_INLINE void *nothing_alloc(void) { return nothing_alloc_aligned(NOTHING_STEP); }
 
 /* Whether the address lies in the mapping. */
 bool nothing_holds(const void *address);
+
+/* The start of the block that an address of the mapping belongs to. */
+HK_INLINE const void *nothing_at(const void *address) {
+    return (const char *)address - (uintptr_t)address % NOTHING_STEP;
+}
 
 /* Whether it is one of the program's blocks. */
 bool nothing_is_live(const void *address);

@@ -13,6 +13,7 @@
 #include "upkeep/round.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* The helper has no heap, and is where memory goes back anyway. */
@@ -46,17 +47,35 @@ enum { TEXT_BYTES = 128 * HK_KIB };
 
 static inspect_statistics_t *statistics_text;
 
-/* Mapped when it is first asked for, and kept. Who asks through the socket has a text of its own: it may be at it while
- * somebody else is. */
-static int statistics(hk_request_by_t by, uint64_t *result) {
-    static char *texts[2];
-    char **text = &texts[by == HK_REQUEST_BY_CONTROL];
-    if (*text == NULL)
-        *text = sys_map(TEXT_BYTES);
-    if (*text == NULL)
+/* Mapped when it is first asked for, and kept. Touched by who made `writer` its process; a child of a fork makes it
+ * its own where its parent's thread was at it. */
+typedef struct text {
+    _Atomic uint32_t writer; /* 0: nobody */
+    char *at;
+} text_t;
+
+static int write_text(text_t *text, uint64_t *result) {
+    if (text->at == NULL)
+        text->at = sys_map(TEXT_BYTES);
+    if (text->at == NULL)
         return ENOMEM;
-    *result = (uint64_t)(uintptr_t)*text;
-    return statistics_text(*text, TEXT_BYTES) < TEXT_BYTES ? 0 : ERANGE;
+    *result = (uint64_t)(uintptr_t)text->at;
+    return statistics_text(text->at, TEXT_BYTES) < TEXT_BYTES ? 0 : ERANGE;
+}
+
+/* Who asks through the socket has a text of its own: it may be at it while somebody else is. */
+static int statistics(hk_request_by_t by, uint64_t *result) {
+    static text_t texts[2];
+    text_t *text = &texts[by == HK_REQUEST_BY_CONTROL];
+    const uint32_t mine = sys_process_id();
+    uint32_t writer = atomic_load_explicit(&text->writer, memory_order_relaxed);
+    /* Acquire: pairs with the release below, so that the mapping is there. */
+    if (writer == mine || !atomic_compare_exchange_strong_explicit(&text->writer, &writer, mine, memory_order_acquire,
+                                                                   memory_order_relaxed))
+        return EAGAIN;
+    const int error = write_text(text, result);
+    atomic_store_explicit(&text->writer, 0, memory_order_release); /* pairs with the exchange above */
+    return error;
 }
 
 static int follow(const hk_order_t *order, hk_request_by_t by, uint64_t *result) {

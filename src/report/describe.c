@@ -56,6 +56,16 @@ static HK_SNAPSHOT bool describe_slab_fence(const void *ptr, hk_description_t *o
 static bool describe_apart(const void *ptr, hk_description_t *out) {
     void *start;
     size_t size;
+    if (nothing_holds(ptr)) {
+        out->where = HK_WHERE_APART;
+        out->block = nothing_at(ptr);
+        out->is_free = !nothing_is_live(out->block);
+        return true;
+    }
+    if (guard_holds(ptr)) {
+        guard_describe(ptr, out);
+        return true;
+    }
     /* First: the kernel may have put it where blocks or records could come one day. */
     if (huge_find_try(ptr, &start, &size)) {
         out->where = HK_WHERE_HUGE;
@@ -93,5 +103,5 @@ bool hk_owns(const void *ptr) {
         return true;
     if (!hk_describe(ptr, &found) || found.block == NULL)
         return fork_attend() && huge_find(ptr, &start, &size); /* hk_describe does not wait for the registry */
-    return !found.is_free && found.where != HK_WHERE_SLAB_TAIL;
+    return !found.is_free && found.where != HK_WHERE_SLAB_TAIL && found.where != HK_WHERE_APART;
 }

@@ -94,8 +94,9 @@ HK_EXPORT int malloc_trim(size_t pad) {
 
 HK_EXPORT void malloc_stats(void) {
     struct mallinfo2 info = mallinfo2();
+    char buffer[HK_OUT_BUFFER];
     hk_out_t out;
-    hk_out_to_fd(&out, 2);
+    hk_out_to_fd(&out, 2, buffer, sizeof buffer);
     hk_print(&out, "Arena 0:\nsystem bytes     = %10zu\nin use bytes     = %10zu\n", info.arena, info.uordblks);
     hk_print(&out, "Total (incl. mmap):\nsystem bytes     = %10zu\nin use bytes     = %10zu\n", info.arena,
              info.uordblks);

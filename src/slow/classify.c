@@ -13,13 +13,17 @@
 #include "watch/guard.h"
 #include "watch/misuse.h"
 
-static void *block_start(const void *address, unsigned cls) {
+/* It starts no block of the class. Behind the last block of a slab there is none that it could lie in. */
+static HK_COLD void report_no_start(const char *verb, const void *address, unsigned cls, const void *caller) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
+    const size_t size = hk_class_info[cls].block_size;
+    const unsigned index = cls < HK_CLASS_COUNT ? class_block_index(&hk_classes[cls], address) : 0;
     if (cls >= HK_CLASS_COUNT)
-        return large_start(address);
-    const slab_t *slab = slab_of(address, cls);
-    unsigned index = class_block_index(&hk_classes[cls], address);
-    return slab_base(slab) + (size_t)index * hk_class_info[cls].block_size;
+        misuse_interior(verb, address, large_start(address), size, caller);
+    else if (index < hk_class_info[cls].block_count)
+        misuse_interior(verb, address, slab_base(slab_of(address, cls)) + index * size, size, caller);
+    else
+        misuse_no_block(verb, address, caller);
 }
 
 /* Its live bit is clear as it is sampled; or it may be: a stranded process cannot ask. */
@@ -29,14 +33,13 @@ static bool is_sampled(const void *block) {
 
 bool classify_is_good(const char *verb, void *block, unsigned cls, const void *caller) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
-    size_t size = hk_class_info[cls].block_size;
     if (!class_is_block(&hk_classes[cls], block)) {
-        misuse_interior(verb, block, block_start(block, cls), size, caller);
+        report_no_start(verb, block, cls, caller);
         return false;
     }
     if (!map_is_live(map_granule(block)) && misuse_is_watched() && !is_sampled(block) &&
         heap_block_is_free(block, cls)) {
-        misuse_double_free(verb, block, size, caller);
+        misuse_double_free(verb, block, hk_class_info[cls].block_size, caller);
         return false;
     }
     return true;
@@ -74,7 +77,10 @@ static found_t find_large(const char *verb, void *block, const void *caller) {
 static HK_COLD found_t find_nothing(const char *verb, const void *block, const void *caller) {
     if (nothing_is_live(block))
         return (found_t){KIND_NOTHING, 0, 0};
-    misuse_double_free(verb, block, 0, caller);
+    if (nothing_is_live(nothing_at(block)))
+        misuse_interior(verb, block, nothing_at(block), 0, caller);
+    else
+        misuse_double_free(verb, block, 0, caller);
     return (found_t){KIND_NONE, 0, 0};
 }
 

@@ -12,6 +12,7 @@
 #include "sys/sys.h"
 #include "upkeep/life.h"
 #include "upkeep/unnoticed.h"
+#include "watch/guard.h"
 
 enum { HOOKS_NONE = 0, HOOKS_DONE = 2, HOOKS_WAIT_MS = 1 };
 
@@ -86,7 +87,8 @@ static HK_COLD heap_t *heap_start(void) {
     hk_front = &h->front; /* first: see fork_in_child */
     budget_thread_came();
     sample_new_thread(&h->draw);
-    if (h->draw.generation != sample_generation()) /* it learns of the profile with this request */
+    /* It learns of the profile, or that blocks are guarded, with this request. */
+    if (h->draw.generation != sample_generation() || guard_interval() != 0)
         heap_run_out(h);
     hk_count(heaps_total);
     if (libc_thread_register(h) != 0)

@@ -79,6 +79,7 @@ static void report_address(const void *address) {
     case HK_WHERE_SLAB_TAIL:
     case HK_WHERE_LARGE:
     case HK_WHERE_HUGE:
+    case HK_WHERE_APART:
         report_block(address, &d);
         break;
     }

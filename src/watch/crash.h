@@ -14,7 +14,7 @@
  * wins.
  *
  * The first thread gets an alternate stack unless it has one, so that its stack overflow is reported too. The handler
- * needs about 8 KB of stack, takes no lock and allocates nothing.
+ * needs about 4 KiB of stack besides the kernel's frame, takes no lock and allocates nothing.
  */
 #pragma once
 

@@ -14,6 +14,7 @@ typedef struct hk_description {
         HK_WHERE_SLAB_TAIL, /* behind the last block of a slab; `block` is that last block */
         HK_WHERE_LARGE,     /* inside a run of slots */
         HK_WHERE_HUGE,      /* inside a mapping of its own */
+        HK_WHERE_APART,     /* at a block of size 0, or a guarded one: in it, or in what is closed behind it */
         HK_WHERE_FREE_SLOT, /* our memory, holding no block now */
         HK_WHERE_METADATA,  /* our own records */
     } where;

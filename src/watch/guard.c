@@ -313,6 +313,17 @@ static const guard_cell_t *touched(const void *address) {
     return distance(below, address) <= distance(above, address) ? below : above;
 }
 
+void guard_describe(const void *address, hk_description_t *out) {
+    const guard_cell_t *cell = touched(address);
+    out->where = HK_WHERE_FREE_SLOT;
+    if (cell == NULL || (uintptr_t)address < (uintptr_t)cell->block)
+        return;
+    out->where = HK_WHERE_APART;
+    out->block = cell->block;
+    out->block_size = cell->size;
+    out->is_free = state_of(cell) != GUARD_LIVE;
+}
+
 static void report_touch(const void *address, const sys_registers_t *at) {
     const guard_cell_t *cell = touched(address);
     if (cell == NULL) {

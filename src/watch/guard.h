@@ -22,6 +22,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "watch/describe.h"
 #include "watch/stack.h"
 
 #include <stdatomic.h>
@@ -51,6 +52,9 @@ bool guard_holds(const void *address);
 
 /* Whether it is the start of a live block, or lies in one. */
 bool guard_owns(const void *address);
+
+/* What lies at an address that guard_holds: the block in front of it, or none. */
+void guard_describe(const void *address, hk_description_t *out);
 
 /* Whether a live block begins there, and its size; reports in the name of `verb` otherwise. */
 bool guard_find(const char *verb, const void *block, size_t *size, const void *caller);

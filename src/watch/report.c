@@ -22,11 +22,12 @@ void report_init(const report_sources_t *from) {
 
 /* --- The block ---------------------------------------------------------------------------------------------------- */
 
-/* What is not known of the block yet. */
+/* What is not known of the block yet. An address behind the last block of a slab lies in none. */
 static void look_up(hk_misuse_t *misuse, hk_description_t *found) {
     const void *address = misuse->block != NULL ? misuse->block : misuse->address;
     *found = (hk_description_t){.where = HK_WHERE_NOT_OURS};
-    if (sources.describe == NULL || !sources.describe(address, found) || found->block == NULL)
+    if (sources.describe == NULL || !sources.describe(address, found) || found->block == NULL ||
+        found->where == HK_WHERE_SLAB_TAIL)
         return;
     if (misuse->block == NULL) {
         misuse->block = found->block;
@@ -39,13 +40,14 @@ static void look_up(hk_misuse_t *misuse, hk_description_t *found) {
 static const char *place_of(const hk_description_t *found) {
     switch (found->where) {
     case HK_WHERE_BLOCK:
-    case HK_WHERE_SLAB_TAIL:
         return ", in a slab of such blocks";
     case HK_WHERE_LARGE:
         return ", large";
     case HK_WHERE_HUGE:
         return ", huge";
     case HK_WHERE_NOT_OURS:
+    case HK_WHERE_APART:
+    case HK_WHERE_SLAB_TAIL:
     case HK_WHERE_FREE_SLOT:
     case HK_WHERE_METADATA:
         break;

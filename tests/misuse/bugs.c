@@ -120,6 +120,13 @@ static void double_free_remote_first(void) {
     free(test_opaque(p));
 }
 
+static void double_free_in_batch(void) {
+    void (*free_batch)(void **, size_t);
+    TEST_SYMBOL(free_batch, "hak_free_batch");
+    void *p = block_announced(64, 0), *blocks[] = {malloc(64), p, test_opaque(p)};
+    free_batch(blocks, 3);
+}
+
 static void double_free_aligned(void) {
     void *p = NULL;
     CHECK(posix_memalign(&p, 4096, 100) == 0);
@@ -167,6 +174,20 @@ static void interior_huge_far(void) { free_inside(3 * TEST_GIB, 2 * TEST_GIB); }
 static void misaligned_tiny(void) { free_inside(48, 3); }
 static void misaligned_mid(void) { free_inside(5000, 1001); }
 static void misaligned_large(void) { free_inside(TEST_MIB, 8); }
+
+/* In the 16 bytes behind the last block of a slab of 64 KiB. */
+static void behind_slab(void) {
+    enum { BLOCK = 48, SLAB = 64 * TEST_KIB, LAST = SLAB / BLOCK - 1, BLOCKS = 4 * SLAB / BLOCK };
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        unsigned char *p = (unsigned char *)malloc(BLOCK - 8);
+        if ((uintptr_t)p % SLAB == (uintptr_t)LAST * BLOCK) {
+            announce(p + BLOCK);
+            free(test_opaque(p + BLOCK));
+            return;
+        }
+    }
+    test_fail("no block is the last of its slab");
+}
 
 static void interior_remote(void) {
     unsigned char *p = block_announced(48, 16);
@@ -403,6 +424,8 @@ static void dies_at(size_t at) {
 static void nothing_2(void) { dies_at(0); }
 static void nothing_3(void) { dies_at(7); }
 
+static void misaligned_nothing_2(void) { free_inside(0, 1); }
+
 static void overflow_seal_2(void) { overflow(24, 24); }
 static void overflow_seal_mid_2(void) { overflow(5000, 5112); } /* behind what it may use */
 
@@ -460,6 +483,7 @@ static const bug_t bugs[] = {
     BUG(double_free_other_thread),
     BUG(double_free_both_remote),
     BUG(double_free_remote_first),
+    BUG(double_free_in_batch),
     BUG(double_free_aligned),
     BUG(realloc_freed),
     BUG(realloc_freed_same_size),
@@ -473,6 +497,7 @@ static const bug_t bugs[] = {
     BUG(interior_large_slot),
     BUG(interior_huge),
     BUG(interior_huge_far),
+    BUG(behind_slab),
     BUG(interior_remote),
     BUG(interior_realloc),
     BUG(interior_usable_size),
@@ -526,6 +551,7 @@ static const bug_t bugs[] = {
     BUG(overflow_at_realloc),
     BUG(overflow_seal_2),
     BUG(nothing_2),
+    BUG(misaligned_nothing_2),
     BUG(nothing_3),
     BUG(overflow_seal_mid_2),
     BUG(overflow_string_2),

@@ -87,6 +87,18 @@ static void in_thread(void) {
     pthread_join(thread, NULL);
 }
 
+static void *overflow_own(void *argument) {
+    overflow();
+    return argument;
+}
+
+/* Its blocks are guarded from the first on. */
+static void of_new_thread(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, overflow_own, NULL) == 0);
+    pthread_join(thread, NULL);
+}
+
 /* The child's touch is reported by the child, and the parent goes on. */
 static void in_child(void) {
     int status;
@@ -162,7 +174,7 @@ static void chained_raise(void) { pass_on(raise_before, 0); }
 static void chained_touch(void) { pass_on(call_before, 1); }
 
 /* On a stack of 8 KiB, as Rust gives its threads, with nothing below it that may be touched. */
-static void on_small_stack(void) {
+static void take_small_stack(void) {
     enum { SMALL = 8192 };
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (SMALL + page - 1) / page * page;
     if (size < (size_t)sysconf(_SC_MINSIGSTKSZ) * 2)
@@ -171,7 +183,18 @@ static void on_small_stack(void) {
     CHECK(pages != MAP_FAILED && mprotect(pages + page, size, PROT_READ | PROT_WRITE) == 0);
     stack_t stack = {.ss_sp = pages + page, .ss_size = size};
     CHECK(sigaltstack(&stack, NULL) == 0);
+}
+
+static void on_small_stack(void) {
+    take_small_stack();
     overflow();
+}
+
+/* For HAKMEM_CRASH_REPORT. */
+static void crash_on_small_stack(void) {
+    static const unsigned char constant[16] = "constant";
+    take_small_stack();
+    touch(test_opaque((unsigned char *)(uintptr_t)constant), 0);
 }
 
 /* Every call keeps what it promises. */
@@ -218,6 +241,7 @@ static const struct {
     {"double_free", double_free},
     {"interior", interior},
     {"in_thread", in_thread},
+    {"of_new_thread", of_new_thread},
     {"in_child", in_child},
     {"own_handler", own_handler},
     {"own_fault", own_fault},
@@ -226,6 +250,7 @@ static const struct {
     {"chained_raise", chained_raise},
     {"chained_touch", chained_touch},
     {"on_small_stack", on_small_stack},
+    {"crash_on_small_stack", crash_on_small_stack},
     {"innocent", innocent},
 };
 

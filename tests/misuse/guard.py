@@ -63,10 +63,11 @@ BUGS = {  # status, stderr, what stdout ends with
     "interior": (
         ABRT,
         rf"hakmem: free of interior pointer {{at16}} \({{size}}-byte block at {{base}}, offset 16\), called from {PLACE}\n"
-        rf"hakmem:   block {{base}} to {{end}}, {{size}} bytes, {{size}} bytes asked for\n{CALLED}{ALLOCATED}{LAST}",
+        rf"{whole('allocated')}{CALLED}{ALLOCATED}{LAST}",
         "",
     ),
     "in_thread": (SEGV, OVER, ""),
+    "of_new_thread": (SEGV, OVER, ""),
     "in_child": (SEGV, OVER, ""),
     "own_handler": (3, OVER, "own handler\n"),
     "own_fault": (3, "", "own handler\n"),
@@ -100,6 +101,16 @@ def run(library, program, bug, extra):
     return problems
 
 
+def crash(library, program, bug, wanted):
+    """What HAKMEM_CRASH_REPORT says behind the report."""
+    env = {**os.environ, "LD_PRELOAD": library, "HAKMEM_GUARD": "1", "HAKMEM_CRASH_REPORT": "1"}
+    done = subprocess.run([program, bug], env=env, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode == SEGV and re.search(wanted, done.stderr):
+        return 0
+    print(f"FAIL  crash report of {bug}: status {done.returncode}, says {done.stderr!r}")
+    return 1
+
+
 def main():
     library, program = sys.argv[1:]
     failures = 0
@@ -116,6 +127,9 @@ def main():
     if silent.stderr or silent.returncode != SEGV:
         print(f"FAIL  ON_ERROR=ignore: status {silent.returncode}, says {silent.stderr!r}")
         failures += 1
+    failures += crash(library, program, "overflow", "hakmem: crash: .* is 0 bytes past the end of the live 48-byte block at ")
+    failures += crash(library, program, "use_after_free", "hakmem: crash: .* is in a free 48-byte block at .*, offset 8, ")
+    failures += crash(library, program, "underflow", "hakmem: crash: .* is in memory of hakmem that holds no block now\n")
     sys.exit(failures > 0)
 
 

@@ -13,6 +13,8 @@ import sys
 import tempfile
 
 REPORT = re.compile(r"hakmem: double free of .*\nhakmem:   block (?:.*\n)+hakmem:   docs/misuse\.md .*\n")
+TOUCH = re.compile(r"hakmem: overflow to .*\nhakmem:   block (?:.*\n)+hakmem:   docs/misuse\.md .*\n")
+CRASH = re.compile(r"hakmem: crash: SIGSEGV at .*\nhakmem: crash: .* is not hakmem's: mapped file .*\n(?:hakmem: crash:  .*\n)+hakmem: crash: hakmem .*\n")
 TWICE_ELSEWHERE = (
     "import ctypes, os; os.chdir('/'); c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p;"
     "p = ctypes.c_void_p(c.malloc(100)); c.free(p); c.free(p)"
@@ -83,6 +85,17 @@ def main():
         files = [name for name in os.listdir(folder) if name.startswith("touch.")]
         text = runs.text(files[0]) if len(files) == 1 else ""
         runs.check(err == "" and files != [f"touch.{pid}"] and "hakmem:   touched by thread " in text, f"child: {files} {err!r} {text!r}")
+
+        pid, status, err = runs.run([guard, "on_small_stack"], HAKMEM_GUARD="1", HAKMEM_LOG="small.%p")
+        text = runs.text(f"small.{pid}")
+        runs.check(status == -signal.SIGSEGV and err == "" and TOUCH.fullmatch(text), f"8 KiB of stack: {status} {err!r} {text!r}")
+        _, _, err = runs.run([guard, "on_small_stack"], HAKMEM_GUARD="1", HAKMEM_LOG="/nowhere/log")
+        runs.check(TOUCH.fullmatch(err[err.index("\n") + 1 :]), f"bad file, 8 KiB of stack: {err!r}")
+
+        _, _, plain = runs.run([guard, "crash_on_small_stack"], HAKMEM_CRASH_REPORT="1")
+        pid, _, err = runs.run([guard, "crash_on_small_stack"], HAKMEM_CRASH_REPORT="1", HAKMEM_LOG="crash.%p")
+        text = runs.text(f"crash.{pid}")
+        runs.check(err == "" and CRASH.fullmatch(text) and CRASH.fullmatch(plain), f"crash, 8 KiB of stack: {err!r} {text!r} {plain!r}")
 
         _, _, err = runs.run(["/bin/true"], HAKMEM_STATS="text", HAKMEM_LOG="figures")
         runs.check("statistics of process" in err and runs.text("figures") == "", f"statistics: {err!r}")

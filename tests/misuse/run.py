@@ -85,8 +85,8 @@ def block_line(start, state):
 
 FREED = ("double free of", "write after free of", "realloc of freed block")
 
-# Blocks without memory; and what was freed too long ago.
-FREES_NOT_KEPT = ("double_free_zero", "nothing_3", "double_free_slab_gone")
+# Blocks without memory; what was freed too long ago; and what never was a block.
+FREES_NOT_KEPT = ("double_free_zero", "nothing_3", "double_free_slab_gone", "behind_slab")
 
 
 def rest_of(what, detail, program, frees_are_kept):
@@ -137,6 +137,7 @@ EXPECTED = {
     "double_free_other_thread": double(BLOCK_FREE),
     "double_free_both_remote": double(BLOCK_FREE),
     "double_free_remote_first": double(BLOCK_FREE),
+    "double_free_in_batch": double(BLOCK_FREE),
     "double_free_aligned": double(EITHER),
     "realloc_freed": ("realloc of freed block", BLOCK_FREE, {}),
     "realloc_freed_same_size": ("realloc of freed block", BLOCK_FREE, {}),
@@ -150,6 +151,7 @@ EXPECTED = {
     "interior_large_slot": inside(128 * KIB),
     "interior_huge": inside(4096),
     "interior_huge_far": inside(2 * GIB),
+    "behind_slab": double(GONE),
     "interior_remote": inside(16),
     "interior_realloc": inside(16, "realloc"),
     "interior_usable_size": inside(16, "malloc_usable_size"),
@@ -202,6 +204,7 @@ EXPECTED = {
     "overflow_aligned": overflow(100, 100),
     "overflow_at_realloc": overflow(20, 20),
     "nothing_2": ("double free of", r"0-byte block, free", {"HAKMEM_SAFE": "2"}),
+    "misaligned_nothing_2": (*misaligned(1)[:2], {"HAKMEM_SAFE": "2"}),
     "nothing_3": ("double free of", r"0-byte block, free", {"HAKMEM_SAFE": "3"}),
     "overflow_seal_2": seal_broken(2),
     "overflow_seal_mid_2": seal_broken(2),

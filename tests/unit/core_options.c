@@ -168,8 +168,9 @@ static void program(void) {
     CHECK_EQ(hk_option_get("ON_ERROR", value, 5), ERANGE);
     CHECK_EQ(hk_option_get("ON_ERROR", NULL, 0), ERANGE);
     CHECK_EQ(hk_option_get("NOPE", value, sizeof value), ENOENT);
+    char buffer[HK_OUT_BUFFER];
     hk_out_t out;
-    hk_out_to_fd(&out, 2);
+    hk_out_to_fd(&out, 2, buffer, sizeof buffer);
     hk_options_print(&out);
     hk_out_flush(&out);
 }

@@ -72,8 +72,9 @@ static void cutting(void) {
 static void to_descriptor(void) {
     int ends[2];
     CHECK(pipe(ends) == 0);
+    char buffer[HK_OUT_BUFFER];
     hk_out_t out;
-    hk_out_to_fd(&out, ends[1]);
+    hk_out_to_fd(&out, ends[1], buffer, sizeof buffer);
     for (int i = 0; i < 300; i++)
         hk_print(&out, "%4d,", i);
     CHECK_EQ(out.total, 1500);

@@ -32,7 +32,18 @@ static int64_t answer_to(uint64_t nonce) {
     return atomic_load(&hk_request.status);
 }
 
+/* What who asks is told while a text is being written. */
+static int meanwhile[HK_REQUEST_BY_CONTROL + 1];
+static bool asks_meanwhile;
+
 static size_t text_of_figures(char *text, size_t size) {
+    const hk_order_t order = {.command = HK_COMMAND_STATISTICS};
+    uint64_t result;
+    if (asks_meanwhile) {
+        asks_meanwhile = false;
+        for (hk_request_by_t by = HK_REQUEST_BY_THREAD; by <= HK_REQUEST_BY_CONTROL; by++)
+            meanwhile[by] = hk_request_do(&order, by, &result);
+    }
     snprintf(text, size, "figures");
     return strlen("figures");
 }
@@ -85,6 +96,12 @@ static void statistics_are_written(void) {
     uint64_t result = 0;
     CHECK_EQ(hk_request_do(&order, HK_REQUEST_BY_CONTROL, &result), 0);
     CHECK(result != atomic_load(&hk_request.result));
+    asks_meanwhile = true;
+    CHECK_EQ(answer_to(ask(HK_COMMAND_STATISTICS, 0, 0, "")), 0);
+    CHECK_EQ(meanwhile[HK_REQUEST_BY_THREAD], EAGAIN);
+    CHECK_EQ(meanwhile[HK_REQUEST_BY_HELPER], EAGAIN);
+    CHECK_EQ(meanwhile[HK_REQUEST_BY_CONTROL], 0);
+    CHECK_EQ(answer_to(ask(HK_COMMAND_STATISTICS, 0, 0, "")), 0);
     CHECK_STR((const char *)(uintptr_t)result, "figures");
 }
 
