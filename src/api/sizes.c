@@ -4,7 +4,6 @@
  */
 #include "slow/sizes.h"
 
-#include "core/panic.h"
 #include "front/calls.h"
 #include "front/front.h"
 #include "hakmem.h"
@@ -28,8 +27,6 @@ HK_EXPORT size_t hak_malloc_batch(size_t size, size_t count, void **out) {
 }
 
 HK_EXPORT void hak_free_batch(void **blocks, size_t count) {
-    hk_called_from = __builtin_return_address(0);
     for (size_t i = 0; i < count; i++)
         front_free(blocks[i]);
-    hk_called_from = NULL;
 }

@@ -15,8 +15,6 @@ enum { PANIC_DETAIL_MAX = 512 };
 /* Written by every thread that misuses the interface, read by statistics. Relaxed: it only counts. */
 _Atomic uint64_t hk_misuses;
 
-_Thread_local const void *hk_called_from __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
 /* Written by hk_misuse_show_by, constant afterwards. */
 static void (*show_rest)(const hk_misuse_t *misuse);
 
@@ -46,10 +44,7 @@ void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) {
     va_start(args, detail_format);
     (void)hk_vformat(detail, sizeof detail, detail_format, args);
     va_end(args);
-    hk_misuse_t known = *misuse;
-    if (known.caller != NULL && hk_called_from != NULL) /* the first is NULL in threads without such storage */
-        known.caller = hk_called_from;
-    report(&known, detail);
+    report(misuse, detail);
     if (on_error == HK_ON_ERROR_ABORT)
         sys_abort();
 }

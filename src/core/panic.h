@@ -29,10 +29,6 @@ typedef struct hk_misuse {
     enum { HK_MISUSE_UNKNOWN, HK_MISUSE_ALLOCATED, HK_MISUSE_FREE } state; /* of the block */
 } hk_misuse_t;
 
-/* Where the program called a function that frees for it, while that runs: it stands in reports for the place in there.
- * NULL: none does. Touched by its thread alone. */
-extern _Thread_local const void *hk_called_from __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
 /* Reports it: "hakmem: <verb><what> <address> (<detail>), called from <caller>". Counts it, prints it and aborts as
  * HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
 void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) HK_PRINTF(2, 3);

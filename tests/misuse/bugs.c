@@ -120,13 +120,6 @@ static void double_free_remote_first(void) {
     free(test_opaque(p));
 }
 
-static void double_free_in_batch(void) {
-    void (*free_batch)(void **, size_t);
-    TEST_SYMBOL(free_batch, "hak_free_batch");
-    void *p = block_announced(64, 0), *blocks[] = {malloc(64), p, test_opaque(p)};
-    free_batch(blocks, 3);
-}
-
 static void double_free_aligned(void) {
     void *p = NULL;
     CHECK(posix_memalign(&p, 4096, 100) == 0);
@@ -483,7 +476,6 @@ static const bug_t bugs[] = {
     BUG(double_free_other_thread),
     BUG(double_free_both_remote),
     BUG(double_free_remote_first),
-    BUG(double_free_in_batch),
     BUG(double_free_aligned),
     BUG(realloc_freed),
     BUG(realloc_freed_same_size),

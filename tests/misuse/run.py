@@ -137,7 +137,6 @@ EXPECTED = {
     "double_free_other_thread": double(BLOCK_FREE),
     "double_free_both_remote": double(BLOCK_FREE),
     "double_free_remote_first": double(BLOCK_FREE),
-    "double_free_in_batch": double(BLOCK_FREE),
     "double_free_aligned": double(EITHER),
     "realloc_freed": ("realloc of freed block", BLOCK_FREE, {}),
     "realloc_freed_same_size": ("realloc of freed block", BLOCK_FREE, {}),
