@@ -30,7 +30,7 @@ static uint64_t aligned(unsigned word, size_t align) {
     return UINT64_MAX / ((UINT64_C(1) << steps) - 1);
 }
 
-void *nothing_alloc_aligned(size_t align) {
+void *nothing_alloc(size_t align) {
     hk_assert(align <= NOTHING_ALIGN_MAX && (align & (align - 1)) == 0);
     char *base = mapped();
     if (base == NULL)

@@ -10,14 +10,10 @@
 
 #include "base/base.h"
 
-enum { NOTHING_COUNT = 16384, NOTHING_STEP = 16 };
-
-enum { NOTHING_ALIGN_MAX = 4096 };
+enum { NOTHING_COUNT = 16384, NOTHING_STEP = 16, NOTHING_ALIGN_MAX = 4096 };
 
 /* NULL when all are out, or there is no mapping for them. `align`: a power of two up to NOTHING_ALIGN_MAX. */
-void *nothing_alloc_aligned(size_t align);
-
-HK_INLINE void *nothing_alloc(void) { return nothing_alloc_aligned(NOTHING_STEP); }
+void *nothing_alloc(size_t align);
 
 /* Whether the address lies in the mapping. */
 bool nothing_holds(const void *address);

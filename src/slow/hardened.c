@@ -354,7 +354,7 @@ void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const vo
 static void *alloc(heap_t *h, size_t align, size_t size, bool is_zero(const void *, size_t), const void *caller) {
     if (h == NULL)
         h = heap_shared();
-    void *nothing = hk_unlikely(size == 0) && align <= HK_ALIGNMENT ? nothing_alloc() : NULL;
+    void *nothing = hk_unlikely(size == 0) && align <= NOTHING_ALIGN_MAX ? nothing_alloc(align) : NULL;
     if (nothing != NULL)
         return nothing;
     unsigned cls = class_for(align, size);

@@ -26,7 +26,7 @@ static void is_described(const char *block, bool is_free) {
 /* As many as there are of such addresses. */
 static void aligned_ones(size_t align) {
     unsigned count = 0;
-    for (char *p; (p = nothing_alloc_aligned(align)) != NULL; blocks[count++] = p)
+    for (char *p; (p = nothing_alloc(align)) != NULL; blocks[count++] = p)
         CHECK((uintptr_t)p % align == 0 && nothing_is_live(p) && count < NOTHING_COUNT);
     CHECK_EQ(count, NOTHING_COUNT * NOTHING_STEP / align);
     while (count > 0)
@@ -38,14 +38,14 @@ int main(void) {
     for (size_t align = NOTHING_STEP; align <= NOTHING_ALIGN_MAX; align *= 2)
         aligned_ones(align);
     for (unsigned i = 0; i < NOTHING_COUNT; i++)
-        CHECK((blocks[i] = nothing_alloc()) != NULL && nothing_is_live(blocks[i]));
-    CHECK(nothing_alloc() == NULL);
+        CHECK((blocks[i] = nothing_alloc(1)) != NULL && nothing_is_live(blocks[i]));
+    CHECK(nothing_alloc(1) == NULL);
     CHECK(!sys_is_readable((uintptr_t)blocks[7]));
     CHECK(nothing_holds(blocks[7] + 3) && !nothing_is_live(blocks[7] + 3) && !nothing_free(blocks[7] + 3));
     is_described(blocks[7], false);
     CHECK(nothing_free(blocks[7]) && !nothing_is_live(blocks[7]) && !nothing_free(blocks[7]));
     is_described(blocks[7], true);
-    CHECK(nothing_alloc() == blocks[7]);
+    CHECK(nothing_alloc(1) == blocks[7]);
     qsort(blocks, NOTHING_COUNT, sizeof *blocks, by_address);
     for (unsigned i = 1; i < NOTHING_COUNT; i++)
         CHECK(blocks[i] - blocks[i - 1] == NOTHING_STEP);
