@@ -51,9 +51,6 @@ void *guard_alloc(size_t size, size_t align, const void *caller);
 /* Whether the address lies between the first cell and the last. */
 bool guard_holds(const void *address);
 
-/* Whether it is the start of a live block, or lies in one. */
-bool guard_owns(const void *address);
-
 /* What lies at an address that guard_holds: the block in front of it, or none. */
 void guard_describe(const void *address, hk_description_t *out);
 
