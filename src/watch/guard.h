@@ -10,7 +10,8 @@
  * reports the access and the stacks of the touch, of the allocation and of the free, and lets happen what would have
  * happened without it: the program's own handler, or the end. A handler that the program installs takes the place of
  * ours until the next guarded block is allocated, which puts ours in front of it again. Each signal passes ours once: a
- * handler that hands on to the one before it reaches what was there when the program started.
+ * handler that hands on to the one before it reaches what was there when the program started. The handler needs about 4
+ * KiB of stack besides the kernel's frame.
  *
  *   state of a cell:   EMPTY --alloc--> BUSY --> LIVE --free--> BUSY --> CLOSED --alloc, a round later--> BUSY
  *
