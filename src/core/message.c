@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+enum { NUMBER_MAX = 10 /* digits of a process id */ };
 enum { STDERR = 2, MESSAGE_MAX = 1024 /* bytes of one message; a longer one is cut, so that it stays one write */ };
 
 static const char MESSAGE_CUT[] = "...\n";
@@ -29,9 +30,9 @@ static void refuse(const char *name, const char *path, long error) {
     hk_out_flush(&out);
 }
 
-/* No longer than its name is: a signal handler may have little stack. */
+/* With little stack, as a signal handler may have no more. */
 static HK_NOINLINE long open_log(const char *name) {
-    char path[hk_min(hk_path_size(name), PATH_MAX)];
+    char path[hk_min(strlen(name) * NUMBER_MAX / 2 + 1, PATH_MAX)]; /* the number takes the place of two characters */
     const long fd = hk_path_expand(path, sizeof path, name) ? sys_open_append(path) : -ENAMETOOLONG;
     if (fd < 0)
         refuse(name, path, -fd);

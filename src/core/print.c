@@ -182,13 +182,6 @@ size_t hk_vformat(char *memory, size_t memory_size, const char *format, va_list 
     return out.total;
 }
 
-size_t hk_path_size(const char *name) {
-    size_t size = strlen(name) + 1;
-    for (const char *mark = name; (mark = strstr(mark, "%p")) != NULL; mark += 2)
-        size += PRINT_DIGITS_MAX;
-    return size;
-}
-
 bool hk_path_expand(char *path, size_t size, const char *name) {
     hk_out_t out;
     hk_out_to_memory(&out, path, size);

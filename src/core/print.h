@@ -12,7 +12,7 @@
 
 #include <stdarg.h>
 
-enum { HK_OUT_BUFFER = 512 /* a good one */ };
+enum { HK_OUT_BUFFER = 512 }; /* bytes of a buffer in front of a descriptor */
 
 typedef struct hk_out {
     int fd;       /* -1: the text stays in `memory`, which is NUL-terminated when memory_size > 0 */
@@ -31,9 +31,6 @@ void hk_vprint(hk_out_t *out, const char *format, va_list args);
 
 /* Into memory alone. Returns how many characters it would be with room enough. */
 size_t hk_vformat(char *memory, size_t memory_size, const char *format, va_list args);
-
-/* Memory that hk_path_expand needs at most. */
-size_t hk_path_size(const char *name);
 
 /* A file's name, with the number of the process for %p. False when it gets too long. */
 bool hk_path_expand(char *path, size_t size, const char *name);

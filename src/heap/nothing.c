@@ -22,23 +22,19 @@ static char *mapped(void) {
     return there;
 }
 
-/* Those of a word's addresses that are multiples of `align`. */
-static uint64_t aligned(unsigned word, size_t align) {
-    const size_t steps = hk_max(align / NOTHING_STEP, 1);
-    if (steps >= 64)
-        return word % (steps / 64) == 0;
-    return UINT64_MAX / ((UINT64_C(1) << steps) - 1);
-}
-
 void *nothing_alloc(size_t align) {
     hk_assert(align <= NOTHING_ALIGN_MAX && (align & (align - 1)) == 0);
     char *base = mapped();
     if (base == NULL)
         return NULL;
+    const size_t steps = hk_max(align / NOTHING_STEP, 1);
+    uint64_t aligned = 1; /* those of a word that are, if its first is */
+    for (size_t step = steps; step < 64; step *= 2)
+        aligned |= aligned << step;
     for (unsigned tries = 0; tries < NOTHING_WORDS; tries++) {
         unsigned word = atomic_fetch_add_explicit(&cursor, 1, memory_order_relaxed) % NOTHING_WORDS;
         uint64_t bits = atomic_load_explicit(&live[word], memory_order_relaxed), open;
-        while ((open = ~bits & aligned(word, align)) != 0) {
+        while (word * 64 % steps == 0 && (open = ~bits & aligned) != 0) {
             unsigned at = hk_ctz64(open);
             if (atomic_compare_exchange_weak_explicit(&live[word], &bits, bits | UINT64_C(1) << at,
                                                       memory_order_relaxed, memory_order_relaxed))

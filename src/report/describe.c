@@ -99,9 +99,10 @@ bool hk_owns(const void *ptr) {
     hk_description_t found;
     void *start;
     size_t size;
-    if (nothing_is_live(ptr) || guard_owns(ptr))
+    if (nothing_is_live(ptr))
         return true;
     if (!hk_describe(ptr, &found) || found.block == NULL)
         return fork_attend() && huge_find(ptr, &start, &size); /* hk_describe does not wait for the registry */
-    return !found.is_free && found.where != HK_WHERE_SLAB_TAIL && found.where != HK_WHERE_APART;
+    return !found.is_free && found.where != HK_WHERE_SLAB_TAIL &&
+           (found.where != HK_WHERE_APART || found.offset < found.block_size);
 }

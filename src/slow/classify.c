@@ -14,7 +14,7 @@
 #include "watch/misuse.h"
 
 /* It starts no block of the class. Behind the last block of a slab there is none that it could lie in. */
-static HK_COLD void report_no_start(const char *verb, const void *address, unsigned cls, const void *caller) {
+static void report_no_start(const char *verb, const void *address, unsigned cls, const void *caller) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
     const size_t size = hk_class_info[cls].block_size;
     const unsigned index = cls < HK_CLASS_COUNT ? class_block_index(&hk_classes[cls], address) : 0;

@@ -74,7 +74,9 @@ static unsigned cell_at(const void *address) {
 }
 
 /* Acquire: pairs with the release in leave, so that the record is there. */
-static uint32_t state_of(const guard_cell_t *cell) { return atomic_load_explicit(&cell->state, memory_order_acquire); }
+HK_INLINE uint32_t state_of(const guard_cell_t *cell) {
+    return atomic_load_explicit(&cell->state, memory_order_acquire);
+}
 
 static bool enter(guard_cell_t *cell, uint32_t from) {
     return atomic_compare_exchange_strong_explicit(&cell->state, &from, GUARD_BUSY, memory_order_acquire,
@@ -218,20 +220,11 @@ static guard_cell_t *cell_of(const void *block) {
     return (state == GUARD_LIVE || state == GUARD_CLOSED) && cell->block == block ? cell : NULL;
 }
 
-bool guard_owns(const void *address) {
-    if (!guard_holds(address))
-        return false;
-    const guard_cell_t *cell = &cells[cell_at(address)];
-    if (state_of(cell) != GUARD_LIVE)
-        return false;
-    return (uintptr_t)address - (uintptr_t)cell->block < hk_max(cell->size, 1);
-}
-
 static void report_no_block(const char *verb, const void *address, const void *caller) {
     const guard_cell_t *cell = &cells[cell_at(address)];
     if (cell_of(address) != NULL)
         misuse_double_free(verb, address, cell->size, caller);
-    else if (guard_owns(address))
+    else if (state_of(cell) == GUARD_LIVE && (uintptr_t)address - (uintptr_t)cell->block < cell->size)
         misuse_interior(verb, address, cell->block, cell->size, caller);
     else
         misuse_no_block(verb, address, caller);

@@ -10,7 +10,8 @@
  * reports the access and the stacks of the touch, of the allocation and of the free, and lets happen what would have
  * happened without it: the program's own handler, or the end. A handler that the program installs takes the place of
  * ours until the next guarded block is allocated, which puts ours in front of it again. Each signal passes ours once: a
- * handler that hands on to the one before it reaches what was there when the program started.
+ * handler that hands on to the one before it reaches what was there when the program started. The handler needs about 4
+ * KiB of stack besides the kernel's frame.
  *
  *   state of a cell:   EMPTY --alloc--> BUSY --> LIVE --free--> BUSY --> CLOSED --alloc, a round later--> BUSY
  *
@@ -49,9 +50,6 @@ void *guard_alloc(size_t size, size_t align, const void *caller);
 
 /* Whether the address lies between the first cell and the last. */
 bool guard_holds(const void *address);
-
-/* Whether it is the start of a live block, or lies in one. */
-bool guard_owns(const void *address);
 
 /* What lies at an address that guard_holds: the block in front of it, or none. */
 void guard_describe(const void *address, hk_description_t *out);
