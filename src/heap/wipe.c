@@ -33,24 +33,22 @@ bool wipe_run(char *run, size_t size) {
     return true;
 }
 
-/* Offset of the first byte in [from, to), which is in one superslab, that is not 0; `to` when there is none. */
+/* Offset of the first byte in [from, to), at most a superslab's size, that is not 0; `to` when there is none. */
 static size_t find_in_part(const char *block, size_t from, size_t to) {
     hk_assert(from < to && to - from <= HK_SUPERSLAB_SIZE);
-    unsigned char pages[HK_SUPERSLAB_SIZE / 4096];
-    const size_t page = sys_page_size(), before = (uintptr_t)(block + from) % page;
+    unsigned char pages[HK_SUPERSLAB_SIZE / 4096 + 1];
+    const size_t page = sys_page_size(), before = (uintptr_t)(block + from) & (page - 1);
     const bool known = sys_resident(block + from - before, hk_align_up(before + to - from, page), pages) == 0;
-    for (size_t at = from, end; at < to; at = end) {
-        end = hk_min(to, at + page - (uintptr_t)(block + at) % page);
-        bool is_there = !known || (pages[(before + at - from) / page] & 1) != 0;
-        if (is_there && !seal_long_is_zero(block + at, end - at))
-            return seal_find_other(block, at, end, 0);
-    }
+    size_t end = from + page - before;
+    for (size_t at = from, i = 0; at < to; at = end, end += page, i++)
+        if ((!known || (pages[i] & 1) != 0) && !seal_long_is_zero(block + at, hk_min(end, to) - at))
+            return seal_find_other(block, at, hk_min(end, to), 0);
     return to;
 }
 
 static size_t find_written(const char *block, size_t from, size_t to) {
     for (size_t end; from < to; from = end) {
-        end = hk_min(to, from + HK_SUPERSLAB_SIZE - (uintptr_t)(block + from) % HK_SUPERSLAB_SIZE);
+        end = hk_min(to, from + HK_SUPERSLAB_SIZE);
         size_t found = find_in_part(block, from, end);
         if (found < end)
             return found;
