@@ -38,11 +38,13 @@ static size_t find_in_part(const char *block, size_t from, size_t to) {
     hk_assert(from < to && to - from <= HK_SUPERSLAB_SIZE);
     unsigned char pages[HK_SUPERSLAB_SIZE / 4096 + 1];
     const size_t page = sys_page_size(), before = (uintptr_t)(block + from) & (page - 1);
-    const bool known = sys_resident(block + from - before, hk_align_up(before + to - from, page), pages) == 0;
-    size_t end = from + page - before;
-    for (size_t at = from, i = 0; at < to; at = end, end += page, i++)
-        if ((!known || (pages[i] & 1) != 0) && !seal_long_is_zero(block + at, hk_min(end, to) - at))
-            return seal_find_other(block, at, hk_min(end, to), 0);
+    const size_t bytes = hk_align_up(before + to - from, page), count = bytes >> hk_log2_ceil(page);
+    const bool known = sys_resident(block + from - before, bytes, pages) == 0;
+    for (size_t i = 0; (i = known ? seal_find_other(pages, i, count, 0) : i) < count; i++) {
+        size_t at = i == 0 ? from : from - before + i * page, end = hk_min(to, from - before + (i + 1) * page);
+        if (!seal_long_is_zero(block + at, end - at))
+            return seal_find_other(block, at, end, 0);
+    }
     return to;
 }
 
