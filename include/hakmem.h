@@ -106,8 +106,8 @@ void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_t size);
  * keeps a block in the heap that it is of.) */
 void *hak_heap_realloc(hak_heap_t *heap, void *ptr, size_t size);
 
-/* Frees every block, in time proportional to the memory, not to the number of blocks. The heap stays. Returns the
- * usable bytes of the blocks. */
+/* Frees every block, in time proportional to the memory, not to the number of blocks; at HAKMEM_SAFE=2 and 3 it looks
+ * at each block first, as free does. The heap stays. Returns the usable bytes of the blocks. */
 size_t hak_heap_reset(hak_heap_t *heap);
 
 /* Frees every block and the heap. NULL is allowed. */
