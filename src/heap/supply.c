@@ -180,7 +180,8 @@ slab_t *heap_open_slab_locked(heap_t *h, large_cache_t *cache, unsigned cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
-    large_cache_yield(cache, hk_class_info[cls].slab_slots, hk_class_info[cls].slab_slots);
+    if (!pool_has_private()) /* or what runs give would serve runs alone */
+        large_cache_yield(cache, hk_class_info[cls].slab_slots, hk_class_info[cls].slab_slots);
     slab_t *slab = slab_open(cls, h->front.id);
     if (slab != NULL)
         heap_insert_locked(h, slab);

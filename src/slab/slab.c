@@ -94,11 +94,17 @@ static slots_use_t use_of(const size_class_info_t *info) {
     return info->block_size <= DENSE_BLOCK_MAX ? SLOTS_DENSE : SLOTS_SPARSE;
 }
 
+_Static_assert((unsigned)HK_CLASS_COUNT <= (unsigned)SLOTS_CLASSES_MAX, "each class may have superslabs of its own");
+
+static slots_t alloc_slots(unsigned cls, const size_class_info_t *info) {
+    return slots_alloc(info->slab_slots, info->slab_slots, slots_use_of_class(cls, use_of(info)));
+}
+
 /* Slots for a slab. A program may use the first page of each block only; where blocks begin as they did before, it is
  * the same pages. */
 static slots_t take_slots(unsigned cls, const size_class_info_t *info) {
     slot_t same = use_of(info) == SLOTS_SPARSE ? take_closed(cls) : 0;
-    return same != 0 ? (slots_t){same, false} : slots_alloc(info->slab_slots, info->slab_slots, use_of(info));
+    return same != 0 ? (slots_t){same, false} : alloc_slots(cls, info);
 }
 
 slab_t *slab_open(unsigned cls, uint32_t owner) {

@@ -13,10 +13,11 @@
 enum {
     BIN_CLEAN = SLOTS + 1, /* empty superslabs without a dirty slot: used last, when all dirty ones are */
     BIN_LIMIT,
-    EMPTY_KEEP_MIN = 2,    /* clean empty superslabs kept for reuse */
-    EMPTY_KEEP_SHARE = 16, /* ... and this part of those in use */
-    DIRTY_SCAN_MAX = 32,   /* superslabs looked at for a resident stretch that may not be aligned */
-    BETWEEN_SCAN_MAX = 32, /* ... for one that lies across the borders of aligned stretches */
+    EMPTY_KEEP_MIN = 2,      /* clean empty superslabs kept for reuse */
+    EMPTY_KEEP_SHARE = 16,   /* ... and this part of those in use */
+    PRIVATE_BEFORE_HUGE = 8, /* superslabs that a class has before one of huge pages, as its last is filled in part */
+    DIRTY_SCAN_MAX = 32,     /* superslabs looked at for a resident stretch that may not be aligned */
+    BETWEEN_SCAN_MAX = 32,   /* ... for one that lies across the borders of aligned stretches */
 };
 
 /* Guarded by hk_superslab_lock. bins[use][order][room], the room being the number of free slots or BIN_CLEAN; bit room
@@ -24,6 +25,11 @@ enum {
 static uint32_t bins[SLOTS_USES][ORDER_COUNT][BIN_LIMIT];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static size_t empty_count;
+/* Private ones: bins[is clean][order]. The slabs of a class have one length, so which of them serves matters less. */
+static struct private_bins {
+    uint32_t bins[2][ORDER_COUNT];
+    uint32_t count; /* of superslabs that became private so far */
+} privates[SLOTS_CLASSES_MAX];
 
 static size_t in_use(void) { return pool_count(&hk_pool.superslabs); }
 
@@ -34,13 +40,18 @@ static unsigned largest_order(uint32_t mask) {
     return order;
 }
 
-static slots_use_t use_of(const superslab_t *s) { return s->dense ? SLOTS_DENSE : SLOTS_SPARSE; }
+static struct private_bins *private_of(slots_use_t use) {
+    hk_assert(use >= SLOTS_USES && use / SLOTS_USES <= SLOTS_CLASSES_MAX);
+    return &privates[use / SLOTS_USES - 1];
+}
 
 static uint8_t room_for(const superslab_t *s) {
     return s->free_mask == ALL_SLOTS && s->dirty_mask == 0 ? BIN_CLEAN : (uint8_t)hk_popcount64(s->free_mask);
 }
 
-static uint32_t *bin_of(const superslab_t *s) { return &bins[use_of(s)][s->order][s->room]; }
+static uint32_t *bin_of(const superslab_t *s) {
+    return pool_is_private(s) ? &private_of(s->use)->bins[s->was_clean][s->order] : &bins[s->use][s->order][s->room];
+}
 
 static void unbin_locked(superslab_t *s) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
@@ -53,9 +64,9 @@ static void unbin_locked(superslab_t *s) {
         *bin_of(s) = s->next;
     if (s->next != 0)
         pool_record(s->next)->previous = s->previous;
-    if (*bin_of(s) == 0)
-        bin_masks[use_of(s)][s->order] &= ~(UINT64_C(1) << s->room);
-    empty_count -= s->room >= SLOTS;
+    if (*bin_of(s) == 0 && !pool_is_private(s))
+        bin_masks[s->use][s->order] &= ~(UINT64_C(1) << s->room);
+    empty_count -= s->room >= SLOTS && !pool_is_private(s);
     s->binned = false;
 }
 
@@ -68,6 +79,7 @@ static void rebin_locked(superslab_t *s) {
         return;
     s->order = (uint8_t)largest_order(s->free_mask);
     s->room = room_for(s);
+    s->was_clean = s->dirty_mask == 0;
     hk_assert((s->dirty_mask & ~s->free_mask) == 0 && (s->zeros_mask & ~s->dirty_mask) == 0); /* SUPERSLAB-1 */
     hk_assert((s->free_mask & ~s->present_mask) == 0);
     uint32_t *head = bin_of(s);
@@ -76,9 +88,11 @@ static void rebin_locked(superslab_t *s) {
     if (*head != 0)
         pool_record(*head)->previous = pool_index(s);
     *head = pool_index(s);
-    bin_masks[use_of(s)][s->order] |= UINT64_C(1) << s->room;
-    empty_count += s->room >= SLOTS;
     s->binned = true;
+    if (pool_is_private(s))
+        return;
+    bin_masks[s->use][s->order] |= UINT64_C(1) << s->room;
+    empty_count += s->room >= SLOTS;
 }
 
 bool pool_take_locked(superslab_t *s, uint32_t mask) {
@@ -134,6 +148,14 @@ static void reset_record_locked(superslab_t *s) {
                        .hasty_ms = s->hasty_ms};
 }
 
+static void set_use_locked(superslab_t *s, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    hk_assert(!s->binned && (!pool_is_private(s) || s->use == use));
+    if (use >= SLOTS_USES && s->use != use)
+        private_of(use)->count++;
+    s->use = (uint16_t)use;
+}
+
 static void count_superslabs_locked(ptrdiff_t count, ptrdiff_t slot_count) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     pool_change(&hk_pool.superslabs, count);
@@ -154,15 +176,15 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
     map_cover((first + count) * SLOTS);
     for (size_t i = first; i < first + count; i++) {
         reset_record_locked(pool_record(i));
-        pool_record(i)->dense = use == SLOTS_DENSE;
+        set_use_locked(pool_record(i), use);
     }
     count_superslabs_locked((ptrdiff_t)count, (ptrdiff_t)count * SLOTS);
     pool_advise_locked(first, count, huge);
-    if (use == SLOTS_SPARSE)
+    if (slots_are_sparse(use))
         pool_opened_sparse_locked(first, count, slot_count);
     superslab_t *last = pool_record(first + count - 1);
     if (tail_mask != 0)
-        pool_give_fresh_locked(last, tail_mask, last->huge && use == SLOTS_SPARSE);
+        pool_give_fresh_locked(last, tail_mask, last->huge && slots_are_sparse(use));
     return (slot_t)(first * SLOTS);
 }
 
@@ -193,7 +215,7 @@ superslab_t *pool_open_part_locked(unsigned least, slots_use_t use) {
     reset_record_locked(s);
     pool_forget_huge_locked(s);
     s->present_mask = (uint32_t)hk_low_mask64((unsigned)present);
-    s->dense = use == SLOTS_DENSE;
+    set_use_locked(s, use % SLOTS_USES);
     count_superslabs_locked(1, (ptrdiff_t)present);
     pool_give_locked(s, s->present_mask, false);
     return s;
@@ -206,6 +228,7 @@ bool pool_open_at_locked(size_t index, bool huge) {
         return false;
     map_cover((index + 1) * SLOTS);
     reset_record_locked(pool_record(index));
+    set_use_locked(pool_record(index), SLOTS_SPARSE);
     pool_advise_locked(index, 1, huge);
     count_superslabs_locked(1, SLOTS);
     return true;
@@ -215,7 +238,7 @@ void pool_free_locked(size_t index, uint32_t mask, bool dirty) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(pool_knows(index) && mask != 0);
     superslab_t *s = pool_record(index);
-    if (mask == ALL_SLOTS && !dirty) {
+    if (mask == ALL_SLOTS && !dirty && !pool_is_private(s)) {
         close_superslab_locked(s);
         return;
     }
@@ -225,7 +248,8 @@ void pool_free_locked(size_t index, uint32_t mask, bool dirty) {
     bool part = s->present_mask != ALL_SLOTS;
     if (part)
         pool_set_dirty_locked(s, 0);
-    if (part || (s->dirty_mask == 0 && empty_count > hk_max(EMPTY_KEEP_MIN, in_use() / EMPTY_KEEP_SHARE)))
+    bool enough = empty_count > hk_max(EMPTY_KEEP_MIN, in_use() / EMPTY_KEEP_SHARE);
+    if (part || (s->dirty_mask == 0 && enough && !pool_is_private(s)))
         close_superslab_locked(s);
 }
 
@@ -233,14 +257,21 @@ void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(s->in_use && s->free_mask == ALL_SLOTS);
     unbin_locked(s);
-    s->dense = use == SLOTS_DENSE;
+    set_use_locked(s, use);
+    pool_relist_locked(s);
     /* What has huge pages keeps them for blocks that will fill them. */
-    if (s->huge != huge && (huge || !s->dense))
+    if (s->huge != huge && (huge || slots_are_sparse(use)))
         pool_advise_locked(pool_index(s), 1, huge);
     rebin_locked(s);
 }
 
-/* An empty superslab serves either use. */
+static bool earns_huge_locked(size_t slot_count, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    bool early = use >= SLOTS_USES && private_of(use)->count < PRIVATE_BEFORE_HUGE;
+    return pool_earns_huge_locked(slot_count, use % SLOTS_USES) && (!early || hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE);
+}
+
+/* An empty superslab serves either use, and may become private. */
 static superslab_t *find_empty_locked(slots_use_t of) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     const uint32_t *empty = bins[of][ORDER_COUNT - 1];
@@ -252,11 +283,11 @@ static superslab_t *find_empty_locked(slots_use_t of) {
 static void reuse_locked(superslab_t *s, size_t slot_count, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(s->free_mask == ALL_SLOTS);
-    bool anew = use == SLOTS_SPARSE && s->dirty_mask == 0;
+    bool anew = slots_are_sparse(use) && s->dirty_mask == 0;
     hk_count(superslabs_reused);
-    if (use_of(s) == use && !anew)
+    if (s->use == use && !anew)
         return;
-    pool_convert_locked(s, use, pool_earns_huge_locked(slot_count, use));
+    pool_convert_locked(s, use, earns_huge_locked(slot_count, use));
     if (!anew)
         return;
     pool_opened_sparse_locked(pool_index(s), 1, slot_count);
@@ -309,11 +340,24 @@ static superslab_t *find_between_locked(unsigned count, unsigned order, slots_us
     return NULL;
 }
 
+/* What is resident first. */
+static superslab_t *find_private_locked(unsigned order, slots_use_t use) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    for (unsigned clean = 0; clean < 2; clean++)
+        for (unsigned k = order; k < ORDER_COUNT; k++)
+            if (private_of(use)->bins[clean][k] != 0)
+                return pool_record(private_of(use)->bins[clean][k]);
+    superslab_t *s = find_empty_locked(use % SLOTS_USES);
+    return s != NULL ? s : find_empty_locked((use + 1) % SLOTS_USES);
+}
+
 /* What is resident goes before what is not, or memory would grow while slots of the other use wait for their purge. A
  * huge page in use is resident as a whole. Before an empty superslab come those in use. */
 static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     unsigned order = hk_log2_ceil(hk_max(count, align));
+    if (use >= SLOTS_USES)
+        return find_private_locked(order, use);
     superslab_t *s = find_bin_locked(order, use);
     if (s != NULL && ((s->huge && s->room < SLOTS) || pool_stretches(s->dirty_mask, count, align) != 0))
         return s;
@@ -328,7 +372,7 @@ slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use
     hk_assert(count > 0 && count <= SLOTS && align <= SLOTS);
     superslab_t *s = find_locked(count, align, use);
     if (s == NULL) {
-        slot_t first = pool_open_locked(count, 1, ALL_SLOTS, use, pool_earns_huge_locked(count, use));
+        slot_t first = pool_open_locked(count, 1, ALL_SLOTS, use, earns_huge_locked(count, use));
         if (first == 0)
             return (slots_t){0};
         s = pool_record(first / SLOTS);
@@ -342,12 +386,24 @@ slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use
     return (slots_t){pool_first_slot(s) + at, zeroed};
 }
 
+static void close_private_locked(uint32_t index) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    while (index != 0) {
+        superslab_t *s = pool_record(index);
+        index = s->next;
+        if (s->free_mask == s->present_mask)
+            close_superslab_locked(s);
+    }
+}
+
 /* Those with dirty slots have to be purged first. */
 void superslab_close_empty(void) {
     hk_lock(&hk_superslab_lock);
     for (unsigned use = 0; use < SLOTS_USES; use++)
         while (bins[use][ORDER_COUNT - 1][BIN_CLEAN] != 0)
             close_superslab_locked(pool_record(bins[use][ORDER_COUNT - 1][BIN_CLEAN]));
+    for (unsigned i = 0; i < SLOTS_CLASSES_MAX && region_is_at_limit(); i++)
+        close_private_locked(privates[i].bins[true][ORDER_COUNT - 1]);
     hk_unlock(&hk_superslab_lock);
 }
 
@@ -375,6 +431,15 @@ static size_t check_one_locked(const superslab_t *s) {
     return bad;
 }
 
+/* Of a bin's list, or a number above `limit`. */
+static size_t length_locked(uint32_t index, size_t limit) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    size_t length = 0;
+    for (; index != 0 && length <= limit; index = pool_record(index)->next)
+        length++;
+    return length;
+}
+
 /* The bins, walked: what they hold and what the records say must agree. */
 static size_t check_bins_locked(size_t binned, size_t limit) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
@@ -382,8 +447,11 @@ static size_t check_bins_locked(size_t binned, size_t limit) {
     for (unsigned use = 0; use < SLOTS_USES; use++)
         for (unsigned order = 0; order < ORDER_COUNT; order++)
             for (unsigned room = 0; room < BIN_LIMIT; room++)
-                for (uint32_t i = bins[use][order][room]; i != 0 && bins_hold <= limit; i = pool_record(i)->next)
-                    bins_hold++;
+                bins_hold += length_locked(bins[use][order][room], limit);
+    for (unsigned i = 0; i < SLOTS_CLASSES_MAX; i++)
+        for (unsigned order = 0; order < ORDER_COUNT; order++)
+            bins_hold += length_locked(privates[i].bins[false][order], limit) +
+                         length_locked(privates[i].bins[true][order], limit);
     if (bins_hold == binned)
         return 0;
     hk_message("check: superslabs: %zu in bins, %zu flagged", bins_hold, binned);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Superslabs with dirty slots: in a queue, those that wait longest for a purge first, and in lists by the length of the
- * longest stretch of such slots, likewise, where a place for a run is looked for. Stretches that go on in the next
- * superslab are followed by who looks (runs.c).
+ * longest stretch of such slots, likewise, where a place for a run is looked for: private ones are in none of these.
+ * Stretches that go on in the next superslab are followed by who looks (runs.c).
  */
 #include "superslab/dirty.h"
 
@@ -54,10 +54,10 @@ static void remove_locked(struct dirty_list *list, unsigned kind, const supersla
         list->last = links.previous;
 }
 
-static void relist_locked(superslab_t *s) {
+void pool_relist_locked(superslab_t *s) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(s->length <= SLOTS);
-    unsigned length = longest_stretch(s->dirty_mask), before = s->length;
+    unsigned length = pool_is_private(s) ? 0 : longest_stretch(s->dirty_mask), before = s->length;
     if (before == length)
         return;
     s->length = (uint8_t)length;
@@ -85,7 +85,7 @@ void pool_set_dirty_locked(superslab_t *s, uint32_t mask) {
     else if (mask == 0)
         remove_locked(&queue, POOL_QUEUE, s);
     s->queued = mask != 0;
-    relist_locked(s);
+    pool_relist_locked(s);
 }
 
 uint32_t pool_dirty_head_locked(void) { return queue.first; }
@@ -118,9 +118,11 @@ size_t superslab_dirty_low(void) {
 /* The queue and the lists, walked: what they hold and what the records say must agree. */
 size_t pool_check_dirty_locked(size_t queued, size_t limit) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    size_t queue_holds = 0, lists_hold = 0, bad = 0;
-    for (uint32_t i = queue.first; i != 0 && queue_holds <= limit; i = pool_record(i)->links[POOL_QUEUE].next)
+    size_t queue_holds = 0, listed = 0, lists_hold = 0, bad = 0;
+    for (uint32_t i = queue.first; i != 0 && queue_holds <= limit; i = pool_record(i)->links[POOL_QUEUE].next) {
         queue_holds++;
+        listed += !pool_is_private(pool_record(i));
+    }
     for (unsigned length = 0; length <= SLOTS; length++) {
         bad += (by_length[length].first != 0) != (lengths >> length & 1);
         for (uint32_t i = by_length[length].first; i != 0 && lists_hold <= limit; lists_hold++) {
@@ -129,9 +131,9 @@ size_t pool_check_dirty_locked(size_t queued, size_t limit) {
             i = s->links[POOL_OF_LENGTH].next;
         }
     }
-    if (queue_holds == queued && lists_hold == queued && bad == 0)
+    if (queue_holds == queued && lists_hold == listed && bad == 0)
         return 0;
-    hk_message("check: superslabs with dirty slots: %zu in the queue, %zu in lists (%zu wrong), %zu flagged",
-               queue_holds, lists_hold, bad, queued);
+    hk_message("check: superslabs with dirty slots: %zu in the queue, %zu of %zu in lists (%zu wrong), %zu flagged",
+               queue_holds, lists_hold, listed, bad, queued);
     return 1;
 }

@@ -9,6 +9,9 @@
 /* These slots of the superslab are dirty. */
 void pool_set_dirty_locked(superslab_t *s, uint32_t mask);
 
+/* Puts the superslab into the list that its dirty slots and its use say. */
+void pool_relist_locked(superslab_t *s);
+
 /* The superslab whose dirty slots wait longest for a purge, or 0; POOL_QUEUE leads on. */
 uint32_t pool_dirty_head_locked(void);
 

@@ -157,7 +157,7 @@ void pool_look_at(const pool_trial_t *trial) {
     residency_t share = residency_of(region_superslab_address(trial->index), HK_SUPERSLAB_SIZE);
     hk_lock(&hk_superslab_lock);
     const superslab_t *s = pool_record(trial->index);
-    if (is_ripe(trial) && s->in_use && !s->huge && !s->dense)
+    if (is_ripe(trial) && s->in_use && !s->huge && slots_are_sparse(s->use))
         learn_locked(trial->slot_count, share);
     hk_unlock(&hk_superslab_lock);
 }
@@ -214,7 +214,7 @@ void pool_advise_locked(size_t first, size_t count, bool huge) {
 bool superslab_make_small(size_t index, size_t free_bytes) {
     superslab_t *s = pool_record(index);
     hk_lock(&hk_superslab_lock);
-    size_t share = s->dense ? DENSE_FREE_SHARE : SPARSE_FREE_SHARE;
+    size_t share = slots_are_sparse(s->use) ? SPARSE_FREE_SHARE : DENSE_FREE_SHARE;
     bool huge = s->in_use && s->huge;
     free_bytes += (size_t)hk_popcount64(s->free_mask) << HK_SLOT_SHIFT;
     bool right = !huge || (free_bytes * share >= HK_SUPERSLAB_SIZE && pool_set_huge_locked(s, false));

@@ -26,11 +26,13 @@ static slots_t regrow_locked(superslab_t *s, unsigned count, unsigned align) {
     return (slots_t){0};
 }
 
-static slots_t regrow_any_locked(unsigned count, unsigned align) {
+static bool may_serve(const superslab_t *s, slots_use_t use) { return !pool_is_private(s) || s->use == use; }
+
+static slots_t regrow_any_locked(unsigned count, unsigned align, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     slots_t got = {0};
     for (size_t i = region_next_used(1); i != 0 && got.first == 0; i = region_next_used(i + 1))
-        if (pool_knows(i) && pool_record(i)->present_mask != ALL_SLOTS)
+        if (pool_knows(i) && pool_record(i)->present_mask != ALL_SLOTS && may_serve(pool_record(i), use))
             got = regrow_locked(pool_record(i), count, align);
     return got;
 }
@@ -38,7 +40,7 @@ static slots_t regrow_any_locked(unsigned count, unsigned align) {
 slots_t pool_alloc_part_locked(unsigned count, unsigned align, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(count > 0 && count <= SLOTS && hk_is_pow2(align));
-    slots_t again = regrow_any_locked(count, align);
+    slots_t again = regrow_any_locked(count, align, use);
     if (again.first != 0)
         return again;
     superslab_t *s = pool_open_part_locked(count, use);

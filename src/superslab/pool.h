@@ -23,12 +23,13 @@ typedef struct superslab {
     } links[POOL_LISTS];
     uint8_t order, room; /* the bin it is in */
     bool binned, queued;
-    bool dense;            /* for slots whose every page will be used */
+    uint16_t use;          /* slots_use_t */
     bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
     bool in_use;           /* known to the pool: it holds slots or is in a bin */
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
     uint32_t zeros_mask;   /* dirty because a huge page brought them along: they read as zeros; subset of dirty_mask */
     uint8_t length;        /* of the longest stretch of dirty slots in it */
+    bool was_clean;        /* no slot was dirty when it came into its bin */
     uint32_t present_mask; /* the slots that are mapped */
     uint32_t hasty_mask;   /* slots that went back in haste at `hasty_ms`, and were not taken since; */
     uint32_t hasty_ms;     /* ... both outlive the superslab */
@@ -45,8 +46,10 @@ typedef struct slots {
 
 /* What the slots are for. Dense slots hold small blocks, so that every page of them will be touched: huge pages and
  * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only: they get huge pages when
- * the program fills such slots. A run longer than a superslab is dense when the program is expected to fill it. */
-typedef enum slots_use { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES } slots_use_t;
+ * the program fills such slots. A run longer than a superslab is dense when the program is expected to fill it. From
+ * SLOTS_USES on: these two for slabs of one class alone, in private superslabs (slots_use_of_class). */
+typedef unsigned slots_use_t;
+enum { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES, SLOTS_CLASSES_MAX = 128 };
 
 enum {
     SLOTS = HK_SLOTS_PER_SUPERSLAB,
@@ -92,6 +95,13 @@ HK_INLINE slot_t pool_first_slot(const superslab_t *s) { return pool_index(s) * 
 
 /* The pool holds slots of this superslab, or has given them out. */
 HK_INLINE bool pool_knows(size_t index) { return index < map_count() / SLOTS && pool_record(index)->in_use; }
+
+HK_INLINE bool slots_are_sparse(slots_use_t use) { return use % SLOTS_USES == SLOTS_SPARSE; }
+
+HK_INLINE bool pool_is_private(const superslab_t *s) { return s->use >= SLOTS_USES; }
+
+/* The free slots that anything may take. */
+HK_INLINE uint32_t pool_shared_mask(const superslab_t *s) { return pool_is_private(s) ? 0 : s->free_mask; }
 
 /* The free slots of `mask` from which on `count` are free, at multiples of `align` (a power of two). */
 uint32_t pool_stretches(uint32_t mask, unsigned count, unsigned align);

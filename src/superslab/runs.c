@@ -51,7 +51,7 @@ static bool may_take_locked(slot_t first, size_t count) {
     size_t index, length;
     for (size_t done = 0; done < count; done += length) {
         uint32_t mask = pool_part(first + (slot_t)done, count - done, &index, &length);
-        if (pool_knows(index) ? (pool_record(index)->free_mask & mask) != mask : !region_may_serve(index))
+        if (pool_knows(index) ? (pool_shared_mask(pool_record(index)) & mask) != mask : !region_may_serve(index))
             return false;
     }
     return true;
@@ -104,7 +104,7 @@ static size_t free_after(size_t at, size_t most, size_t wanted) {
     size_t length = 0, more, left;
     do {
         size_t index = (at + length) / SLOTS;
-        uint64_t free = pool_knows(index)                            ? pool_record(index)->free_mask
+        uint64_t free = pool_knows(index)                            ? pool_shared_mask(pool_record(index))
                         : length < wanted && region_may_serve(index) ? ALL_SLOTS
                                                                      : 0;
         left = SLOTS - (at + length) % SLOTS;
@@ -120,7 +120,7 @@ static size_t free_before(size_t at, size_t most) {
     size_t length = 0, more, left;
     do {
         size_t index = (at - length - 1) / SLOTS;
-        uint64_t free = pool_knows(index) ? pool_record(index)->free_mask : 0;
+        uint64_t free = pool_knows(index) ? pool_shared_mask(pool_record(index)) : 0;
         left = (at - length - 1) % SLOTS + 1;
         more = 63 - hk_msb64(~(free << (64 - left)));
         length += more;
@@ -179,7 +179,8 @@ static void consider_around(place_t *best, size_t at) {
 /* Looks at the free runs around the superslab's dirty runs of `least` slots or more. */
 static void look_into(place_t *best, const superslab_t *s, unsigned least) {
     hk_assert(least > 0 && least <= SLOTS);
-    for (uint32_t begins = pool_stretches(s->dirty_mask, least, 1); begins != 0 && !is_enough(best);) {
+    for (uint32_t begins = pool_stretches(s->dirty_mask & pool_shared_mask(s), least, 1);
+         begins != 0 && !is_enough(best);) {
         unsigned at = hk_ctz64(begins), length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
         consider_around(best, (size_t)pool_first_slot(s) + at);
         begins &= ~(uint32_t)hk_low_mask64(at + length);
@@ -211,8 +212,10 @@ static void find_short_locked(place_t *best) {
 static void find_long_locked(place_t *best) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     uint32_t index = pool_dirty_head_locked();
-    for (; index != 0 && !is_enough(best); index = pool_record(index)->links[POOL_QUEUE].next)
+    for (; index != 0 && !is_enough(best); index = pool_record(index)->links[POOL_QUEUE].next) {
+        best->walked += pool_is_private(pool_record(index));
         look_into(best, pool_record(index), 1);
+    }
 }
 
 static place_t find_place_locked(size_t count, size_t align, bool any) {
@@ -274,7 +277,7 @@ static slots_t alloc_anywhere_locked(size_t count, size_t align) {
     hk_assert(count > 0 && hk_is_pow2(align));
     bool zeroed;
     for (size_t index = region_next_used(1); index != 0; index = region_next_used(index + 1))
-        for (uint32_t left = pool_knows(index) ? pool_record(index)->free_mask : 0; left != 0;) {
+        for (uint32_t left = pool_knows(index) ? pool_shared_mask(pool_record(index)) : 0; left != 0;) {
             unsigned at = hk_ctz64(left), length = hk_ctz64(~((uint64_t)left >> at));
             size_t first = hk_align_up(index * SLOTS + at, align);
             if (free_after(first, count, 0) == count && alloc_at_locked((slot_t)first, count, (opening_t){0}, &zeroed))

@@ -18,6 +18,9 @@
  * guarded by the superslab lock; purging itself (the system call) is done without it, on slots taken out of free_mask
  * for the time.
  *
+ * At level 3 slabs of a class lie in superslabs that are private to the class, and stay so when they are empty: they
+ * have bins of their own, those with dirty slots first, and no other slab or run has a place in them (scatter.h).
+ *
  * Where the kernel refuses memory, a superslab may be a *part*: of its slots only some are *present*, that is mapped.
  * The others are absent: never free, never taken, and perhaps somebody else's. A part comes into being when a whole
  * superslab was refused, with so many slots as could be had by halves, and when free slots are unmapped so that a block

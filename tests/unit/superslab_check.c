@@ -104,7 +104,8 @@ int main(void) {
     breaks(wrong_order, superslab);
     breaks(wrong_count, superslab);
     breaks(not_queued, superslab);
-    breaks(wrong_length, "hakmem: check: superslabs with dirty slots: 1 in the queue, 1 in lists (1 wrong), 1 flagged");
+    breaks(wrong_length,
+           "hakmem: check: superslabs with dirty slots: 1 in the queue, 1 of 1 in lists (1 wrong), 1 flagged");
     breaks(free_but_absent, superslab);
     breaks(part_of_huge_pages, superslab);
     breaks(lost_slot, "hakmem: check: superslabs in use 1, counted 1; free slots 30, counted 29");
