@@ -24,7 +24,7 @@ COPY_MAX_S = 1
 DEBUG_TIMES = 20  # a tool without optimisation may take longer
 TABLES_MIN = 8 << 20
 TABLES_SHARE = 0.005  # of what is resident
-LIVE_OFF = 0.02  # with a quarter of a hundred thousand samples, more than three standard errors
+LIVE_OFF = 0.03  # with a quarter of a hundred thousand samples, more than 4.5 standard errors
 
 
 def tool_of(source):

@@ -132,7 +132,7 @@ fn has(site: &Value, function: &str) -> bool {
 
 #[test]
 fn the_peak_is_known_by_its_site() {
-    let service = Running::of("peak", Some(65536));
+    let service = Running::of("peak", Some(16384));
     let profile: Value = serde_json::from_str(&service.says(&["heap", "--show", "peak", "--json", "PID"])).unwrap();
     let first = &profile["sites"][0];
     assert!(has(first, "grows"), "{first}");
