@@ -93,8 +93,9 @@ static void zeroed(block_t *b, fuzz_input_t *in) {
         FUZZ_CHECK(size > LIVE_MAX);
         return;
     }
-    for (size_t i = 0; i < count * size; i++)
-        FUZZ_CHECK(address[i] == 0);
+    /* By memcmp: the fuzzer counts each comparison of a loop. */
+    if (count * size > 0)
+        FUZZ_CHECK(address[0] == 0 && memcmp(address, address + 1, count * size - 1) == 0);
     born(b, address, count * size, 8, HEAPS);
 }
 
