@@ -16,8 +16,6 @@
 #include <string.h>
 
 enum {
-    BORROW_MAX = 12,   /* blocks of larger classes that a class without a slab may have */
-    BORROW_SHARE = 3,  /* ... larger by this part at the most, as realloc and sized frees allow */
     TAKER_LOOKS = 16,  /* at slabs, for one that is no other thread's */
     WARM_RECORDS = 64, /* of heaps that have ended; the pages of others go back */
 };
@@ -176,10 +174,9 @@ static slab_t *borrow_locked(heap_t *h, unsigned cls, size_t align) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(cls < HK_CLASS_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
-    if (stats->slab_count > 0 || stats->borrowed >= BORROW_MAX || hardened_is_on())
+    if (stats->slab_count > 0 || stats->borrowed >= HEAP_BORROWED_MAX || hardened_is_on())
         return NULL;
-    size_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
-    for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++) {
+    for (unsigned c = cls + 1; heap_may_borrow(cls, c); c++) {
         slab_t *slab = was_used(h, c) && hk_class_info[c].block_size % align == 0 ? heap_pick_locked(h, c) : NULL;
         if (slab == NULL)
             continue;

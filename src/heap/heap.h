@@ -47,6 +47,8 @@ enum {
     HEAP_INBOX_MAX = 256,                /* messages that wait at a heap, about */
     MESSAGE_WORDS = 63,                  /* of remote frees in a message */
     HEAP_REMOTE_PENDING_BYTES = 8 << 10, /* of remote frees that any thread may hold back */
+    HEAP_BORROWED_MAX = 12, /* blocks of larger classes that a class has before it gets a slab of its own, */
+    HEAP_BORROW_SHARE = 3,  /* ... larger by this part at the most */
     HEAP_STRIDE = 24576,
     HEAP_TICK_BYTES = 4 << 20, /* allocated from one tick to the next, */
     HEAP_TICK_MID_BYTES =
@@ -262,6 +264,13 @@ HK_INLINE heap_t *heap_shared(void) { return heap_by_id(HK_OWNER_SHARED); }
 
 /* 0, or HAKMEM_SAFE when it is 2 or 3; constant after the start. */
 extern int hk_hardened_level;
+
+/* Whether a block of the class `larger` may serve as one of `cls`: realloc and sized frees take no offence at it
+ * (heap_block_stays). */
+HK_INLINE bool heap_may_borrow(unsigned cls, unsigned larger) {
+    const uint32_t size = hk_class_info[cls].block_size;
+    return larger < HK_CLASS_COUNT && hk_class_info[larger].block_size <= size + size / HEAP_BORROW_SHARE;
+}
 
 HK_INLINE bool hardened_is_on(void) { return hk_hardened_level != 0; }
 

@@ -18,11 +18,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum {
-    CALLOC_DIRECT_MIN = 8 * 1024, /* from here on it pays to know that a block reads as zeros */
-    BORROW_MAX = 12,              /* blocks a class borrows from larger ones before it gets its own slab */
-    BORROW_SHARE = 3,             /* ... which are larger by this part at the most; as heap_block_stays allows */
-};
+enum { CALLOC_DIRECT_MIN = 8 * 1024 /* from here on it pays to know that a block reads as zeros */ };
 
 void *heap_fail(void) {
     errno = ENOMEM;
@@ -34,11 +30,10 @@ void *heap_fail(void) {
 static void *borrow(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
-    if (hk_likely(stats->refills > 0) || stats->borrowed >= BORROW_MAX)
+    if (hk_likely(stats->refills > 0) || stats->borrowed >= HEAP_BORROWED_MAX)
         return NULL;
     stats->borrowed++;
-    uint32_t most = hk_class_info[cls].block_size + hk_class_info[cls].block_size / BORROW_SHARE;
-    for (unsigned c = cls + 1; c < HK_CLASS_COUNT && hk_class_info[c].block_size <= most; c++)
+    for (unsigned c = cls + 1; heap_may_borrow(cls, c); c++)
         if (heap_magazine_count(h, c) > 0)
             return magazine_alloc(h, c);
     return NULL;

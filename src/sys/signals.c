@@ -16,14 +16,15 @@ void sys_signal_ask(int number, struct sigaction *present) {
     (void)sigaction(number, NULL, present);
 }
 
-void sys_signal_restore(int number, const struct sigaction *previous) { (void)sigaction(number, previous, NULL); }
-
 bool sys_signal_comes_again(int number, const siginfo_t *info) {
     return info->si_code > 0 && number != SIGABRT && !(number == SIGBUS && info->si_code == BUS_MCEERR_AO) &&
            !(number == SIGSEGV && info->si_code == SYS_CODE_TAG_LATER);
 }
 
-void sys_signal_resend(int number, const siginfo_t *info) {
+void sys_signal_hand_back(int number, const siginfo_t *info, const struct sigaction *previous) {
+    (void)sigaction(number, previous, NULL);
+    if (sys_signal_comes_again(number, info))
+        return;
     long process = sys_call1(SYS_getpid, 0);
     long thread = sys_call1(SYS_gettid, 0);
     (void)sys_call4(SYS_rt_tgsigqueueinfo, process, thread, number, (long)info);

@@ -15,8 +15,6 @@ int sys_signal_catch(int number, void (*handler)(int, siginfo_t *, void *), stru
 /* What is installed. */
 void sys_signal_ask(int number, struct sigaction *present);
 
-void sys_signal_restore(int number, const struct sigaction *previous);
-
 /* SEGV_MTEAERR, which has no address, and SEGV_MTESERR: sigaction(2). */
 enum { SYS_CODE_TAG_LATER = 8, SYS_CODE_TAG = 9 };
 
@@ -24,8 +22,9 @@ enum { SYS_CODE_TAG_LATER = 8, SYS_CODE_TAG = 9 };
  * hardware or of an access that is over. */
 bool sys_signal_comes_again(int number, const siginfo_t *info);
 
-/* Sends the calling thread the signal again, with all that `info` says (rt_tgsigqueueinfo). */
-void sys_signal_resend(int number, const siginfo_t *info);
+/* Installs `previous`, and has the signal come again to it: by the instruction that raised it, or sent to the calling
+ * thread with all that `info` says (rt_tgsigqueueinfo). */
+void sys_signal_hand_back(int number, const siginfo_t *info, const struct sigaction *previous);
 
 /* Gives the calling thread `stack` to handle signals on, unless it has such a stack. True when it took it. */
 bool sys_signal_stack(void *stack, size_t size);

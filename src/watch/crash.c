@@ -93,9 +93,7 @@ static void crash_handler(int number, siginfo_t *info, void *context) {
         report_address(tags_strip(info->si_addr));
     stack_show_interrupted(&at, "crash:");
     hk_message("crash: " HK_BUILD_INFO);
-    sys_signal_restore(number, &crash_previous[index]);
-    if (!sys_signal_comes_again(number, info))
-        sys_signal_resend(number, info);
+    sys_signal_hand_back(number, info, &crash_previous[index]);
 }
 
 static void stack_init(void) {

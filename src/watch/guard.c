@@ -352,21 +352,16 @@ static bool is_handed_first(void) {
     return atomic_exchange_explicit(&handed[thread % HANDED_MAX], thread, memory_order_relaxed) != thread;
 }
 
-static void let_come_again(int number, siginfo_t *info, const struct sigaction *by) {
-    sys_signal_restore(number, by);
-    if (!sys_signal_comes_again(number, info))
-        sys_signal_resend(number, info);
-}
-
 static void hand_on(int number, siginfo_t *info, void *context) {
     if (is_handed_first())
-        let_come_again(number, info, &previous[atomic_load_explicit(&newest, memory_order_acquire)]); /* put_behind */
+        sys_signal_hand_back(number, info,
+                             &previous[atomic_load_explicit(&newest, memory_order_acquire)]); /* put_behind */
     else if ((first.sa_flags & SA_SIGINFO) != 0)
         first.sa_sigaction(number, info, context);
     else if (first.sa_handler != SIG_DFL && first.sa_handler != SIG_IGN)
         first.sa_handler(number);
     else
-        let_come_again(number, info, &first);
+        sys_signal_hand_back(number, info, &first);
 }
 
 /* The signal comes again when the instruction does, and then to who had it before us. */
