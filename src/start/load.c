@@ -9,6 +9,7 @@
 #include "start/start.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
+#include "unwind/unwind.h"
 
 #include <errno.h>
 #include <string.h>
@@ -65,8 +66,20 @@ void heap_warm_up(size_t bytes) {
     meta_free(taken, taken_bytes);
 }
 
+/* A handler that calls exit may have interrupted a call of this thread that holds the heap's lock, or has freed half of
+ * a block: then nothing is looked at. Where the stack does not tell, the lock does. */
+static bool is_between_calls(heap_t *h) {
+    const unwind_end_t end = unwind_follow();
+    if (end == UNWIND_SIGNAL || end == UNWIND_COMPLETE)
+        return end == UNWIND_COMPLETE;
+    const bool is_free = hk_try_lock(&h->lock);
+    if (is_free)
+        heap_unlock(h);
+    return is_free;
+}
+
 void heap_at_exit(void) {
     heap_front_t *front = hk_front;
-    if (hardened_is_on() && front != &hk_no_heap)
+    if (hardened_is_on() && front != &hk_no_heap && is_between_calls(heap_of_front(front)))
         quarantine_drain(heap_of_front(front));
 }

@@ -57,6 +57,7 @@ typedef struct walk {
     unwind_module_t module; /* of the last frame that was in one */
     bool is_exact;          /* `at.pc` is the next instruction, not behind a call */
     bool is_certain;        /* nothing was guessed */
+    bool is_signal;         /* the frame that was stepped out of last is a signal's */
     uintptr_t readable_end; /* from `at.sp` on all is readable up to here: UNWIND-1 */
     uintptr_t pinned[PINNED_MAX];
     unsigned pinned_count;
@@ -153,6 +154,7 @@ static bool move_to(walk_t *w, uintptr_t pc, uintptr_t sp, uintptr_t fp, unwind_
 static bool step_by_rule(walk_t *w, unwind_rule_t rule, unwind_end_t *why) {
     uintptr_t cfa = (rule.cfa_on_fp ? w->at.fp : w->at.sp) + rule.cfa_offset - UNWIND_CFA_LEAST, ret, fp;
     *why = UNWIND_OUT_OF_BOUNDS;
+    w->is_signal = rule.is_signal; /* also where the interrupted stack is another one */
     if (rule.cfa_in_word && !read_word(w, cfa, &cfa))
         return false;
     if (rule.return_place == UNWIND_IN_REGISTER && w->at.lr == 0) {
@@ -211,13 +213,26 @@ static bool step(walk_t *w, unwind_end_t *why) {
 
 /* --- The stack ---------------------------------------------------------------------------------------------------- */
 
-unsigned unwind_capture(const unwind_start_t *start, uintptr_t *pcs, unsigned capacity, unwind_end_t *why) {
-    walk_t w = {.at = start->at, .is_exact = true, .is_certain = true};
-    bool wanted = start->caller == 0;
-    unsigned count = 0;
-    w.readable_end = hk_align_down(w.at.sp, PAGE_LEAST);
+static walk_t walk_from(const sys_registers_t *at) {
+    walk_t w = {.at = *at, .is_exact = true, .is_certain = true, .readable_end = hk_align_down(at->sp, PAGE_LEAST)};
     if (w.readable_end == hk_align_down((uintptr_t)&w, PAGE_LEAST)) /* this function's own stack is on it */
         w.readable_end += PAGE_LEAST;
+    return w;
+}
+
+unwind_end_t unwind_follow(void) {
+    const sys_registers_t here = sys_registers_here();
+    walk_t w = walk_from(&here);
+    unwind_end_t why = UNWIND_SIGNAL;
+    while (!w.is_signal && step(&w, &why))
+        ;
+    return w.is_signal ? UNWIND_SIGNAL : why;
+}
+
+unsigned unwind_capture(const unwind_start_t *start, uintptr_t *pcs, unsigned capacity, unwind_end_t *why) {
+    walk_t w = walk_from(&start->at);
+    bool wanted = start->caller == 0;
+    unsigned count = 0;
     for (;;) {
         if (!wanted && w.at.pc == start->caller) {
             wanted = true;
@@ -240,6 +255,7 @@ const char *unwind_end_text(unwind_end_t why) {
         [UNWIND_NO_RULE] = "code without unwind tables or frame pointers",
         [UNWIND_UNSUPPORTED] = "unwind tables of a kind that is not supported",
         [UNWIND_OUT_OF_BOUNDS] = "the next frame is not on the stack",
+        [UNWIND_SIGNAL] = "a signal's frame",
     };
     return texts[why];
 }

@@ -50,12 +50,16 @@ typedef enum unwind_end {
     UNWIND_NO_RULE,       /* no CFI, and no plausible frame record */
     UNWIND_UNSUPPORTED,   /* CFI of a kind that rule.h does not support, or broken */
     UNWIND_OUT_OF_BOUNDS, /* the next frame would not be in the stack */
+    UNWIND_SIGNAL, /* unwind_follow alone: a signal has interrupted the thread, and its handler has not returned */
 } unwind_end_t;
 
 enum { UNWIND_FRAME_MAX = 1 << 20 };
 
 /* Returns how many of `pcs` it has filled, at most `capacity`. */
 unsigned unwind_capture(const unwind_start_t *start, uintptr_t *pcs, unsigned capacity, unwind_end_t *why);
+
+/* The calling thread's stack, to its end or to the first frame of a signal's. */
+unwind_end_t unwind_follow(void);
 
 /* Why a stack ends, in a few words for a report. */
 const char *unwind_end_text(unwind_end_t why);
