@@ -32,9 +32,8 @@ static void consider(doubt_t *doubt) {
     doubt->since_ms = now;
     doubt->times = hk_lock_doubt() ? doubt->times + 1 : 0;
     if (doubt->times == DOUBTS)
-        hk_fatal("malloc or free was called in a signal handler that has interrupted malloc or free, or in a child "
-                 "that was made "
-                 "there, and would wait for itself for ever: see signal-safety(7)");
+        hk_fatal("malloc or free in a signal handler that has interrupted malloc or free, or in a child made there, "
+                 "would wait for itself: see signal-safety(7)");
 }
 
 HK_COLD void hk_lock_wait(hk_lock_t *lock) {

@@ -68,7 +68,7 @@ void heap_warm_up(size_t bytes) {
 
 /* A handler that calls exit may have interrupted a call of this thread that holds the heap's lock, or has freed half of
  * a block: then nothing is looked at. Where the stack does not tell, the lock does. */
-static bool is_between_calls(heap_t *h) {
+HK_INLINE bool is_between_calls(heap_t *h) {
     const unwind_end_t end = unwind_follow();
     if (end == UNWIND_SIGNAL || end == UNWIND_COMPLETE)
         return end == UNWIND_COMPLETE;

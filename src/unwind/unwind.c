@@ -213,7 +213,7 @@ static bool step(walk_t *w, unwind_end_t *why) {
 
 /* --- The stack ---------------------------------------------------------------------------------------------------- */
 
-static walk_t walk_from(const sys_registers_t *at) {
+HK_INLINE walk_t walk_from(const sys_registers_t *at) {
     walk_t w = {.at = *at, .is_exact = true, .is_certain = true, .readable_end = hk_align_down(at->sp, PAGE_LEAST)};
     if (w.readable_end == hk_align_down((uintptr_t)&w, PAGE_LEAST)) /* this function's own stack is on it */
         w.readable_end += PAGE_LEAST;
@@ -255,7 +255,6 @@ const char *unwind_end_text(unwind_end_t why) {
         [UNWIND_NO_RULE] = "code without unwind tables or frame pointers",
         [UNWIND_UNSUPPORTED] = "unwind tables of a kind that is not supported",
         [UNWIND_OUT_OF_BOUNDS] = "the next frame is not on the stack",
-        [UNWIND_SIGNAL] = "a signal's frame",
     };
     return texts[why];
 }
