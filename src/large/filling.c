@@ -15,26 +15,29 @@ enum {
 };
 #define SMALLEST (2 * HK_SUPERSLAB_SIZE)
 
-/* Size of the largest run that is known to be filled; hints, so no order between them matters. */
-static _Atomic size_t filled_bytes;
+/* Hints, so no order between them matters. */
+static _Atomic size_t filled_bytes; /* the largest run of two or more in a row that were filled */
+static _Atomic size_t filled_row;   /* the largest run since one was looked at that was not filled; 0: none was filled */
 static _Atomic unsigned expected_count;
 static _Atomic unsigned passed_count; /* runs that were not looked at, since one was, */
 static _Atomic unsigned look_gap;     /* ... and how many are to pass */
-static _Atomic uint64_t newest;       /* run of small pages that nobody has looked at, as newest_of makes it; 0: none */
+static _Atomic uint64_t newest;       /* run of small pages that nobody has looked at, as run_of makes it; 0: none */
+static _Atomic uint64_t looked_at;    /* run that was looked at last, and may be again; or 0 */
 
-static uint64_t newest_of(const char *start, size_t size) {
+static uint64_t run_of(const char *start, size_t size) {
     hk_assert(map_slot(start) < map_count());
     return (uint64_t)map_slot(start) << 32 | size >> HK_SLOT_SHIFT;
 }
 
-void filling_remember(const char *start, size_t size) {
-    if (size >= SMALLEST)
-        atomic_store_explicit(&newest, newest_of(start, size), memory_order_relaxed);
+static void forget(_Atomic uint64_t *which, uint64_t run) {
+    (void)atomic_compare_exchange_strong_explicit(which, &run, 0, memory_order_relaxed, memory_order_relaxed);
 }
 
-static void forget(const char *start, size_t size) {
-    uint64_t it = newest_of(start, size);
-    (void)atomic_compare_exchange_strong_explicit(&newest, &it, 0, memory_order_relaxed, memory_order_relaxed);
+void filling_remember(const char *start, size_t size) {
+    if (size < SMALLEST)
+        return;
+    forget(&looked_at, run_of(start, size));
+    atomic_store_explicit(&newest, run_of(start, size), memory_order_relaxed);
 }
 
 static bool is_known(size_t size) { return size / 2 <= atomic_load_explicit(&filled_bytes, memory_order_relaxed); }
@@ -53,19 +56,24 @@ static void look_rarer(bool rarer) {
     atomic_store_explicit(&passed_count, 0, memory_order_relaxed);
 }
 
-static void learn(size_t size, size_t full, size_t some) {
+/* One run tells little of others, so two in a row must be filled. `again`: it is the run that was looked at last. */
+static void learn(size_t size, size_t full, size_t some, bool again) {
     hk_assert(size >= SMALLEST);
     size_t known = atomic_load_explicit(&filled_bytes, memory_order_relaxed);
     bool filled = full > 0 && some <= 1; /* one is where the filling ended */
-    if (filled && size > known)
-        atomic_store_explicit(&filled_bytes, size, memory_order_relaxed);
+    size_t row = atomic_load_explicit(&filled_row, memory_order_relaxed), most = hk_max(row, size);
+    if (filled && !again && row != 0 && most > known)
+        atomic_store_explicit(&filled_bytes, most, memory_order_relaxed);
     else if (some > 1 && size / 2 < known)
         atomic_store_explicit(&filled_bytes, size / 4, memory_order_relaxed);
+    if (filled || some > 1)
+        atomic_store_explicit(&filled_row, filled ? most : 0, memory_order_relaxed);
     look_rarer(!filled);
 }
 
 void filling_observe(const char *start, size_t size) {
-    forget(start, size);
+    uint64_t run = run_of(start, size);
+    forget(&newest, run);
     if (size < SMALLEST || hk_option(HK_OPT_HUGE) != HK_HUGE_AUTO || !is_due(size))
         return;
     const char *from = (const char *)hk_align_up((uintptr_t)start, HK_SUPERSLAB_SIZE);
@@ -79,7 +87,7 @@ void filling_observe(const char *start, size_t size) {
         full += share == RESIDENCY_FULL;
         some += share == RESIDENCY_SOME;
     }
-    learn(size, full, some);
+    learn(size, full, some, atomic_exchange_explicit(&looked_at, run, memory_order_relaxed) == run);
 }
 
 /* A program that frees nothing can be seen filling, too. The run may be gone by now: then it is a hint that says

@@ -5,9 +5,10 @@
  * A run of several superslabs may be a buffer that is filled from its start, or a table of which a page here and there
  * is used. Huge pages take a tenth of the faults of the first and multiply the memory of the second. Nothing tells them
  * apart when they are allocated, so the program's past decides: when a run that was fresh is freed, or another is taken
- * while nothing is known of such sizes, some superslabs of it are looked at (mincore). Runs of up to twice the size of
- * one that was found filled are then expected to be filled too. A huge page is resident as a whole, so one run in
- * EXPECT_AFRESH gets small pages, to be looked at. Where runs are not filled, one in eight is looked at.
+ * while nothing is known of such sizes, some superslabs of it are looked at (mincore). Once two runs in a row were
+ * found filled, those of up to twice the size of the larger are expected to be filled too. A huge page is resident as
+ * a whole, so one run in EXPECT_AFRESH gets small pages, to be looked at. Where runs are not filled, one in eight is
+ * looked at.
  */
 #pragma once
 

@@ -19,7 +19,7 @@ enum {
     FIT_SHARE = 8,        /* a cached run may be larger than asked by this part */
     CACHE_SHARE = 64,     /* a cache may hold this part of the memory in use */
     HEADROOM_SHARE = 8,   /* a run that grows by moving gets this part more */
-    DENSE_SUPERSLABS = 4, /* a run of so many that a program grows and fills gets huge pages */
+    DENSE_SUPERSLABS = 2, /* a run of so many that a program grows and fills gets huge pages */
 };
 #define CACHE_BYTES_MIN (8 * HK_MIB)
 #define MOVE_PAGES_MIN  HK_MIB

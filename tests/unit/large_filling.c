@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Long runs get huge pages when the program has filled such runs before, and lose them when it uses a page here and
- * there; one in eight gets small pages, to be looked at. What is asked for is in the superslabs' records, whatever the
- * kernel does with it.
+ * Long runs get huge pages when the program has filled two such runs in a row, and lose them when it uses a page here
+ * and there; one in eight gets small pages, to be looked at. What is asked for is in the superslabs' records, whatever
+ * the kernel does with it.
  */
 #include "large/filling.h"
 #include "large/large.h"
@@ -47,7 +47,7 @@ static unsigned huge_of(unsigned runs, size_t size, size_t used, size_t step) {
 }
 
 static void filled_runs(void) {
-    CHECK_EQ(huge_of(1, LONG_RUN, LONG_RUN / 4, 4096), 0); /* nothing is known yet */
+    CHECK_EQ(huge_of(2, LONG_RUN, LONG_RUN / 4, 4096), 0); /* one that is filled is not enough */
     CHECK_EQ(huge_of(16, LONG_RUN, LONG_RUN / 4, 4096), 14);
     CHECK_EQ(huge_of(8, 2 * LONG_RUN, LONG_RUN, 4096), 7);
     CHECK_EQ(huge_of(8, 8 * LONG_RUN, 4096, 4096), 0); /* much longer than any that was filled */
@@ -58,7 +58,27 @@ static void sparse_runs(void) {
     CHECK(huge_of(8, LONG_RUN, LONG_RUN / 2, 64 * HK_KIB) < 8);
     CHECK_EQ(huge_of(16, LONG_RUN, LONG_RUN / 2, 64 * HK_KIB), 0);
     CHECK_EQ(huge_of(1, LONG_RUN, LONG_RUN, 4096), 0);
-    CHECK(huge_of(8, LONG_RUN, LONG_RUN, 4096) > 0); /* learned anew */
+    CHECK(huge_of(16, LONG_RUN, LONG_RUN, 4096) > 0); /* learned anew */
+}
+
+/* One table that is filled says nothing of other runs, like those of which each thread uses a few pages. */
+static void one_among_others(void) {
+    unsigned huge = cycle(LONG_RUN, LONG_RUN, 4096);
+    huge += huge_of(16, LONG_RUN, LONG_RUN, 5 * HK_MIB);
+    huge += cycle(LONG_RUN, LONG_RUN, 4096);
+    huge += huge_of(16, LONG_RUN, LONG_RUN, 5 * HK_MIB);
+    CHECK_EQ(huge, 0);
+}
+
+/* A run that is looked at when the next is asked for, and again when it is freed, counts once. */
+static void one_seen_twice(void) {
+    char *filled = take(LONG_RUN);
+    memset(filled, 1, LONG_RUN);
+    char *next = take(LONG_RUN);
+    CHECK(large_free(&cache, filled));
+    (void)superslab_purge(SIZE_MAX);
+    CHECK_EQ(huge_superslabs(take(LONG_RUN), LONG_RUN), 0);
+    CHECK(large_free(&cache, next));
 }
 
 /* Huge pages are resident as a whole: a table that grew in them says nothing. */
@@ -108,6 +128,16 @@ static void on_grown_in_huge_pages(void) {
     grown_in_huge_pages();
 }
 
+static void on_one_among_others(void) {
+    start("HAKMEM_HUGE=auto");
+    one_among_others();
+}
+
+static void on_one_seen_twice(void) {
+    start("HAKMEM_HUGE=auto");
+    one_seen_twice();
+}
+
 static void on_kept_runs(void) {
     start("HAKMEM_HUGE=auto");
     kept_runs();
@@ -116,6 +146,8 @@ static void on_kept_runs(void) {
 int main(void) {
     in_child(switched_off);
     in_child(on_grown_in_huge_pages);
+    in_child(on_one_among_others);
+    in_child(on_one_seen_twice);
     in_child(on_kept_runs);
     start("HAKMEM_HUGE=auto");
     filled_runs();
