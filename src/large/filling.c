@@ -17,7 +17,7 @@ enum {
 
 /* Hints, so no order between them matters. */
 static _Atomic size_t filled_bytes; /* the largest run of two or more in a row that were filled */
-static _Atomic size_t filled_row;   /* the largest run since one was looked at that was not filled; 0: none was filled */
+static _Atomic size_t filled_row; /* the largest run since one was looked at that was not filled; 0: none was filled */
 static _Atomic unsigned expected_count;
 static _Atomic unsigned passed_count; /* runs that were not looked at, since one was, */
 static _Atomic unsigned look_gap;     /* ... and how many are to pass */

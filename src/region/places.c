@@ -17,10 +17,13 @@ enum {
 #define WINDOW_SUPERSLABS_MIN ((size_t)1 << 9)     /* 1 GiB */
 #define WINDOW_ALIGN          HK_GIB
 #define PLACE_ALIGN           (64 * HK_KIB) /* of an area */
-#define RANDOM_LOWEST         ((uintptr_t)1 << 41)
-#define RANDOM_SPAN           ((uintptr_t)1 << 45)
-#define AREA_SMALL            (512 * HK_KIB) /* of the areas that may use huge pages, what comes before the first */
-#define AREA_SMALL_LIVE       HK_MIB         /* ... of live bits: those of the first 128 MiB */
+/* Runtimes that want fixed addresses want lower ones: CLISP has its heap at 16 to 32 TiB, ZGC at 4 to 20 TiB,
+ * AddressSanitizer its shadow at 2 to 16 TiB. Programs and libraries lie above 85 TiB. The word of live bits for
+ * address 0 lies up to half a TiB below the place that is drawn, a window reaches 16 TiB beyond it. */
+#define RANDOM_LOWEST   ((uintptr_t)33 << 40)
+#define RANDOM_SPAN     ((uintptr_t)32 << 40)
+#define AREA_SMALL      (512 * HK_KIB) /* of the areas that may use huge pages, what comes before the first */
+#define AREA_SMALL_LIVE HK_MIB         /* ... of live bits: those of the first 128 MiB */
 
 /* --- Random numbers ----------------------------------------------------------------------------------------------- */
 

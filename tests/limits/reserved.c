@@ -4,6 +4,7 @@
  *
  *   reserved random       many starts, each with sixteen reservations of 4 TiB at random places, before the first
  *                         allocation or after it
+ *   reserved fixed        many starts, each with a heap at 17 to 32 TiB, as CLISP has it
  *   reserved all before   all of the address space is reserved and given back before the first allocation works
  *   reserved all after    the same when the heap is there already
  */
@@ -59,13 +60,24 @@ static void one_start(bool before) {
     _exit(TEST_PASS);
 }
 
-static int at_random(void) {
+static void fixed_start(bool before) {
+    if (!before)
+        free(malloc(100));
+    void *from = (void *)((uintptr_t)17 << 40);
+    size_t size = (size_t)15 << 40;
+    CHECK(mmap(from, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) ==
+          from);
+    use();
+    _exit(TEST_PASS);
+}
+
+static int many(void (*start)(bool before)) {
     unsigned failed = 0;
     for (int i = 0; i < STARTS; i++) {
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0)
-            one_start(i % 2 == 0);
+            start(i % 2 == 0);
         int status = 0;
         CHECK(waitpid(child, &status, 0) == child);
         failed += status != 0;
@@ -116,7 +128,9 @@ int main(int argc, char **argv) {
     test_alarm(100);
     CHECK(argc >= 2);
     if (strcmp(argv[1], "random") == 0)
-        return at_random();
+        return many(one_start);
+    if (strcmp(argv[1], "fixed") == 0)
+        return many(fixed_start);
     CHECK(argc == 3);
     return all(strcmp(argv[2], "before") == 0);
 }

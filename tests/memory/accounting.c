@@ -14,7 +14,7 @@ static void *blocks[BLOCKS];
 static char *large[LARGE];
 static hak_stats_t stats;
 
-/* KiB resident in mappings of the heap's window: above 2 TiB, below programs, libraries and stacks. */
+/* KiB resident in mappings of the heap's window: above 32 TiB, below programs, libraries and stacks. */
 static long window_kib(void) {
     static char line[4096];
     FILE *maps = fopen("/proc/self/smaps", "r");
@@ -26,7 +26,7 @@ static long window_kib(void) {
     bool inside = false;
     while (fgets(line, sizeof line, maps) != NULL) {
         if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-            inside = from >= 1ul << 41 && from < 1ul << 46;
+            inside = from >= 32ul << 40 && from < 85ul << 40;
         else if (inside && sscanf(line, "Rss: %ld kB", &kib) == 1)
             sum += kib;
     }
