@@ -58,7 +58,7 @@ static void sparse_runs(void) {
     CHECK(huge_of(8, LONG_RUN, LONG_RUN / 2, 64 * HK_KIB) < 8);
     CHECK_EQ(huge_of(16, LONG_RUN, LONG_RUN / 2, 64 * HK_KIB), 0);
     CHECK_EQ(huge_of(1, LONG_RUN, LONG_RUN, 4096), 0);
-    CHECK(huge_of(16, LONG_RUN, LONG_RUN, 4096) > 0); /* learned anew */
+    CHECK(huge_of(9, LONG_RUN, LONG_RUN, 4096) > 0); /* learned anew */
 }
 
 /* One table that is filled says nothing of other runs, like those of which each thread uses a few pages. */
