@@ -393,7 +393,7 @@ static HK_COLD void announce(void) {
     char text[ANNOUNCE_MAX];
     hk_out_t out;
     hk_out_to_memory(&out, text, sizeof text);
-    hk_print(&out, "hakmem: " HK_BUILD_INFO "\n");
+    hk_print(&out, "hakmem: %s\n", HK_BUILD_INFO);
     hk_options_print(&out);
     hk_message_write(text, hk_min(out.total, sizeof text - 1));
 }

@@ -222,7 +222,8 @@ static void empty_and_shrink(heap_t *h, unsigned cls) {
 static void make_room(heap_t *h, unsigned cls) {
     if (hk_read(h->front.countdown) != h->streak_countdown)
         h->streak_bytes = h->streak_total = 0;
-    bool oversubscribed = heap_is_oversubscribed(), on_streak = h->streak_bytes > 0;
+    const heap_press_t press = heap_press();
+    bool on_streak = h->streak_bytes > 0;
     if (!on_streak)
         note_event(h, cls);
     unsigned count = (unsigned)heap_magazine_count(h, cls);
@@ -230,8 +231,9 @@ static void make_room(heap_t *h, unsigned cls) {
         magazine_flush(h, cls, on_streak ? count : (count + 1) / 2);
         h->streak_bytes += (size_t)count * hk_class_info[cls].block_size;
     }
-    if (on_streak && h->streak_bytes >= (oversubscribed ? 1 : SWEEP_BYTES)) {
-        for_each_magazine(h, oversubscribed ? drop : h->streak_total >= LONG_STREAK_BYTES ? empty_and_shrink : empty);
+    if (on_streak && h->streak_bytes >= (press != HEAP_ROOM ? 1 : SWEEP_BYTES)) {
+        bool is_long = h->streak_total >= LONG_STREAK_BYTES;
+        for_each_magazine(h, press == HEAP_HEAVILY ? drop : is_long ? empty_and_shrink : empty);
         h->streak_bytes = 1;
     }
     h->streak_countdown = hk_read(h->front.countdown);

@@ -21,9 +21,9 @@
 #include "base/bits.h"
 #include "core/counters.h"
 #include "core/panic.h"
+#include "heap/blanks.h"
 #include "heap/budget.h"
 #include "heap/lists.h"
-#include "map/meta.h"
 #include "sys/sys.h"
 
 enum {
@@ -98,7 +98,7 @@ static void send(heap_t *h, unsigned at) {
 
 bool message_send_alone(uint32_t to, const remote_entry_t *word) {
     hk_assert(word->bits != 0);
-    message_t *message = meta_alloc(sizeof *message);
+    message_t *message = blank_take(to);
     if (message == NULL)
         return false;
     hk_write(message->to, to);
@@ -110,7 +110,7 @@ bool message_send_alone(uint32_t to, const remote_entry_t *word) {
 
 static message_t *begin(heap_t *h, unsigned at, uint32_t to) {
     hk_assert(to % HEAP_OUTBOX == at && h->outbox[at] == NULL);
-    message_t *message = meta_alloc(sizeof *message);
+    message_t *message = blank_take(h->front.id);
     if (message == NULL)
         return NULL;
     hk_write(message->to, to);
@@ -224,6 +224,7 @@ void heap_drain_locked(heap_t *h) {
     /* Acquire: pairs with the release in push. */
     message_t *first = atomic_exchange_explicit(&h->inbox, NULL, memory_order_acquire);
     hk_write(h->opened, first);
+    message_t *blanks = NULL, *last_blank = NULL;
     unsigned count = 0;
     for (; first != NULL; count++) {
         message_t *message = first;
@@ -231,12 +232,16 @@ void heap_drain_locked(heap_t *h) {
         first = message->next;
         hk_write(h->opened, first);
         if (hk_likely(left == HK_OWNER_NONE)) {
-            meta_free(message, sizeof *message);
+            hk_write(message->next, blanks);
+            blanks = message;
+            last_blank = last_blank != NULL ? last_blank : message;
             continue;
         }
         hk_write(message->to, left);
         push(message);
     }
+    if (blanks != NULL)
+        blanks_give(h->front.id, blanks, last_blank);
     hk_count_by(remote_drains, count);
 }
 

@@ -70,9 +70,12 @@ static slab_t *adopt_from_pool_locked(heap_t *h, unsigned cls) {
     return slab;
 }
 
-/* True when the heap's thread has not come behind its magazines for so long; for 0, since the last look. */
+/* True when the heap's thread has not come behind its magazines for so long; for 0, since the last look. A parked heap
+ * has no thread. Relaxed: one that takes it at this moment finds less, as from any other that slept. */
 static bool is_idle_locked(heap_t *h, uint32_t now_ms, uint32_t for_ms) {
     hk_assert(hk_lock_is_held(&h->lock));
+    if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_PARKED)
+        return true;
     if (h->lock_takes == h->idle_takes)
         return sys_age_ms(now_ms, h->idle_since_ms) >= for_ms;
     h->idle_takes = h->lock_takes;

@@ -28,8 +28,6 @@
 
 #include <errno.h>
 
-enum { KEEP_CLASS_MIN = 3 }; /* 64 bytes, a cache line */
-
 /* Into the magazine. `h` is NULL in a stranded process, which loses the block. */
 static void free_own(heap_t *h, unsigned cls, void *block) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
@@ -56,9 +54,10 @@ void heap_free_suspect(void *block, uint32_t cls) {
 }
 
 /* What another heap's thread may keep instead of giving it back: its own next block, if it has allocated of the class
- * since the last tick. Smaller ones would let two threads write to one line. */
+ * since the last tick. Smaller ones share words of live bits, which their owner sets by plain stores: kept by another
+ * thread, each would cost both a line at every turn, and now and then a bit, for which free looks everywhere. */
 HK_INLINE bool may_keep(const heap_t *h, uint32_t cls) {
-    return cls >= KEEP_CLASS_MIN && h->front.magazines[cls].below != NULL &&
+    return cls >= HK_MAP_CLASS_APART && h->front.magazines[cls].below != NULL &&
            heap_pops(h, cls, heap_magazine_count(h, cls)) != h->class_stats[cls].seen_pops;
 }
 
@@ -71,7 +70,7 @@ static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
 }
 
 static HK_NOINLINE void keep_foreign(heap_t *h, uint32_t cls, granule_t granule) {
-    hk_assert(cls >= KEEP_CLASS_MIN && cls < HK_CLASS_COUNT);
+    hk_assert(cls >= HK_MAP_CLASS_APART && cls < HK_CLASS_COUNT);
     magazine_t *magazine = &h->front.magazines[cls];
     if (hk_unlikely(magazine->below == magazine->last)) {
         keep_where_full(h, cls, map_granule_address(granule));

@@ -476,8 +476,8 @@ size_t superslab_check(void) {
     bad += check_bins_locked(binned, limit) + pool_check_dirty_locked(queued, limit);
     size_t present = pool_count(&hk_pool.present);
     if (free_seen != pool_count(&hk_pool.free) || used_seen != in_use() || present_seen != present) {
-        hk_message("check: superslabs in use %zu, counted %zu; free slots %zu, counted %zu; slots %zu, counted %zu",
-                   in_use(), used_seen, pool_count(&hk_pool.free), free_seen, present, present_seen);
+        hk_message("check: superslabs %zu, counted %zu; free slots %zu, counted %zu; slots %zu, counted %zu", in_use(),
+                   used_seen, pool_count(&hk_pool.free), free_seen, present, present_seen);
         bad++;
     }
     hk_unlock(&hk_superslab_lock);

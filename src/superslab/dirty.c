@@ -133,7 +133,7 @@ size_t pool_check_dirty_locked(size_t queued, size_t limit) {
     }
     if (queue_holds == queued && lists_hold == listed && bad == 0)
         return 0;
-    hk_message("check: superslabs with dirty slots: %zu in the queue, %zu of %zu in lists (%zu wrong), %zu flagged",
+    hk_message("check: superslabs with dirty slots: %zu queued, %zu of %zu in lists (%zu wrong), %zu flagged",
                queue_holds, lists_hold, listed, bad, queued);
     return 1;
 }

@@ -13,7 +13,7 @@
 #include "sys/sys.h"
 #include "upkeep/record.h"
 
-enum { PARKED_SLOTS_MAX = 128, PARKED_HEAPS_MAX = 32 }; /* a heap of more is not parked; nor are more heaps */
+enum { PARKED_HEAPS_MAX = 32 };
 
 /* Guarded by hk_heap_list_lock. */
 static uint32_t parked_ids;     /* the latest first, */
@@ -161,11 +161,10 @@ bool heap_claim_gone(heap_t *h, bool (*is_gone)(const heap_t *)) {
 
 static size_t slots_of(const heap_t *h) { return atomic_load_explicit(&h->slot_count, memory_order_relaxed); }
 
-/* A small heap whose thread is over is parked as it is, with its magazines and slabs, for the next thread: threads that
- * come and go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
-static bool may_park(const heap_t *h) {
-    return slots_of(h) <= PARKED_SLOTS_MAX && hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() &&
-           !heap_is_oversubscribed() && !sys_purge_refused();
+/* A heap whose thread is over is parked as it is, with its magazines and slabs, for the next thread: threads that come
+ * and go are mostly alike. Whoever looks after sleeping heaps sees one more of them. */
+static bool may_park(void) {
+    return hk_option(HK_OPT_PURGE_DELAY) > 0 && !hardened_is_on() && !heap_is_oversubscribed() && !sys_purge_refused();
 }
 
 /* False when as many are parked as there may be threads at ease, or more than a few. */
@@ -182,7 +181,7 @@ static bool park_locked(heap_t *h) {
 }
 
 static bool park(heap_t *h) {
-    if (!may_park(h))
+    if (!may_park())
         return false;
     lease_end(h);
     magazine_drop_large(h);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rest: the heap of a thread that is over serves the next thread as it is. What has rested for long enough is emptied,
- * the latest last; a trim empties all. Large heaps, and more than a few, do not rest.
+ * the latest last; a trim empties all. More than a few do not rest.
  */
 #include "core/counters.h"
 #include "core/panic.h"
@@ -10,7 +10,12 @@
 
 #include <pthread.h>
 
-enum { CLS = 4, BIG = 71, BLOCKS = 300, AT_ONCE = 40 /* more than are parked on any machine */ };
+enum {
+    CLS = 7 /* the first of which others' blocks are kept */,
+    BIG = 71,
+    BLOCKS = 300,
+    AT_ONCE = 40 /* more than are parked on any machine */
+};
 
 static void *kept[BLOCKS], *of_main;
 static heap_t *last_heap;
@@ -186,11 +191,16 @@ static void *grows(void *unused) {
     return NULL;
 }
 
-static void not_when_large(void) {
+/* However much it has: its slabs need not go through the shared heap, for which all threads that end would wait. */
+static void when_large(void) {
     (void)start_parked(LONG_DELAY);
     run(grows, NULL);
-    CHECK_EQ(life_of(last_heap), HEAP_UNUSED);
-    CHECK_EQ(heap_ended_bytes(), HEAP_STRIDE); /* its record */
+    CHECK_EQ(life_of(last_heap), HEAP_PARKED);
+    CHECK(heap_ended_bytes() > 128 * HK_SLOT_SIZE);
+    CHECK_EQ(atomic_load(&heap_shared()->slot_count), 0);
+    heap_t *large = last_heap;
+    run(waits_alone, &last_heap);
+    CHECK(last_heap == large);
     all_is_well();
 }
 
@@ -410,7 +420,7 @@ int main(void) {
     in_child(nothing_of_others_rests);
     in_child(not_for_ever);
     in_child(not_oversubscribed);
-    in_child(not_when_large);
+    in_child(when_large);
     in_child(not_without_delay);
     in_child(not_at_once);
     in_child(not_hardened);
