@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-enum { CLS = 12, TINY = 0, BLOCKS = 3000 };
+enum { CLS = HK_MAP_CLASS_APART, TINY = CLS - 1, BLOCKS = 3000 };
 
 static void *blocks[BLOCKS], *tiny[2];
 static heap_t *owner;
@@ -40,7 +40,7 @@ static void handed_out_again(heap_t *h) {
     release(magazine_alloc(h, CLS));
 }
 
-static void not_of_a_line(heap_t *h) {
+static void not_of_shared_words(heap_t *h) {
     release(magazine_alloc(h, TINY));
     unsigned before = bin_count(h, TINY);
     release(tiny[0]);
@@ -70,7 +70,7 @@ static void *works(void *unused) {
     CHECK(h != NULL && h != owner);
     not_yet();
     handed_out_again(h);
-    not_of_a_line(h);
+    not_of_shared_words(h);
     freed_twice();
     flushed(h);
     all_is_well();

@@ -99,6 +99,18 @@ static void serves_the_next(void) {
     all_is_well();
 }
 
+/* Its slabs are there for whoever would open one, at once. */
+static void gives_slabs(void) {
+    heap_t *h = start_parked(LONG_DELAY);
+    run(lives, NULL);
+    CHECK_EQ(life_of(last_heap), HEAP_PARKED);
+    const size_t adopted = atomic_load(&hk_counters.slabs_adopted), opened = slabs_opened();
+    CHECK(magazine_alloc(h, CLS) != NULL);
+    CHECK_EQ(atomic_load(&hk_counters.slabs_adopted), adopted + 1);
+    CHECK_EQ(slabs_opened(), opened + 1); /* which counts those that were adopted */
+    all_is_well();
+}
+
 static void *tiny_of_main;
 
 /* Of a class that the thread has none of, and so does not keep. */
@@ -420,6 +432,7 @@ int main(void) {
     in_child(nothing_of_others_rests);
     in_child(not_for_ever);
     in_child(not_oversubscribed);
+    in_child(gives_slabs);
     in_child(when_large);
     in_child(not_without_delay);
     in_child(not_at_once);
