@@ -104,8 +104,7 @@ int main(void) {
     breaks(wrong_order, superslab);
     breaks(wrong_count, superslab);
     breaks(not_queued, superslab);
-    breaks(wrong_length,
-           "hakmem: check: superslabs with dirty slots: 1 queued, 1 of 1 in lists (1 wrong), 1 flagged");
+    breaks(wrong_length, "hakmem: check: superslabs with dirty slots: 1 queued, 1 of 1 in lists (1 wrong), 1 flagged");
     breaks(free_but_absent, superslab);
     breaks(part_of_huge_pages, superslab);
     breaks(lost_slot, "hakmem: check: superslabs 1, counted 1; free slots 30, counted 29");
