@@ -124,7 +124,7 @@ void lane_give(heap_t *h, unsigned cls, granule_t block, const void *caller) {
     lane_turn(h->front.lanes, cls, block);
 }
 
-uint64_t lane_count(const heap_t *h, unsigned cls) {
+HK_COLD uint64_t lane_count(const heap_t *h, unsigned cls) {
     const lanes_t *all = hk_read_acquire(h->front.lanes);
     if (all == NULL || cls >= HK_CLASS_COUNT)
         return 0;
@@ -139,7 +139,7 @@ uint64_t lane_count(const heap_t *h, unsigned cls) {
 /* --- The end ------------------------------------------------------------------------------------------------------ */
 
 /* A fork in between may have left a place without its block. */
-static void drain(heap_t *h, unsigned cls, lane_t *lane) {
+static HK_COLD void drain(heap_t *h, unsigned cls, lane_t *lane) {
     granule_t blocks[2 * LANE_PLACES_MAX];
     unsigned count = 0, ready = lane->ready;
     hk_write_release(lane->ready, 0);
@@ -155,7 +155,7 @@ static void drain(heap_t *h, unsigned cls, lane_t *lane) {
         heap_give_batch(h, cls, blocks, count, 0);
 }
 
-void lanes_drain(heap_t *h) {
+HK_COLD void lanes_drain(heap_t *h) {
     lanes_t *all = h->front.lanes;
     if (all == NULL)
         return;
