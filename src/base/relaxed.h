@@ -29,3 +29,12 @@ HK_INLINE void hk_write_barrier(void) {
 /* hk_read and hk_add on the fast path, with an operand in memory: GCC takes more instructions for those. */
 #define hk_read_in_place(place)    (HK_TSAN ? hk_read(place) : (place))
 #define hk_add_in_place(place, by) (HK_TSAN ? (void)hk_add(place, by) : (void)((place) += (by)))
+
+/* Reads the byte and writes it back, so that its page is there to be written. One instruction does both: the fault is
+ * one of writing, where a load and a store would have two. Elsewhere than on x86-64 all that reads and writes reads
+ * first, and nothing is done. */
+#if HK_X86_64
+HK_INLINE void hk_touch(char *byte) { __asm__ volatile("orb $0, %0" : "+m"(*byte)); }
+#else
+HK_INLINE void hk_touch(char *byte) { (void)byte; }
+#endif

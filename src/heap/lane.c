@@ -59,18 +59,13 @@ static void shuffle(hk_random_t *random, granule_t *blocks, unsigned count) {
 }
 
 /* Blocks that come from a slab are looked at before they are written to. A page that is new would first be mapped to
- * the kernel's page of zeros, and be exchanged with the first write, for which all processors are interrupted. So each
- * page is written to first, in a way that changes nothing. On aarch64 whatever reads and writes reads first. */
+ * the kernel's page of zeros, and be exchanged with the first write, for which all processors are interrupted. */
 static void touch_pages(granule_t granule, size_t block_size) {
-#if HK_X86_64
     enum { PAGE_MIN = 4096 };
     char *block = map_granule_address(granule);
     for (size_t at = 0; at < block_size; at += PAGE_MIN)
-        __asm__ volatile("orb $0, %0" : "+m"(block[at]));
-    __asm__ volatile("orb $0, %0" : "+m"(block[block_size - 1]));
-#else
-    (void)granule, (void)block_size;
-#endif
+        hk_touch(&block[at]);
+    hk_touch(&block[block_size - 1]);
 }
 
 lane_t *lane_fill(heap_t *h, unsigned cls) {
