@@ -14,7 +14,7 @@ static list_t lists[LISTS];
 
 static list_t *list_at(uint32_t id, unsigned step) { return &lists[(id + step) % LISTS]; }
 
-/* Acquire: pairs with the release in let_go; the messages are as whoever had the list last left them. */
+/* Acquire: pairs with the release in let_go. The messages are then as the last one to have the list left them. */
 static bool take(list_t *list) { return !atomic_exchange_explicit(&list->is_taken, true, memory_order_acquire); }
 static void let_go(list_t *list) { atomic_store_explicit(&list->is_taken, false, memory_order_release); }
 
