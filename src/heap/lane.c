@@ -81,10 +81,10 @@ lane_t *lane_fill(heap_t *h, unsigned cls) {
     if (got < want)
         memmove(lane->places, lane->places + want - got, got * sizeof *lane->places);
     shuffle(&h->front.lanes->random, lane->places, got);
-    hk_write_release(lane->ready, got);
     heap_unlock(h);
-    for (unsigned i = 0; i < got; i++)
+    for (unsigned i = 0; i < got; i++) /* before they count: nobody else may have one yet */
         touch_pages(lane->places[i], hk_class_info[cls].block_size);
+    hk_write_release(lane->ready, got);
     heap_report_double_frees(h, &double_frees);
     return got > 0 ? lane : NULL;
 }

@@ -10,7 +10,7 @@
  * docs/models/messages.pml.
  *
  *   outbox:  NULL --begin--> being filled --full and one more comes, or everything is posted--> NULL, and in the inbox
- *   inbox:   pushed --exchange--> opened: each word goes to its slab's free bits --> memory of the message free
+ *   inbox:   pushed --exchange--> opened: each word goes to its slab's free bits --> a blank (blanks.h)
  *
  * A slab may have changed its owner meanwhile. What is left of a message when it has been gone through goes on to the
  * owner of the last word that is left, so nobody waits for a second heap's lock, and nothing is lost when memory is
