@@ -34,6 +34,18 @@ HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1)
 /* A word with the `n` lowest bits set, 0 <= n <= 64. */
 HK_INLINE uint64_t hk_low_mask64(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
+/* The two halves of a product, xor-ed. Compilers keep both in memory where they may use vector registers. */
+HK_INLINE uint64_t hk_fold64(uint64_t a, uint64_t b) {
+#if HK_X86_64
+    uint64_t high;
+    __asm__("mulq %2" : "+a"(a), "=&d"(high) : "rm"(b) : "cc");
+    return a ^ high;
+#else
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)(product >> 64) ^ (uint64_t)product;
+#endif
+}
+
 /* Zeros, by the widest stores that the processor has; `bytes` is a multiple of 16. No call. */
 HK_INLINE void hk_zero_long(void *at, size_t bytes) {
 #if HK_X86_64

@@ -44,7 +44,7 @@ typedef struct hk_counters {
 #undef HK_COUNTER
 } hk_counters_t;
 
-extern hk_counters_t hk_counters;
+extern hk_counters_t hk_counters HK_HIDDEN;
 
 #define hk_count(name)        ((void)atomic_fetch_add_explicit(&hk_counters.name, 1, memory_order_relaxed))
 #define hk_count_by(name, by) ((void)atomic_fetch_add_explicit(&hk_counters.name, (uint64_t)(by), memory_order_relaxed))

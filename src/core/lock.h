@@ -35,10 +35,10 @@ typedef struct hk_lock {
  * library came late into the process, run meanwhile in that thread, and may allocate: for them the locks are open.
  * Written by the forking thread and by its child; NULL otherwise, so that the helper thread never gets to look at
  * thread-local storage. */
-extern const void *_Atomic hk_fork_owner;
+extern const void *_Atomic hk_fork_owner HK_HIDDEN;
 
 /* An address that is this thread's own. A function, so that no compiler reads thread-local storage before it must. */
-const void *hk_thread_self(void);
+HK_HIDDEN const void *hk_thread_self(void);
 
 HK_INLINE bool hk_locks_are_open(void) {
     const void *owner = atomic_load_explicit(&hk_fork_owner, memory_order_relaxed);
@@ -52,8 +52,8 @@ extern _Atomic uint64_t hk_lock_wait_count;
  * of the allocator; NULL before. */
 extern bool (*hk_lock_doubt)(void);
 
-void hk_lock_wait(hk_lock_t *lock);
-void hk_lock_wake(hk_lock_t *lock);
+HK_HIDDEN void hk_lock_wait(hk_lock_t *lock);
+HK_HIDDEN void hk_lock_wake(hk_lock_t *lock);
 
 HK_INLINE bool hk_try_lock(hk_lock_t *lock) {
     if (hk_locks_are_open())

@@ -190,7 +190,7 @@ _Static_assert(sizeof(heap_t) <= HEAP_STRIDE, "heaps lie HEAP_STRIDE apart");
 
 /* The front of a thread without a heap: every malloc and free on it takes the slow path. Shared by all threads without
  * a heap; its countdown is written and never used. */
-extern heap_front_t hk_no_heap;
+extern heap_front_t hk_no_heap HK_HIDDEN;
 
 extern _Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -263,7 +263,7 @@ HK_INLINE void heap_run_out(heap_t *h) {
 HK_INLINE heap_t *heap_shared(void) { return heap_by_id(HK_OWNER_SHARED); }
 
 /* 0, or HAKMEM_SAFE when it is 2 or 3; constant after the start. */
-extern int hk_hardened_level;
+extern int hk_hardened_level HK_HIDDEN;
 
 /* Whether a block of the class `larger` may serve as one of `cls`: realloc and sized frees take no offence at it
  * (heap_block_stays). */

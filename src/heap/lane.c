@@ -42,7 +42,7 @@ static lane_t *lane_of(heap_t *h, unsigned cls) {
     if (places == NULL)
         return NULL;
     memset(places, 0, places_bytes(room));
-    lane->room = room;
+    lane->room = (uint16_t)room;
     heap_lock(h);
     hk_write_release(lane->places, places);
     heap_unlock(h);
@@ -77,6 +77,7 @@ lane_t *lane_fill(heap_t *h, unsigned cls) {
     unsigned got = heap_take_locked(h, cls, lane->places + want, want);
     double_frees_t double_frees = heap_take_double_frees_locked(h);
     heap_count_taken_locked(h, cls, got);
+    h->class_stats[cls].refilled += got;
     h->class_stats[cls].refills++;
     if (got < want)
         memmove(lane->places, lane->places + want - got, got * sizeof *lane->places);
@@ -116,19 +117,7 @@ void lane_give(heap_t *h, unsigned cls, granule_t block, const void *caller) {
         flush(h, cls, lane, caller);
     if (h->front.lanes->random.left == 0)
         hk_random_fill(&h->front.lanes->random);
-    lane_turn(h->front.lanes, cls, block);
-}
-
-HK_COLD uint64_t lane_count(const heap_t *h, unsigned cls) {
-    const lanes_t *all = hk_read_acquire(h->front.lanes);
-    if (all == NULL || cls >= HK_CLASS_COUNT)
-        return 0;
-    const lane_t *lane = &all->lanes[cls];
-    const granule_t *places = hk_read_acquire(lane->places);
-    uint64_t count = places != NULL ? hk_read(lane->ready) : 0;
-    for (unsigned i = 0; places != NULL && i < lane->room; i++)
-        count += hk_read(places[lane->room + i]) != 0;
-    return count;
+    lane_turn(h->front.lanes, cls, block, hk_class_info[cls].block_size);
 }
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
@@ -144,6 +133,7 @@ static HK_COLD void drain(heap_t *h, unsigned cls, lane_t *lane) {
         blocks[count++] = lane->places[i];
         hk_write_release(lane->places[i], 0);
     }
+    hk_write_release(lane->delayed, 0);
     for (unsigned i = 0; i < count; i++)
         look(blocks[i], cls, NULL);
     if (count > 0)

@@ -14,6 +14,9 @@
  * goes under the heap's lock, for who counts. A fork may come between any two steps of another thread: the child may
  * lose a block, and never has one twice. So a block leaves its place before it is anywhere else, and a place holds a
  * block before it counts.
+ *
+ * LANE-1 For the counts of the class a lane is a magazine: what comes from slabs is refilled, what goes there is
+ *        flushed, and what the program frees is pushed before it lies here.
  */
 #pragma once
 
@@ -27,7 +30,8 @@ enum {
 typedef struct lane {
     granule_t *places; /* `room` places of blocks that are ready, then as many of delayed ones; NULL: never used */
     uint32_t ready;
-    uint32_t room; /* 0 without places */
+    uint16_t delayed; /* places that have a block, of the second half */
+    uint16_t room;    /* 0 without places */
 } lane_t;
 
 typedef struct lanes {
@@ -52,23 +56,26 @@ HK_INLINE void *lane_take(lane_t *lane) {
 }
 
 /* Whether lane_turn may be called: nothing has to be flushed or drawn first. */
-HK_INLINE bool lane_has_turn(const lanes_t *all, unsigned cls) {
+HK_INLINE bool lane_has_turn(const lanes_t *all, size_t cls) {
     const lane_t *lane = &all->lanes[cls];
     return lane->ready < lane->room && all->random.left > 0;
 }
 
 /* Puts the block into the delay, and what lay there becomes ready. */
-HK_INLINE void lane_turn(lanes_t *all, unsigned cls, granule_t block) {
+HK_INLINE void lane_turn(lanes_t *all, size_t cls, granule_t block, size_t block_size) {
     lane_t *lane = &all->lanes[cls];
+    HK_OPAQUE(lane); /* one address for all that follows */
     uint32_t ready = lane->ready, room = lane->room;
     granule_t *places = lane->places, *place = places + room + hk_random_left_below(&all->random, room);
     granule_t before = *place;
     hk_write_release(*place, block);
-    if (hk_unlikely(before == 0))
+    if (hk_unlikely(before == 0)) {
+        hk_write(lane->delayed, (uint16_t)(lane->delayed + 1));
         return;
+    }
     const char *next = map_granule_address(before); /* it is likely to be the next one of its class, */
     __builtin_prefetch(next);                       /* and that looks at both ends first */
-    __builtin_prefetch(next + hk_class_info[cls].block_size - 1);
+    __builtin_prefetch(next + block_size - 1);
     hk_write(places[ready], before);
     hk_write_release(lane->ready, ready + 1);
 }
@@ -77,8 +84,15 @@ HK_INLINE void lane_turn(lanes_t *all, unsigned cls, granule_t block) {
  * slabs first, after a look. `caller` freed the block; NULL: not known. */
 void lane_give(heap_t *h, unsigned cls, granule_t block, const void *caller);
 
-/* Blocks of the class that lie in the lane. Under the heap's lock; of a thread that works meanwhile, about so many. */
-uint64_t lane_count(const heap_t *h, unsigned cls);
+/* Blocks of the class that lie in the lane. Under the heap's lock, under which lanes come and go; of a thread that
+ * works meanwhile, as heap_magazine_count: who counts first and reads the pushes then never misses one. */
+HK_INLINE uint64_t lane_count(const heap_t *h, unsigned cls) {
+    const lanes_t *all = hk_read_acquire(h->front.lanes);
+    if (all == NULL || cls >= HK_CLASS_COUNT)
+        return 0;
+    uint64_t ready = hk_read_acquire(all->lanes[cls].ready);
+    return ready + hk_read_acquire(all->lanes[cls].delayed);
+}
 
 /* All blocks go back to their slabs, after a look. */
 void lanes_drain(heap_t *h);

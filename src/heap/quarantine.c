@@ -45,10 +45,12 @@ static size_t weight(granule_t block, unsigned cls) {
 }
 
 static void give_back(heap_t *h, granule_t block, unsigned cls, const void *caller) {
-    if (is_of_run(cls))
+    if (is_of_run(cls)) {
         large_let_go(h != NULL ? &h->large : &heap_shared()->large, map_granule_address(block));
-    else
-        lane_give(h, cls, block, caller);
+        return;
+    }
+    queue_count_out(h, cls);
+    lane_give(h, cls, block, caller);
 }
 
 /* Blocks that go to a lane are looked at when they are handed out, or here. */
@@ -131,6 +133,8 @@ void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) {
     hk_assert(block != NULL);
     struct quarantine *q = h != NULL ? queue_of(h) : NULL;
     granule_t granule = map_granule(block);
+    if (!is_of_run(cls))
+        queue_count_in(h, cls);
     if (q == NULL) {
         give_back(h, granule, cls, caller);
         return;

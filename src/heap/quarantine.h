@@ -55,14 +55,18 @@ HK_INLINE bool queue_has_room(const struct quarantine *q, size_t bytes) {
     return q->count < q->places && q->bytes + bytes <= q->bytes_max;
 }
 
-HK_INLINE void queue_push(struct quarantine *q, granule_t granule, unsigned cls, size_t bytes) {
+HK_INLINE void queue_push(struct quarantine *q, granule_t granule, size_t cls, size_t bytes) {
     hk_write(q->blocks[queue_place(q, q->first + q->count)], granule << QUEUE_CLASS_BITS | cls);
     q->bytes += bytes;
     hk_write_release(q->count, q->count + 1);
 }
 
+/* For the counts of its class, a block of a slab that waits here is one that has been flushed. */
+HK_INLINE void queue_count_in(heap_t *h, size_t cls) { hk_add_in_place(h->class_stats[cls].flushed, 1); }
+HK_INLINE void queue_count_out(heap_t *h, size_t cls) { hk_add_in_place(h->class_stats[cls].refilled, 1); }
+
 /* Whether quarantine_turn may be called: at most one block has to leave, into a lane with room. */
-HK_INLINE bool quarantine_has_turn(const heap_t *h, const lanes_t *all, unsigned cls) {
+HK_INLINE bool quarantine_has_turn(const heap_t *h, const lanes_t *all, size_t cls) {
     const struct quarantine *q = h->quarantine;
     if (q == NULL || queue_has_room(q, hk_class_info[cls].block_size))
         return q != NULL;
@@ -73,18 +77,21 @@ HK_INLINE bool quarantine_has_turn(const heap_t *h, const lanes_t *all, unsigned
 }
 
 /* The block waits from now on; the oldest one goes to its lane if it has to leave. */
-HK_INLINE void quarantine_turn(heap_t *h, lanes_t *all, granule_t granule, unsigned cls) {
+HK_INLINE void quarantine_turn(heap_t *h, lanes_t *all, granule_t granule, size_t cls) {
     struct quarantine *q = h->quarantine;
     size_t bytes = hk_class_info[cls].block_size;
     if (hk_likely(!queue_has_room(q, bytes))) {
         uint64_t oldest = queue_oldest(q);
-        queue_pop(q, hk_class_info[queue_class(oldest)].block_size);
+        size_t size = hk_class_info[queue_class(oldest)].block_size;
+        queue_pop(q, size);
+        queue_count_out(h, queue_class(oldest));
         const char *block = map_granule_address(queue_block(oldest));
         __builtin_prefetch(block);     /* it has left the caches long ago and serves soon, */
         __builtin_prefetch(block - 1); /* and its free looks at the seal before it */
-        lane_turn(all, queue_class(oldest), queue_block(oldest));
+        lane_turn(all, queue_class(oldest), queue_block(oldest), size);
     }
     queue_push(q, granule, cls, bytes);
+    queue_count_in(h, cls);
 }
 
 /* `level` is 2 or 3, and all queues hold `bytes` at level 3. Once, at the start. */

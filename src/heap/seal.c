@@ -106,7 +106,7 @@ void seal_clear_pages(void *from, size_t bytes) {
     }
 }
 
-void seal_clear_called(void *block, size_t block_size) {
+void seal_clear(void *block, size_t block_size) {
     const size_t bytes = block_size - sizeof(seal_pair_t);
     if (block_size >= SEAL_PAGES)
         seal_clear_pages(block, bytes);
@@ -120,7 +120,10 @@ void seal_fill_slack(void *block, size_t block_size, size_t size) {
 }
 
 size_t seal_find_in_slack(const void *block, size_t block_size, size_t size) {
-    size_t end = block_size - SEAL_BYTES, found = seal_find_other(block, size, end, SEAL_SLACK);
+    size_t end = block_size - SEAL_BYTES;
+    if (seal_slack_is_short(end - size, size) && seal_short_is_whole(block, block_size, end - size))
+        return block_size;
+    size_t found = seal_find_other(block, size, end, SEAL_SLACK);
     return found < end ? found : block_size;
 }
 

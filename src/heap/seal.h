@@ -19,6 +19,7 @@
 #include "base/base.h"
 #include "base/bits.h"
 #include "base/relaxed.h"
+#include "base/wide.h"
 #include "slab/size_class.h"
 #include "sys/tags.h"
 
@@ -28,16 +29,15 @@ enum {
     SEAL_BYTES = 8,
     SEAL_SLACK = 0xca,
     SEAL_SHORT = 16,   /* slack of less bytes is looked at as words */
-    SEAL_LONG = 1536,  /* from here on a call to clear it costs nothing */
     SEAL_PAGES = 8192, /* from here on a block has pages that may be zeros: those are read and stay as they are */
     SEAL_SPOTS = 8192, /* above that, level 2 looks at some lines of a block that is handed out */
 };
 
 /* Drawn once, at the start; the second is odd. */
-extern uint64_t hk_seal_secret[2];
+extern uint64_t hk_seal_secret[2] HK_HIDDEN;
 
 /* Constant after the start: hk_has_wide. */
-extern bool hk_seal_is_wide;
+extern bool hk_seal_is_wide HK_HIDDEN;
 
 void seal_init(int level);
 
@@ -51,8 +51,7 @@ HK_INLINE uint64_t *seal_place(const void *block, size_t block_size) {
 
 /* Of a place of a seal. Odd, as every seal then is. */
 HK_INLINE uint64_t seal_secret_of(const uint64_t *place) {
-    unsigned __int128 mixed = (unsigned __int128)((uintptr_t)place ^ hk_seal_secret[0]) * hk_seal_secret[1];
-    return ((uint64_t)(mixed >> 64) ^ (uint64_t)mixed) | 1;
+    return hk_fold64((uintptr_t)place ^ hk_seal_secret[0], hk_seal_secret[1]) | 1;
 }
 
 /* The size is in the upper 56 bits, so scattered that another value of them is hardly ever one of a size. */
@@ -89,6 +88,8 @@ HK_INLINE uint64_t seal_read(const uint64_t *place) {
 /* Whether the word before the block at `offset` of a slab is what the block below left there: SEAL-2. */
 HK_INLINE bool seal_below_is_whole(const void *block, size_t offset, size_t block_size) {
     const uint64_t *place = (const uint64_t *)block - 1;
+    HK_OPAQUE(place); /* what the look at the block's own seal found out needs no register until here */
+    HK_OPAQUE(block_size);
     if (offset == 0)
         return true;
     uint64_t word = seal_read(place);
@@ -99,7 +100,7 @@ typedef uint64_t __attribute__((vector_size(16), may_alias)) seal_pair_t;
 
 /* What one instruction takes in a function marked HK_WIDE, and two in another: where it is more than zeros to store, a
  * compiler keeps it in memory there. */
-typedef uint64_t __attribute__((vector_size(32), may_alias, aligned(16))) seal_four_t;
+typedef hk_wide_t seal_four_t;
 
 enum { SEAL_PART = 4 * sizeof(seal_four_t) };
 
@@ -127,7 +128,7 @@ HK_INLINE void seal_look_at_part(seal_seen_t *seen, const char *at, bool is_wide
 
 HK_INLINE bool seal_saw_zeros(const seal_seen_t *seen, bool is_wide) {
     const seal_pair_t pair = seen->low | seen->high;
-    return ((is_wide ? (seen->four[0] | seen->four[1]) | (seen->four[2] | seen->four[3]) : 0) | pair[0] | pair[1]) == 0;
+    return is_wide ? hk_wide_is_zero(&seen->four) : (pair[0] | pair[1]) == 0;
 }
 
 /* Sizes of blocks are multiples of 16. A few steps for each of a few spans of sizes, of which the last ones reach back
@@ -146,7 +147,8 @@ HK_INLINE bool seal_is_zero_by(const void *block, size_t block_size, bool is_wid
     } else if (block_size > sizeof(seal_pair_t)) {
         seal_look(&seen, at, end - step, is_wide);
     } else {
-        seen.low = *(const seal_pair_t *)block;
+        const uint64_t *words = block;
+        return (words[0] | words[1]) == 0;
     }
     return seal_saw_zeros(&seen, is_wide);
 }
@@ -196,25 +198,19 @@ bool seal_spots_are_zero(const void *block, size_t block_size);
 
 /* The last 16 bytes, with the seal. */
 HK_INLINE void seal_clear_last(void *block, size_t block_size) {
+    HK_OPAQUE(block); /* as in seal_below_is_whole */
     uint64_t *place = seal_place(block, block_size);
     place[-1] = 0;
     hk_write(*place, 0);
 }
 
-/* The block, which has a seal, is one of a free block from here on. */
-HK_INLINE void seal_clear(void *block, size_t block_size) {
-    const size_t bytes = block_size - sizeof(seal_pair_t);
-    if (block_size >= SEAL_PAGES)
-        seal_clear_pages(block, bytes);
-    else if (block_size >= SEAL_LONG)
-        seal_clear_long(block, bytes);
-    else
-        seal_clear_short(block, bytes);
+/* The block, which has a seal, is one of a free block from here on. Without a call, and with one. */
+HK_INLINE void seal_clear_tiny(void *block, size_t block_size) {
+    seal_clear_short(block, block_size - sizeof(seal_pair_t));
     seal_clear_last(block, block_size);
 }
 
-/* Does what seal_clear does. Callers that are not in haste use it: their code stays small. */
-void seal_clear_called(void *block, size_t block_size);
+void seal_clear(void *block, size_t block_size);
 
 #define SEAL_SLACK_WORD (SEAL_SLACK * UINT64_C(0x0101010101010101))
 
@@ -230,6 +226,9 @@ HK_INLINE seal_slack_t seal_slack_of(const void *block, size_t block_size, size_
     uint64_t begin = ~UINT64_C(0) << (63 - slack % sizeof *last * 8) << 1;
     return (seal_slack_t){last - two, last, begin, begin | (0 - (uint64_t)two)};
 }
+
+/* Up to 15 bytes; up to 7 of them have a word of what was asked for in front. */
+HK_INLINE bool seal_slack_is_short(size_t slack, size_t size) { return slack < SEAL_SHORT && size > 0; }
 
 /* Fills up to 15 bytes of slack in a block of zeros, of which a byte at least was asked for. */
 HK_INLINE void seal_fill_short(void *block, size_t block_size, size_t slack) {

@@ -8,6 +8,7 @@
 #include "core/panic.h"
 #include "core/request.h"
 #include "heap/heap.h"
+#include "heap/lane.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "region/region.h"

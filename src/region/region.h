@@ -35,7 +35,7 @@
 #include "region/scarce.h"
 #include "region/window.h"
 
-extern hk_lock_t hk_region_lock;
+extern hk_lock_t hk_region_lock HK_HIDDEN;
 
 /* Finds the window. Returns 0 or ENOMEM; then it may be called again. Called before anything else here. */
 int region_init(void);

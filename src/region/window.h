@@ -52,7 +52,7 @@ typedef struct region_window {
     uintptr_t live_origin; /* where address 0 would have its live bits; mapped if REGION_HAS_LIVE_ORIGIN */
 } region_window_t;
 
-extern region_window_t hk_window;
+extern region_window_t hk_window HK_HIDDEN;
 
 /* Bytes of an area for each superslab; of the areas that are no arrays of superslabs, their share of the window. */
 size_t window_area_share(region_area_t area);

@@ -29,7 +29,7 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
     hk_assert(hk_lock_is_held(&h->lock));
     const heap_class_stats_t *stats = &h->class_stats[cls];
     /* Pushes last: those of this moment then look like allocations too, and no count is below 0. */
-    uint64_t count = heap_magazine_count(h, cls), pops = heap_pops(h, cls, count);
+    uint64_t count = heap_magazine_count(h, cls) + lane_count(h, cls), pops = heap_pops(h, cls, count);
     uint64_t pushes = count + pops + hk_read(stats->flushed) - hk_read(stats->refilled);
     out->alloc_count += pops;
     /* The thread counts a block that it keeps after its push, but the two may be seen in another order. */
@@ -37,7 +37,7 @@ static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *o
     out->free_remote += hk_read(stats->freed_remote);
     out->refill_count += stats->refills;
     out->flush_count += stats->flushes;
-    out->cached_blocks += count + lane_count(h, cls);
+    out->cached_blocks += count;
     out->slab_count += stats->slab_count;
 }
 

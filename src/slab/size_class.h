@@ -48,10 +48,13 @@ typedef struct HK_ALIGNED(16) size_class_info {
     uint16_t magazine_min; /* first capacity of a magazine */
 } size_class_info_t;
 
-extern size_class_t hk_classes[HK_MAGAZINE_COUNT];
-extern size_class_info_t hk_class_info[HK_MAGAZINE_COUNT];
+extern size_class_t hk_classes[HK_MAGAZINE_COUNT] HK_HIDDEN;
+extern size_class_info_t hk_class_info[HK_MAGAZINE_COUNT] HK_HIDDEN;
 
 void classes_init(void);
+
+/* Size of the blocks of a tiny class. */
+HK_INLINE size_t class_tiny_size(size_t cls) { return (cls + 1) << 4; }
 
 /* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_MAGAZINE_SIZE_MAX. */
 HK_INLINE unsigned class_of_mid(size_t size_minus_1) {

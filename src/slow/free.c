@@ -39,11 +39,8 @@ static void free_own(heap_t *h, unsigned cls, void *block) {
 
 void heap_free_full(void *block, const heap_front_t *at) {
     unsigned cls = (unsigned)(at->magazines - hk_front->magazines);
-    heap_t *h = heap_current();
-    if (hk_unlikely(hardened_is_on()))
-        hardened_free(h, block, cls, __builtin_return_address(0));
-    else
-        free_own(h, cls, block);
+    hk_assert(!hardened_is_on());
+    free_own(heap_current(), cls, block);
 }
 
 void heap_free_suspect(void *block, uint32_t cls) {
@@ -151,7 +148,7 @@ static bool free_explicit(void *block, unsigned cls, bool was_live, const void *
         return true;
     if (was_live && !explicit_give(block, cls, &double_free)) {
         if (hk_unlikely(hardened_is_on())) /* its seal is gone by now */
-            hardened_put(h, block, cls, caller);
+            hardened_put_cleared(block, cls, caller);
         return hardened_is_on();
     }
     if (hk_unlikely(double_free))
@@ -174,7 +171,7 @@ static void free_remote(void *block, unsigned cls, const void *caller) {
         misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
     } else if (hk_unlikely(hardened_is_on())) {
         hardened_keep_free(h, block, was_sampled, caller);
-        hardened_free(h, block, cls, caller);
+        hardened_free_dead(block, cls, caller);
     } else if (h == NULL) {
         return_without_heap(block, cls, caller);
     } else if (adopts(h, block, cls)) {
@@ -298,22 +295,32 @@ static HK_COLD void free_other(void *block, const void *caller) {
     }
 }
 
-/* By a thread with a hardened heap. */
-HK_INLINE void free_hardened(void *block, uint32_t entry, heap_front_t *front, granule_t granule, const void *caller) {
-    if (hardened_begin_free(entry, front, granule))
-        hardened_end_free(block, entry, front, granule, caller);
-    else
+/* With a hardened heap: longer blocks, which take a call to clear. */
+static HK_NOINLINE void free_mid_hardened(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                          const void *caller) {
+    if (!hardened_free_soon(block, entry, front, granule, hk_hardened_level >= 3, false, caller))
         free_other(block, caller);
+}
+
+HK_INLINE void free_hardened(void *block, uint32_t entry, heap_front_t *front, granule_t granule, bool exact,
+                             const void *caller) {
+    if (!hardened_free_soon(block, entry, front, granule, exact, true, caller))
+        free_mid_hardened(block, entry, front, granule, caller);
 }
 
 static HK_WIDE HK_NOINLINE void free_wide(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
                                           const void *caller) {
-    free_hardened(block, entry, front, granule, caller);
+    free_hardened(block, entry, front, granule, false, caller);
 }
 
 static HK_NOINLINE void free_narrow(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
                                     const void *caller) {
-    free_hardened(block, entry, front, granule, caller);
+    free_hardened(block, entry, front, granule, false, caller);
+}
+
+static HK_NOINLINE void free_exact(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
+                                   const void *caller) {
+    free_hardened(block, entry, front, granule, true, caller);
 }
 
 /* By such a thread, of a pointer with a tag. */
@@ -326,14 +333,16 @@ static HK_NOINLINE void free_tagged(const void *pointer, heap_front_t *front, co
 /* By a thread without a heap, or with a hardened one. */
 static HK_NOINLINE void free_untagged(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
                                       const void *caller) {
-    if (!hardened_is_on())
-        free_other(block, caller);
-    else if (tags_are_on())
+    if (tags_are_on())
         free_tagged(block, front, caller);
-    else if (hk_seal_is_wide)
+    else if (hk_hardened_level == 2 && hk_likely(hk_seal_is_wide))
         free_wide(block, entry, front, granule, caller);
-    else
+    else if (hk_hardened_level == 2)
         free_narrow(block, entry, front, granule, caller);
+    else if (hardened_is_on())
+        free_exact(block, entry, front, granule, caller);
+    else
+        free_other(block, caller);
 }
 
 HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {

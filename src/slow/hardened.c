@@ -3,10 +3,7 @@
 
 #include "core/panic.h"
 #include "heap/flush.h"
-#include "heap/lane.h"
 #include "heap/nothing.h"
-#include "heap/quarantine.h"
-#include "heap/seal.h"
 #include "heap/wake.h"
 #include "heap/wipe.h"
 #include "large/fence.h"
@@ -18,7 +15,6 @@
 #include "slow/tick.h"
 #include "start/fork.h"
 #include "start/start.h"
-#include "sys/libc_doors.h"
 #include "watch/misuse.h"
 
 #include <errno.h>
@@ -51,10 +47,8 @@ static size_t asked_exactly(const void *block, size_t block_size) {
 }
 
 size_t hardened_size(const void *block, size_t block_size) {
-    if (hk_hardened_level < 3 && is_sealed(block))
-        return block_size - SEAL_BYTES;
     if (hk_hardened_level < 3 && !is_run(block))
-        return block_size;
+        return is_sealed(block) ? block_size - SEAL_BYTES : block_size;
     size_t asked = asked_exactly(block, block_size);
     return asked > block_size ? 0 : asked;
 }
@@ -147,26 +141,19 @@ static bool run_is_whole(const void *block, const void *caller) {
     return false;
 }
 
-static HK_NOINLINE bool slack_is_whole(const void *block, size_t block_size, size_t asked, const void *caller) {
-    size_t at = asked <= block_size - SEAL_BYTES ? seal_find_in_slack(block, block_size, asked) : 0;
-    if (at == block_size)
+/* True when nothing behind the asked size was written; reports otherwise. */
+static bool seal_is_whole(const void *block, size_t block_size, const void *caller) {
+    size_t asked = seal_asked(block, block_size), at = 0;
+    if (asked <= block_size - SEAL_BYTES)
+        at = hk_hardened_level >= 3 ? seal_find_in_slack(block, block_size, asked) : block_size;
+    if (hk_likely(at == block_size))
         return true;
     report_broken(block, block_size, asked, at, caller);
     return false;
 }
 
-/* True when nothing behind the asked size was written; reports otherwise. */
-HK_INLINE bool seal_is_whole(const void *block, size_t block_size, const void *caller) {
-    size_t asked = seal_asked(block, block_size), room = block_size - SEAL_BYTES;
-    bool short_slack = room - asked < SEAL_SHORT && asked > 0; /* not when it is above the room */
-    if (hk_likely(hk_hardened_level < 3 ? asked <= room
-                                        : short_slack && seal_short_is_whole(block, block_size, room - asked)))
-        return true;
-    return slack_is_whole(block, block_size, asked, caller);
-}
-
 /* As seal_is_whole, of a block of a slab; and looks at what lies before it. */
-HK_INLINE bool slab_seal_is_whole(void *block, unsigned cls, const void *caller) {
+static bool slab_seal_is_whole(void *block, unsigned cls, const void *caller) {
     size_t block_size = hk_class_info[cls].block_size;
     if (hk_unlikely(!seal_below_is_whole(block, class_slab_offset(&hk_classes[cls], block), block_size)))
         seal_report_below(block, block_size, caller);
@@ -184,6 +171,18 @@ void hardened_tag(void *block, unsigned cls) {
               index + 1 < info->block_count ? above : NULL);
 }
 
+/* Of a block of a slab that is zeros. */
+static void seal_zeros(void *block, unsigned cls, size_t size) {
+    size_t block_size = hk_class_info[cls].block_size, slack = block_size - SEAL_BYTES - size;
+    if (hk_hardened_level >= 3 && seal_slack_is_short(slack, size))
+        seal_fill_short(block, block_size, slack);
+    else if (hk_hardened_level >= 3)
+        seal_fill_slack(block, block_size, size);
+    seal_set(block, block_size, size);
+    if (tags_are_on())
+        hardened_tag(block, cls);
+}
+
 /* A free block of a slab is handed out. */
 HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_t size, const void *caller,
                              bool is_zero(const void *, size_t)) {
@@ -191,9 +190,7 @@ HK_INLINE void look_and_seal(void *block, unsigned cls, block_past_t past, size_
     bool never_used = past == BLOCK_ZEROED && block_size >= LOOK_PAST_MIN;
     if (hk_unlikely(!(never_used ? wipe_is_untouched(block, block_size) : is_zero(block, block_size))))
         seal_report_written(block, block_size, caller);
-    hardened_seal_zeros(block, block_size, size);
-    if (tags_are_on())
-        hardened_tag(block, cls);
+    seal_zeros(block, cls, size);
 }
 
 /* --- Explicit heaps ----------------------------------------------------------------------------------------------- */
@@ -219,11 +216,10 @@ static void begin_run(void *run, size_t size) {
 }
 
 static void begin(void *block, size_t block_size, size_t size) {
-    if (is_sealed(block)) {
+    if (is_sealed(block))
         seal(block, block_size, size);
-    } else if (is_run(block)) {
+    else if (is_run(block))
         begin_run(block, size);
-    }
 }
 
 bool hardened_is_whole(const void *block, size_t block_size, const void *caller) {
@@ -239,7 +235,7 @@ bool hardened_end(void *block, unsigned cls, const void *caller) {
         tags_clear(block, hk_class_info[cls].block_size);
     if (hk_unlikely(!slab_seal_is_whole(block, cls, caller)))
         return false;
-    seal_clear_called(block, hk_class_info[cls].block_size);
+    seal_clear(block, hk_class_info[cls].block_size);
     return true;
 }
 
@@ -346,6 +342,12 @@ static void *resize_huge(void *block, size_t size, const void *caller) {
 
 /* --- Alloc, free, realloc ----------------------------------------------------------------------------------------- */
 
+void *hardened_hand_out(void *block, unsigned cls, size_t size) {
+    seal_zeros(block, cls, size);
+    hardened_set_live(map_granule(block), cls);
+    return block;
+}
+
 void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const void *caller) {
     seal_report_written(block, hk_class_info[cls].block_size, caller);
     return hardened_hand_out(block, cls, size);
@@ -360,7 +362,7 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool is_zero(const void
     unsigned cls = class_for(align, size);
     lane_t *lane = cls < HK_CLASS_COUNT && h != heap_shared() ? lane_with_blocks(h, cls) : NULL;
     if (hk_likely(lane != NULL))
-        return hardened_take(h, lane, cls, size, caller, is_zero);
+        return hardened_take(lane, cls, size, hk_hardened_level >= 3, false, caller, is_zero);
     if (cls >= HK_CLASS_COUNT)
         return big_alloc(h, align, size, caller);
     block_past_t past;
@@ -381,7 +383,7 @@ void *hardened_calloc(heap_t *h, size_t align, size_t size, const void *caller) 
     return alloc(h, align, size, seal_long_is_zero, caller);
 }
 
-void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) {
+static void put(heap_t *h, void *block, unsigned cls, const void *caller) {
     if (h == NULL) {
         magazine_give_one(heap_shared(), cls, block);
         return;
@@ -393,28 +395,25 @@ void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller) {
         lane_give(h, cls, map_granule(block), caller);
 }
 
-void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller) {
-    if (hardened_end(block, cls, caller))
-        hardened_put(h, block, cls, caller);
-}
-
-/* A live block of a slab of any thread's, and a thread that has a heap. */
+/* A live block of a slab of any thread's. */
 bool hardened_free_live(void *block, const void *caller) {
-    heap_front_t *front = hk_front;
     granule_t granule = map_granule(block);
     size_t slot = map_granule_slot(granule); /* none, when the address is no multiple of 16 */
     uint32_t entry = hk_likely(slot < map_count()) ? map_entry(slot) : 0, cls = entry & HK_MAP_CLASS_MAX;
-    if (hk_unlikely(front == &hk_no_heap || cls >= HK_CLASS_COUNT || entry == 0 || map_is_explicit(entry) ||
-                    !hardened_clear_live(granule)))
+    if (hk_unlikely(cls >= HK_CLASS_COUNT || entry == 0 || map_is_explicit(entry) || !hardened_clear_live(granule)))
         return false;
-    if (hk_likely(hardened_end(block, cls, caller)))
-        hardened_put(heap_of_front(front), block, cls, caller);
+    hardened_free_dead(block, entry, caller);
     return true;
 }
 
-void hardened_free_broken(void *block, unsigned cls, const void *caller) {
-    if (hardened_end(block, cls, caller))
-        hardened_put(heap_of_front(hk_front), block, cls, caller);
+void hardened_put_cleared(void *block, uint32_t entry, const void *caller) {
+    if (fork_attend())
+        put(heap_current(), block, entry & HK_MAP_CLASS_MAX, caller);
+}
+
+void hardened_free_dead(void *block, uint32_t entry, const void *caller) {
+    if (hardened_end(block, entry & HK_MAP_CLASS_MAX, caller))
+        hardened_put_cleared(block, entry, caller);
 }
 
 static void free_moved(heap_t *h, void *block, size_t old_size, const void *caller) {
@@ -428,7 +427,7 @@ static void free_moved(heap_t *h, void *block, size_t old_size, const void *call
     if (map_is_run(entry))
         hardened_free_large(h, block, caller);
     else if (was_sampled || map_clear_live_shared(map_granule(block)))
-        hardened_free(h, block, entry & HK_MAP_CLASS_MAX, caller);
+        hardened_free_dead(block, entry, caller);
     else /* another thread frees it at this moment */
         misuse_double_free("realloc", block, old_size, caller);
     heap_memory_freed(h);

@@ -14,7 +14,6 @@
  */
 #pragma once
 
-#include "core/request.h"
 #include "heap/lane.h"
 #include "heap/quarantine.h"
 #include "heap/seal.h"
@@ -31,9 +30,11 @@ void *hardened_calloc(heap_t *h, size_t align, size_t size, const void *caller);
 /* Frees the block if it is live, and of a slab. */
 bool hardened_free_live(void *block, const void *caller);
 
-/* The block, which is zeros by now, is free. `h` may be NULL. */
-void hardened_put(heap_t *h, void *block, unsigned cls, const void *caller);
-void hardened_free(heap_t *h, void *block, unsigned cls, const void *caller);
+/* Frees a block of a slab whose live bit is clear by now; and one that is zeros, too. `entry` is the slot table's, or
+ * its class alone. */
+void hardened_free_dead(void *block, uint32_t entry, const void *caller);
+void hardened_put_cleared(void *block, uint32_t entry, const void *caller);
+
 void *hardened_realloc(void *block, size_t old_size, size_t size, const void *caller);
 
 /* For reports, at level 3: this call frees the block, which was sampled until now or not. */
@@ -75,7 +76,7 @@ bool hardened_expand(void *block, size_t block_size, size_t size, const void *ca
 /* --- Without a lock and without a call: what front/ is to other heaps --------------------------------------------- */
 
 /* Live bits change by atomic operations where there may be another thread: a clear one proves that a block is free. */
-HK_INLINE void hardened_set_live(granule_t granule, unsigned cls) {
+HK_INLINE void hardened_set_live(granule_t granule, size_t cls) {
     if (cls >= HK_MAP_CLASS_APART)
         map_set_live_apart(granule);
     else if (libc_is_single_threaded())
@@ -88,121 +89,107 @@ HK_INLINE bool hardened_clear_live(granule_t granule) {
     return libc_is_single_threaded() ? map_clear_live(granule) : map_clear_live_shared(granule);
 }
 
-/* Seals a block of zeros. */
-HK_INLINE void hardened_seal_zeros(void *block, size_t block_size, size_t size) {
-    size_t slack = block_size - SEAL_BYTES - size;
-    if (hk_hardened_level >= 3 && hk_likely(slack < SEAL_SHORT && size > 0))
-        seal_fill_short(block, block_size, slack);
-    else if (hk_hardened_level >= 3)
-        seal_fill_slack(block, block_size, size);
-    seal_set(block, block_size, size);
-}
-
 /* A block of a slab, sealed, gets a tag by chance that neither neighbour in the slab has. */
 void hardened_tag(void *block, unsigned cls);
 
 /* Nobody has written to the block since it was taken from its lane, or that has been reported. */
-HK_INLINE void *hardened_hand_out(void *block, unsigned cls, size_t size) {
-    hardened_seal_zeros(block, hk_class_info[cls].block_size, size);
-    if (tags_are_on())
-        hardened_tag(block, cls);
-    hardened_set_live(map_granule(block), cls);
-    return block;
-}
+void *hardened_hand_out(void *block, unsigned cls, size_t size);
 
 /* Reports that somebody has. */
 HK_COLD void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const void *caller);
 
-/* `is_zero` is one of the two of heap/seal.h. */
-HK_INLINE void *hardened_take(heap_t *h, lane_t *lane, unsigned cls, size_t size, const void *caller,
+/* The last of those that are ready. `exact` says that it is level 3; where `tiny` says that the block is, all but the
+ * common case is a tail call, so that this needs no frame. `is_zero` is one of those of heap/seal.h. */
+HK_INLINE void *hardened_take(lane_t *lane, size_t cls, size_t size, bool exact, bool tiny, const void *caller,
                               bool is_zero(const void *, size_t)) {
+    size_t block_size = tiny ? class_tiny_size(cls) : hk_class_info[cls].block_size;
     void *block = lane_take(lane);
-    hk_add_in_place(h->class_stats[cls].refilled, 1);
-    if (hk_unlikely(!is_zero(block, hk_class_info[cls].block_size)))
-        return hardened_hand_out_written(block, cls, size, caller);
-    return hardened_hand_out(block, cls, size);
+    if (hk_unlikely(!is_zero(block, block_size)))
+        return hardened_hand_out_written(block, (unsigned)cls, size, caller);
+    size_t slack = block_size - SEAL_BYTES - size;
+    if (exact && tiny && hk_unlikely(!seal_slack_is_short(slack, size)))
+        return hardened_hand_out(block, (unsigned)cls, size);
+    if (exact && tiny)
+        seal_fill_short(block, block_size, slack);
+    else if (exact)
+        seal_fill_slack(block, block_size, size);
+    seal_set(block, block_size, size);
+    if (tags_are_on())
+        hardened_tag(block, (unsigned)cls);
+    hardened_set_live(map_granule(block), cls);
+    return block;
 }
 
 /* A lane that has blocks for a size that has been charged; NULL for none, or when there is something else to do. */
-HK_INLINE lane_t *hardened_lane_soon(heap_front_t *front, size_t size, unsigned *cls) {
+HK_INLINE lane_t *hardened_lane_soon(heap_front_t *front, size_t size, size_t *cls) {
     lanes_t *all = front->lanes;
-    if (hk_unlikely(size - 1 >= HK_TINY_MAX - SEAL_BYTES || all == NULL || hk_read(front->countdown) < 0 ||
-                    hk_request_waits()))
+    if (hk_unlikely(size - 1 >= HK_TINY_MAX - SEAL_BYTES || all == NULL || hk_read(front->countdown) < 0))
         return NULL;
-    *cls = (unsigned)((size + SEAL_BYTES - 1) >> HK_GRANULE_SHIFT);
+    *cls = (size + SEAL_BYTES - 1) >> HK_GRANULE_SHIFT;
     lane_t *lane = &all->lanes[*cls];
+    HK_OPAQUE(lane); /* one address for all that follows */
     return hk_likely(lane->ready > 0) ? lane : NULL;
 }
 
 /* As hardened_lane_soon, of longer blocks that lie in slabs. */
-HK_INLINE lane_t *hardened_lane_mid(heap_front_t *front, size_t size, unsigned *cls) {
+HK_INLINE lane_t *hardened_lane_mid(heap_front_t *front, size_t size, size_t *cls) {
     lanes_t *all = front->lanes;
     const size_t least = HK_TINY_MAX + 1 - SEAL_BYTES;
-    if (hk_unlikely(size - least > HK_MID_MAX - SEAL_BYTES - least || all == NULL || hk_read(front->countdown) < 0 ||
-                    hk_request_waits()))
+    if (hk_unlikely(size - least > HK_MID_MAX - SEAL_BYTES - least || all == NULL || hk_read(front->countdown) < 0))
         return NULL;
     *cls = class_of_mid(size + SEAL_BYTES - 1);
     lane_t *lane = &all->lanes[*cls];
+    HK_OPAQUE(lane); /* one address for all that follows */
     return hk_likely(lane->ready > 0) ? lane : NULL;
 }
 
-/* For statistics: freed, and out of what the heap has handed out; a block of another heap serves here from now on. */
-HK_INLINE void hardened_count_freed(heap_t *h, uint32_t owner, unsigned cls) {
+/* For statistics; a block of another heap serves here from now on. */
+HK_INLINE void hardened_count_freed(heap_t *h, uint32_t owner, size_t cls) {
     hk_add_in_place(h->front.magazines[cls].pushes, 1);
-    hk_add_in_place(h->class_stats[cls].flushed, 1);
     if (hk_likely(owner == h->front.id))
         return;
     hk_add_in_place(h->class_stats[cls].freed_remote, 1);
     hk_add_in_place(h->class_stats[cls].kept, 1);
 }
 
-/* A seal of the block, whose live bit is clear by now, or the one below it is broken. */
-HK_COLD void hardened_free_broken(void *block, unsigned cls, const void *caller);
-
-/* Whether the block can be put where it is to wait without a lock. */
-HK_INLINE bool hardened_can_put(const lanes_t *all, const heap_t *h, unsigned cls) {
-    return hk_hardened_level >= 3 ? quarantine_has_turn(h, all, cls) : lane_has_turn(all, cls);
-}
-
-HK_INLINE bool hardened_slack_is_whole(const void *block, size_t block_size, size_t asked, size_t slack) {
-    return hk_likely(slack < SEAL_SHORT && asked > 0) ? seal_short_is_whole(block, block_size, slack)
-                                                      : seal_find_in_slack(block, block_size, asked) == block_size;
-}
-
-/* Nothing was written behind what was asked for, nor before the block. */
-HK_INLINE bool hardened_seals_are_whole(const void *block, unsigned cls, size_t block_size) {
-    size_t asked = seal_asked(block, block_size);
-    size_t slack = block_size - SEAL_BYTES - asked; /* more than a block has when the seal is broken */
-    if (slack >= block_size || (hk_hardened_level >= 3 && !hardened_slack_is_whole(block, block_size, asked, slack)))
+/* Nothing was written behind what was asked for, nor before the block; of a tiny one as far as is known without a
+ * call. */
+HK_INLINE bool hardened_is_whole_soon(const void *block, size_t cls, size_t block_size, bool exact, bool tiny) {
+    size_t asked = seal_asked(block, block_size), room = block_size - SEAL_BYTES, slack = room - asked;
+    if (asked > room || !seal_below_is_whole(block, class_slab_offset(&hk_classes[cls], block), block_size))
         return false;
-    return seal_below_is_whole(block, class_slab_offset(&hk_classes[cls], block), block_size);
+    if (!exact || tiny)
+        return !exact || (seal_slack_is_short(slack, asked) && seal_short_is_whole(block, block_size, slack));
+    return seal_find_in_slack(block, block_size, asked) == block_size;
 }
 
-/* Whether the block, of a slab with the slot table's entry `entry`, can be freed soon; then its live bit is clear. */
-HK_INLINE bool hardened_begin_free(uint32_t entry, const heap_front_t *front, granule_t granule) {
-    const heap_t *h = (const heap_t *)((const char *)front - offsetof(heap_t, front));
-    const lanes_t *all = front->lanes;
-    unsigned cls = entry & HK_MAP_CLASS_MAX;
+/* Frees a block of a slab, with the slot table's entry `entry`; false when it is something else. `exact` says that it
+ * is level 3; where `tiny` says that only tiny ones are meant, all but the common case is a tail call. */
+HK_INLINE bool hardened_free_soon(void *block, uint32_t entry, heap_front_t *front, granule_t granule, bool exact,
+                                  bool tiny, const void *caller) {
+    const size_t cls = entry & HK_MAP_CLASS_MAX, limit = tiny ? HK_TINY_CLASSES : HK_CLASS_COUNT;
     const bool in_slab = entry - map_tag(HK_OWNER_SHARED) < map_tag(HK_OWNER_EXPLICIT - HK_OWNER_SHARED);
-    return hk_likely(in_slab && cls < HK_CLASS_COUNT && all != NULL && hardened_can_put(all, h, cls) &&
-                     hardened_clear_live(granule));
-}
-
-HK_INLINE void hardened_end_free(void *block, uint32_t entry, heap_front_t *front, granule_t granule,
-                                 const void *caller) {
-    heap_t *h = heap_of_front(front);
-    unsigned cls = entry & HK_MAP_CLASS_MAX;
-    size_t block_size = hk_class_info[cls].block_size;
-    if (tags_are_on())
-        tags_clear(block, block_size);
-    if (hk_unlikely(!hardened_seals_are_whole(block, cls, block_size))) {
-        hardened_free_broken(block, cls, caller);
-        return;
+    if (hk_unlikely(!in_slab || cls >= limit || !hardened_clear_live(granule)))
+        return false;
+    size_t block_size = tiny ? class_tiny_size(cls) : hk_class_info[cls].block_size;
+    if (hk_unlikely(tags_are_on() || !hardened_is_whole_soon(block, cls, block_size, exact, tiny))) {
+        hardened_free_dead(block, entry, caller);
+        return true;
     }
-    seal_clear(block, block_size);
-    hardened_count_freed(h, entry >> 8, cls);
-    if (hk_hardened_level >= 3)
-        quarantine_turn(h, front->lanes, granule, cls);
+    if (tiny)
+        seal_clear_tiny(block, block_size);
     else
-        lane_turn(front->lanes, cls, granule);
+        seal_clear(block, block_size);
+    heap_t *h = heap_of_front(front);
+    lanes_t *all = front->lanes;
+    if (hk_unlikely(all == NULL || !(exact ? quarantine_has_turn(h, all, cls) : lane_has_turn(all, cls)))) {
+        hardened_put_cleared(block, entry, caller);
+        return true;
+    }
+    hardened_count_freed(h, entry >> 8, cls);
+    if (exact)
+        quarantine_turn(h, all, map_granule(block), cls);
+    else
+        lane_turn(all, cls, map_granule(block), block_size); /* not `granule`: it would have to be saved */
+    return true;
 }

@@ -127,35 +127,39 @@ static HK_NOINLINE void *malloc_rare(size_t size, const void *caller) {
 /* Longer blocks, which take a call to look at. */
 static HK_NOINLINE void *malloc_mid_hardened(size_t size, const void *caller) {
     heap_front_t *front = hk_front;
-    unsigned cls;
+    size_t cls;
     lane_t *lane = hardened_lane_mid(front, size, &cls);
     if (hk_unlikely(lane == NULL))
         return malloc_rare(size, caller);
-    return pointer_to_slab(hardened_take(heap_of_front(front), lane, cls, size, caller, seal_spots_are_zero));
+    return pointer_to_slab(hardened_take(lane, cls, size, hk_hardened_level >= 3, false, caller, seal_spots_are_zero));
 }
 
-HK_INLINE void *malloc_hardened(size_t size, const void *caller, bool is_zero(const void *, size_t)) {
+HK_INLINE void *malloc_hardened(size_t size, bool exact, const void *caller, bool is_zero(const void *, size_t)) {
     heap_front_t *front = hk_front;
-    unsigned cls;
+    size_t cls;
     lane_t *lane = hardened_lane_soon(front, size, &cls);
     if (hk_unlikely(lane == NULL))
         return malloc_mid_hardened(size, caller);
-    return pointer_to_slab(hardened_take(heap_of_front(front), lane, cls, size, caller, is_zero));
+    return pointer_to_slab(hardened_take(lane, cls, size, exact, true, caller, is_zero));
 }
 
 static HK_WIDE HK_NOINLINE void *malloc_wide(size_t size, const void *caller) {
-    return malloc_hardened(size, caller, seal_is_zero_wide);
+    return malloc_hardened(size, false, caller, seal_is_zero_wide);
 }
 
 static HK_NOINLINE void *malloc_narrow(size_t size, const void *caller) {
-    return malloc_hardened(size, caller, seal_is_zero);
+    return malloc_hardened(size, false, caller, seal_is_zero);
+}
+
+static HK_NOINLINE void *malloc_exact(size_t size, const void *caller) {
+    return malloc_hardened(size, true, caller, seal_is_zero);
 }
 
 void *heap_malloc_slow(size_t size) {
     const void *caller = __builtin_return_address(0);
-    if (!hardened_is_on())
-        return malloc_rare(size, caller);
-    return hk_seal_is_wide ? malloc_wide(size, caller) : malloc_narrow(size, caller);
+    if (hk_hardened_level == 2)
+        return hk_likely(hk_seal_is_wide) ? malloc_wide(size, caller) : malloc_narrow(size, caller);
+    return hardened_is_on() ? malloc_exact(size, caller) : malloc_rare(size, caller);
 }
 
 void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }

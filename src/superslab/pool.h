@@ -37,7 +37,7 @@ typedef struct superslab {
 
 _Static_assert(sizeof(superslab_t) == 64, "one line a superslab, as region/window.c lays it out");
 
-extern hk_lock_t hk_superslab_lock;
+extern hk_lock_t hk_superslab_lock HK_HIDDEN;
 
 typedef struct slots {
     slot_t first; /* 0: memory is out */
@@ -68,7 +68,7 @@ typedef struct pool_counts {
     _Atomic size_t present; /* slots of these: all, but for those of parts */
 } pool_counts_t;
 
-extern pool_counts_t hk_pool;
+extern pool_counts_t hk_pool HK_HIDDEN;
 
 HK_INLINE size_t pool_count(const _Atomic size_t *count) { return atomic_load_explicit(count, memory_order_relaxed); }
 

@@ -191,7 +191,7 @@ static bool is_zero(const char *block, size_t size) {
 /* Of a block of each size: each byte counts, and none beside it changes. */
 static void blocks_are_cleared(void) {
     start_safe("2");
-    static _Alignas(16) char memory[2 * SEAL_LONG];
+    static _Alignas(16) char memory[3072];
     for (size_t at = 16; at <= 32; at += 16)
         for (size_t size = 16; size <= 2048; size += 16) {
             char *block = memory + at;

@@ -227,6 +227,47 @@ struct HeapLayout {
     refills: Field,
     flushes: Field,
     slab_count: Field,
+    lanes: Option<LaneLayout>,
+}
+
+/// What hardened heaps have in place of magazines; older libraries count their blocks as flushed.
+struct LaneLayout {
+    all: Field,
+    start: usize,
+    stride: usize,
+    classes: usize,
+    ready: Field,
+    delayed: Field,
+}
+
+impl LaneLayout {
+    fn of(record: &Record) -> Result<Option<LaneLayout>> {
+        if record.word(Word::HeapLanes).is_err() {
+            return Ok(None);
+        }
+        let (ready, delayed) = (record.field(Word::LaneReady)?, record.field(Word::LaneDelayed)?);
+        Ok(Some(LaneLayout {
+            all: record.field(Word::HeapLanes)?,
+            start: record.size(Word::Lanes)?,
+            stride: record.stride(Word::LaneStride, &[ready, delayed])?,
+            classes: record.size(Word::LaneClasses)?,
+            ready,
+            delayed,
+        }))
+    }
+
+    /// The lanes of the heap at `heap`; no bytes when it has none.
+    fn piece(&self, process: &Attached, heap: u64) -> Result<(u64, usize)> {
+        let all = process.memory.number(heap.wrapping_add(self.all.offset as u64), self.all.size)?;
+        let bytes = if all == 0 { 0 } else { table_bytes(self.classes, self.stride)? };
+        Ok((all.wrapping_add(self.start as u64), bytes))
+    }
+
+    /// The blocks in the lane of a class; `lanes` may be empty.
+    fn count(&self, lanes: &[u8], class: usize) -> u64 {
+        let lane = lanes.chunks_exact(self.stride).nth(class);
+        lane.map_or(0, |lane| self.ready.of(lane) + self.delayed.of(lane))
+    }
 }
 
 impl HeapLayout {
@@ -256,6 +297,7 @@ impl HeapLayout {
             refills: record.field(Word::StatsRefills)?,
             flushes: record.field(Word::StatsFlushes)?,
             slab_count: record.field(Word::StatsSlabCount)?,
+            lanes: LaneLayout::of(record)?,
         };
         layout.check(record)?;
         Ok(layout)
@@ -287,15 +329,22 @@ impl HeapLayout {
         let address = self.base.wrapping_add(id.wrapping_mul(self.stride as u64));
         let (stats, head) = (self.classes * self.stats_stride, self.head_bytes());
         let behind = address.wrapping_add(self.stats as u64);
-        let pieces = [(behind, stats), (address, head), (behind, stats)];
-        let mut copy = vec![0; stats + head + stats];
-        for _ in 0..TRIES {
-            process.memory.read_pieces(&pieces, &mut copy)?;
-            if self.is_of_one_moment(&copy[..stats], &copy[stats + head..]) {
-                break;
+        let mut copy = Vec::new();
+        for tries in 1.. {
+            let lanes = self.lanes.as_ref().map_or(Ok((address, 0)), |lanes| lanes.piece(process, address))?;
+            let pieces = [(behind, stats), lanes, (address, head), (behind, stats)];
+            copy.resize(stats + lanes.1 + head + stats, 0);
+            let read = process.memory.read_pieces(&pieces, &mut copy);
+            let (before, rest) = copy.split_at(stats);
+            let (lanes, rest) = rest.split_at(lanes.1);
+            let (head, after) = rest.split_at(head);
+            let are_gone = read.is_err() && !lanes.is_empty();
+            if tries == TRIES || !are_gone && (read.is_err() || self.is_of_one_moment(before, after)) {
+                read?;
+                return Ok(self.heap(head, lanes, after));
             }
         }
-        Ok(self.heap(&copy[stats..stats + head], &copy[stats + head..]))
+        unreachable!()
     }
 
     fn is_of_one_moment(&self, before: &[u8], after: &[u8]) -> bool {
@@ -304,10 +353,13 @@ impl HeapLayout {
         pairs.all(|(a, b)| fields.iter().all(|field| field.of(a) == field.of(b)))
     }
 
-    fn heap(&self, head: &[u8], stats: &[u8]) -> Heap {
+    fn heap(&self, head: &[u8], lanes: &[u8], stats: &[u8]) -> Heap {
         let magazines = head[self.magazines..].chunks_exact(self.magazine_stride);
-        let classes =
-            magazines.zip(stats.chunks_exact(self.stats_stride)).map(|(magazine, stats)| self.class(magazine, stats));
+        let classes = magazines.zip(stats.chunks_exact(self.stats_stride)).enumerate();
+        let classes = classes.map(|(class, (magazine, stats))| {
+            let in_lane = self.lanes.as_ref().map_or(0, |layout| layout.count(lanes, class));
+            self.class(magazine, in_lane, stats)
+        });
         Heap {
             is_live: self.life.of(head) == self.live,
             lock_takes: self.lock_takes.of(head),
@@ -318,10 +370,10 @@ impl HeapLayout {
     }
 
     /// What src/heap/inspect.c does under the heap's lock.
-    fn class(&self, magazine: &[u8], stats: &[u8]) -> Class {
+    fn class(&self, magazine: &[u8], in_lane: u64, stats: &[u8]) -> Class {
         let (below, array, pushes) = (self.below.of(magazine), self.array.of(stats), self.pushes.of(magazine));
         let is_there = below != 0 && array != 0 && below >= array;
-        let cached = if is_there { (below - array) / self.granule + 1 } else { 0 };
+        let cached = in_lane + if is_there { (below - array) / self.granule + 1 } else { 0 };
         let (refilled, flushed) = (self.refilled.of(stats), self.flushed.of(stats));
         let allocated = pushes.wrapping_add(refilled).wrapping_sub(flushed).wrapping_sub(cached);
         Class {
@@ -414,6 +466,11 @@ mod tests {
             (Word::MagazineStride, 16),
             (Word::Stats, 1024),
             (Word::StatsStride, 64),
+            (Word::Lanes, 8),
+            (Word::LaneStride, 16),
+            (Word::LaneClasses, 2),
+            (Word::LaneReady, 4 << 32),
+            (Word::LaneDelayed, 2 << 32 | 4),
         ];
         for (word, value) in sane.iter().chain(changes) {
             words[*word as usize] = *value;
@@ -438,10 +495,22 @@ mod tests {
             (Word::Classes, 1 << 20),
             (Word::Magazines, u64::MAX),
             (Word::Stats, 4000),
+            (Word::LaneStride, 4),
+            (Word::LaneDelayed, 2 << 32 | 15),
+            (Word::LaneClasses, u64::MAX),
         ] {
             let error = of(&[change]).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains("its record is damaged"), "{change:?}: {error}");
         }
+    }
+
+    #[test]
+    fn blocks_in_lanes_are_counted() {
+        let lanes = LaneLayout::of(&a_record(&[])).unwrap().unwrap();
+        let mut copy = [0; 32];
+        copy[16..22].copy_from_slice(&[3, 0, 0, 0, 4, 0]);
+        assert_eq!([0, 1, 2].map(|class| lanes.count(&copy, class)), [0, 7, 0]);
+        assert_eq!(lanes.count(&[], 0), 0, "a heap without lanes");
     }
 
     fn adds_up(snapshot: &Snapshot) -> bool {
