@@ -205,6 +205,13 @@ HK_INLINE heap_t *heap_by_id(uint32_t id) {
     return (heap_t *)(hk_window.areas[REGION_AREA_HEAPS] + heap_place(id));
 }
 
+/* Whether a block of the class `larger` may serve as one of `cls`: realloc and sized frees take no offence at it
+ * (heap_block_stays). */
+HK_INLINE bool heap_may_borrow(unsigned cls, unsigned larger) {
+    const uint32_t size = hk_class_info[cls].block_size;
+    return larger < HK_CLASS_COUNT && hk_class_info[larger].block_size <= size + size / HEAP_BORROW_SHARE;
+}
+
 /* Blocks in a magazine. The heap's thread; another one holds the lock, under which arrays change. Acquire: pairs with
  * the release in magazine_push, so that a thread that counts first and reads the pushes then never misses one. */
 HK_INLINE uint64_t heap_magazine_count(const heap_t *h, unsigned cls) {
@@ -264,14 +271,6 @@ HK_INLINE heap_t *heap_shared(void) { return heap_by_id(HK_OWNER_SHARED); }
 
 /* 0, or HAKMEM_SAFE when it is 2 or 3; constant after the start. */
 extern int hk_hardened_level HK_HIDDEN;
-
-/* Whether a block of the class `larger` may serve as one of `cls`: realloc and sized frees take no offence at it
- * (heap_block_stays). */
-HK_INLINE bool heap_may_borrow(unsigned cls, unsigned larger) {
-    const uint32_t size = hk_class_info[cls].block_size;
-    return larger < HK_CLASS_COUNT && hk_class_info[larger].block_size <= size + size / HEAP_BORROW_SHARE;
-}
-
 HK_INLINE bool hardened_is_on(void) { return hk_hardened_level != 0; }
 
 HK_INLINE void heap_lock(heap_t *h) {
