@@ -9,6 +9,8 @@
 #include "core/message.h"
 #include "core/print.h"
 #include "hakmem.h"
+#include "start/load.h"
+#include "start/start.h"
 #include "sys/sys.h"
 
 #include <limits.h>
@@ -18,11 +20,17 @@ enum { STDERR = 2 };
 
 void hk_stats_at_exit(void) {
     int64_t wanted = hk_option(HK_OPT_STATS);
+    if (hk_output_choice(wanted) == HK_STATS_OFF)
+        return;
+    if (heap_system_ready() && heap_stuck_at_exit() != NULL) {
+        hk_message("no statistics: a signal handler that has interrupted malloc or free called exit");
+        return;
+    }
     hak_format_t format = hk_output_choice(wanted) == HK_STATS_JSON ? HAK_FORMAT_JSON : HAK_FORMAT_TEXT;
     const char *name = hk_output_file(wanted);
     char path[PATH_MAX];
     if (name == NULL) {
-        if (hk_output_choice(wanted) != HK_STATS_OFF && !sys_is_data(STDERR))
+        if (!sys_is_data(STDERR))
             hak_stats_print(STDERR, format);
         return;
     }

@@ -10,7 +10,9 @@
 #include "report/leaks.h"
 #include "sample/image.h"
 #include "sample/sampler.h"
+#include "sample/tables.h"
 #include "slow/tick.h"
+#include "start/load.h"
 #include "start/start.h"
 #include "sys/libc_doors.h"
 #include "sys/sys.h"
@@ -65,9 +67,14 @@ void hk_profile_at_exit(const void *frame) {
     const int64_t leaks = hk_option(HK_OPT_LEAKS);
     if (!sample_was_ever_on() || !heap_system_ready())
         return;
-    if (name != NULL)
+    const hk_lock_t *stuck = heap_stuck_at_exit();
+    const bool can_look = stuck == NULL || stuck == &hk_sample_lock;
+    if (stuck != NULL && (name != NULL || !can_look))
+        hk_message("no heap profile%s: a signal handler that has interrupted malloc or free called exit",
+                   leaks != HK_LEAKS_OFF && !can_look ? ", and leaks are not looked for" : "");
+    else if (name != NULL)
         write_at_exit(name);
-    if (leaks != HK_LEAKS_OFF && hk_leaks_report(frame) > 0 && leaks == HK_LEAKS_FAIL) {
+    if (leaks != HK_LEAKS_OFF && can_look && hk_leaks_report(frame, stuck == NULL) > 0 && leaks == HK_LEAKS_FAIL) {
         libc_exit_otherwise(LEAKS_STATUS);
         sys_exit(LEAKS_STATUS);
     }

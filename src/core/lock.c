@@ -55,4 +55,14 @@ HK_COLD void hk_lock_wait(hk_lock_t *lock) {
         witness_took(lock->rank);
 }
 
+HK_COLD bool hk_lock_within(hk_lock_t *lock, unsigned ms) {
+    const uint64_t since = sys_now_ms();
+    bool got = hk_try_lock(lock);
+    while (!got && sys_now_ms() - since <= ms) {
+        sys_futex_wait(&lock->word, atomic_load_explicit(&lock->word, memory_order_relaxed), 1);
+        got = hk_try_lock(lock);
+    }
+    return got;
+}
+
 HK_COLD void hk_lock_wake(hk_lock_t *lock) { sys_futex_wake(&lock->word, 1); }

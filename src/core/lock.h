@@ -67,6 +67,9 @@ HK_INLINE bool hk_try_lock(hk_lock_t *lock) {
     return got;
 }
 
+/* Takes the lock, unless that takes longer than `ms`: for who may have it already. */
+bool hk_lock_within(hk_lock_t *lock, unsigned ms);
+
 HK_INLINE void hk_lock(hk_lock_t *lock) {
     if (HK_CHECK && !hk_locks_are_open())
         witness_waits(lock->rank);

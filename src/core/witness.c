@@ -60,4 +60,9 @@ void witness_leaves(uint32_t rank) {
     w->held[rank]--;
 }
 
+void witness_forget(void) {
+    if (HK_CHECK)
+        *mine() = (witness_t){0};
+}
+
 bool witness_holds(uint32_t rank) { return !HK_CHECK || rank == HK_RANK_TRIED || mine()->held[rank] != 0; }

@@ -40,5 +40,8 @@ void witness_waits(uint32_t rank);
 void witness_took(uint32_t rank);
 void witness_leaves(uint32_t rank);
 
+/* The frames of the calling thread that hold locks never go on: a signal handler has interrupted them, and exits. */
+void witness_forget(void);
+
 /* Whether the calling thread holds a lock of this rank; always true of what is not watched. */
 bool witness_holds(uint32_t rank);

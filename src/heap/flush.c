@@ -202,12 +202,12 @@ void magazine_flush(heap_t *h, unsigned cls, unsigned count) {
     heap_memory_freed(h);
 }
 
-void heap_give_batch(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, unsigned pushed) {
+void heap_give_batch(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, unsigned counted) {
     flush_report_t report = {.count = 0};
     heap_lock(h);
     unsigned left = cls < HK_CLASS_COUNT ? give_blocks_locked(h, cls, blocks, count, &report) : 0;
-    hk_add(h->front.magazines[cls].pushes, pushed);
-    hk_add(h->class_stats[cls].flushed, count);
+    hk_add(h->front.magazines[cls].pushes, counted);
+    hk_add(h->class_stats[cls].flushed, counted);
     heap_count_freed_locked(h, cls, count - left);
     if (!gathers(h)) /* else it counts with the table */
         h->posted_bytes += left * (size_t)hk_class_info[cls].block_size;

@@ -12,9 +12,9 @@
 /* Gives the `count` blocks that have been in the magazine longest back to their slabs. */
 void magazine_flush(heap_t *h, unsigned cls, unsigned count);
 
-/* Gives blocks straight back to their slabs, whosever they are; `pushed` of them have not been counted as freed by the
- * program. What `blocks` holds is undefined then. */
-void heap_give_batch(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, unsigned pushed);
+/* Gives blocks straight back to their slabs, whosever they are; `counted` of them, which no count of the class knows
+ * yet, as freed. What `blocks` holds is undefined then. */
+void heap_give_batch(heap_t *h, unsigned cls, granule_t *blocks, unsigned count, unsigned counted);
 
 /* One block, counted. */
 void magazine_give_one(heap_t *h, unsigned cls, void *block);

@@ -231,7 +231,8 @@ HK_INLINE unsigned heap_magazine_capacity(const heap_t *h, unsigned cls) {
  * count frees of this moment as allocations too. */
 HK_INLINE uint64_t heap_pops(const heap_t *h, unsigned cls, uint64_t count) {
     const heap_class_stats_t *stats = &h->class_stats[cls];
-    return hk_read(h->front.magazines[cls].pushes) + hk_read(stats->refilled) - hk_read(stats->flushed) - count;
+    const uint64_t flushed = hk_read_acquire(stats->flushed); /* first: what was flushed has been pushed */
+    return hk_read(h->front.magazines[cls].pushes) + hk_read(stats->refilled) - flushed - count;
 }
 
 /* Puts a block on top; the magazine has room. The child of a fork may lose a block, and never has one twice: what

@@ -77,7 +77,6 @@ lane_t *lane_fill(heap_t *h, unsigned cls) {
     unsigned got = heap_take_locked(h, cls, lane->places + want, want);
     double_frees_t double_frees = heap_take_double_frees_locked(h);
     heap_count_taken_locked(h, cls, got);
-    h->class_stats[cls].refilled += got;
     h->class_stats[cls].refills++;
     if (got < want)
         memmove(lane->places, lane->places + want - got, got * sizeof *lane->places);
@@ -85,6 +84,7 @@ lane_t *lane_fill(heap_t *h, unsigned cls) {
     heap_unlock(h);
     for (unsigned i = 0; i < got; i++) /* before they count: nobody else may have one yet */
         touch_pages(lane->places[i], hk_class_info[cls].block_size);
+    hk_add(h->class_stats[cls].refilled, got);
     hk_write_release(lane->ready, got);
     heap_report_double_frees(h, &double_frees);
     return got > 0 ? lane : NULL;
@@ -102,6 +102,7 @@ static void look(granule_t granule, unsigned cls, const void *caller) {
 static void flush(heap_t *h, unsigned cls, lane_t *lane, const void *caller) {
     unsigned half = lane->room / 2u, count = lane->ready;
     hk_write_release(lane->ready, half);
+    hk_add(h->class_stats[cls].flushed, count - half);
     for (unsigned i = half; i < count; i++)
         look(lane->places[i], cls, caller);
     heap_give_batch(h, cls, lane->places + half, count - half, 0);
@@ -110,6 +111,7 @@ static void flush(heap_t *h, unsigned cls, lane_t *lane, const void *caller) {
 void lane_give(heap_t *h, unsigned cls, granule_t block, const void *caller) {
     lane_t *lane = lane_of(h, cls);
     if (lane == NULL) {
+        hk_add(h->class_stats[cls].flushed, 1);
         heap_give_batch(h, cls, &block, 1, 0);
         return;
     }
@@ -134,6 +136,7 @@ static HK_COLD void drain(heap_t *h, unsigned cls, lane_t *lane) {
         hk_write_release(lane->places[i], 0);
     }
     hk_write_release(lane->delayed, 0);
+    hk_add(h->class_stats[cls].flushed, count);
     for (unsigned i = 0; i < count; i++)
         look(blocks[i], cls, NULL);
     if (count > 0)

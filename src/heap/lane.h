@@ -70,7 +70,7 @@ HK_INLINE void lane_turn(lanes_t *all, size_t cls, granule_t block, size_t block
     granule_t before = *place;
     hk_write_release(*place, block);
     if (hk_unlikely(before == 0)) {
-        hk_write(lane->delayed, (uint16_t)(lane->delayed + 1));
+        hk_write_release(lane->delayed, (uint16_t)(lane->delayed + 1));
         return;
     }
     const char *next = map_granule_address(before); /* it is likely to be the next one of its class, */
@@ -84,8 +84,9 @@ HK_INLINE void lane_turn(lanes_t *all, size_t cls, granule_t block, size_t block
  * slabs first, after a look. `caller` freed the block; NULL: not known. */
 void lane_give(heap_t *h, unsigned cls, granule_t block, const void *caller);
 
-/* Blocks of the class that lie in the lane. Under the heap's lock, under which lanes come and go; of a thread that
- * works meanwhile, as heap_magazine_count: who counts first and reads the pushes then never misses one. */
+/* Blocks of the class that lie in the lane. Under the heap's lock, under which lanes come and go. Acquire: pairs with
+ * the releases of who puts them there, so that a reader that counts first and reads the other counts of a thread at
+ * work then never finds less than lies here. */
 HK_INLINE uint64_t lane_count(const heap_t *h, unsigned cls) {
     const lanes_t *all = hk_read_acquire(h->front.lanes);
     if (all == NULL || cls >= HK_CLASS_COUNT)

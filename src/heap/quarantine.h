@@ -62,7 +62,10 @@ HK_INLINE void queue_push(struct quarantine *q, granule_t granule, size_t cls, s
 }
 
 /* For the counts of its class, a block of a slab that waits here is one that has been flushed. */
-HK_INLINE void queue_count_in(heap_t *h, size_t cls) { hk_add_in_place(h->class_stats[cls].flushed, 1); }
+HK_INLINE void queue_count_in(heap_t *h, size_t cls) {
+    uint64_t *flushed = &h->class_stats[cls].flushed;
+    hk_write_release(*flushed, *flushed + 1); /* pairs with the acquire in heap_pops */
+}
 HK_INLINE void queue_count_out(heap_t *h, size_t cls) { hk_add_in_place(h->class_stats[cls].refilled, 1); }
 
 /* Whether quarantine_turn may be called: at most one block has to leave, into a lane with room. */

@@ -136,6 +136,12 @@ HK_INLINE size_t map_granule_slot(granule_t granule) {
     return (granule >> (HK_SLOT_SHIFT - HK_GRANULE_SHIFT)) - hk_map.first;
 }
 
+/* Entry of a granule; 0 when its address is not in the window, or no multiple of 16. */
+HK_INLINE uint32_t map_granule_lookup(granule_t granule) {
+    size_t slot = map_granule_slot(granule);
+    return hk_likely(slot < map_count()) ? map_entry(slot) : 0;
+}
+
 /* Live bit `granule` is of an address in the covered window. */
 HK_INLINE uint64_t map_live_bit(granule_t granule) { return UINT64_C(1) << (granule % 64); }
 

@@ -21,11 +21,10 @@ typedef struct place {
 
 /* --- Lists -------------------------------------------------------------------------------------------------------- */
 
-static void copy_samples_locked(reach_t *reach) {
-    hk_assert(hk_lock_is_held(&hk_sample_lock));
+static void copy_samples(reach_t *reach) {
     for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++) {
         const profile_sample_t *block = block_at(at);
-        if (block->address != 0 && reach->count < reach->capacity)
+        if (block->address != 0 && !sample_is_gone(block) && reach->count < reach->capacity)
             reach->blocks[reach->count++] =
                 (reach_block_t){block->address, hk_max(block->size + block->slack, 1), at, 0};
     }
@@ -109,15 +108,18 @@ static size_t report_lost(const reach_t *reach) {
 }
 
 /* What other threads free meanwhile may be shown or not. */
-size_t hk_leaks_report(const void *frame) {
+size_t hk_leaks_report(const void *frame, bool may_wait) {
     reach_t reach = {.frame = (uintptr_t)frame};
     if (!sample_was_ever_on() || !reach_begin(&reach, blocks_count()))
         return 0;
-    sample_stop();
-    hk_lock(&hk_sample_lock);
-    if (sample_settle_locked())
-        copy_samples_locked(&reach);
-    hk_unlock(&hk_sample_lock);
+    if (may_wait) {
+        sample_stop();
+        hk_lock(&hk_sample_lock);
+    }
+    if (!may_wait || sample_settle_locked())
+        copy_samples(&reach);
+    if (may_wait)
+        hk_unlock(&hk_sample_lock);
     size_t lost = reach_mark(&reach) ? report_lost(&reach) : 0;
     reach_end(&reach);
     return lost;

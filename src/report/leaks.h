@@ -13,5 +13,6 @@
 #include "base/base.h"
 
 /* Prints them by stacks, most bytes first, and nothing when there are none. Returns how many there are. `frame` is the
- * lowest address of the calling thread's stack that counts. */
-size_t hk_leaks_report(const void *frame);
+ * lowest address of the calling thread's stack that counts. Where `may_wait` is false, a frame of this thread that a
+ * signal handler has interrupted holds the sampler's lock: then the tables are read without it (FORMAT-1). */
+size_t hk_leaks_report(const void *frame, bool may_wait);

@@ -363,17 +363,19 @@ bool sample_resize(const void *address, size_t size, size_t usable, bool anew) {
     return has_record;
 }
 
+bool sample_is_gone(const profile_sample_t *block) {
+    return (block->flags & PROFILE_SAMPLE_HAS_BIT) != 0 &&
+           map_is_live(map_granule((const void *)(uintptr_t)block->address));
+}
+
 bool sample_settle_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
     if (!has_begun || !tables_begin_locked())
         return false;
     hk_write(hk_profile.header.elapsed_us, now_us());
-    for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++) {
-        const profile_sample_t *block = block_at(at);
-        if (block->address != 0 && (block->flags & PROFILE_SAMPLE_HAS_BIT) != 0 &&
-            map_is_live(map_granule((const void *)(uintptr_t)block->address)))
+    for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++)
+        if (block_at(at)->address != 0 && sample_is_gone(block_at(at)))
             forget_locked(at, NULL);
-    }
     return true;
 }
 

@@ -327,7 +327,7 @@ static HK_NOINLINE void free_exact(void *block, uint32_t entry, heap_front_t *fr
 static HK_NOINLINE void free_tagged(const void *pointer, heap_front_t *front, const void *caller) {
     void *block = tagged_enter("free", pointer, caller);
     if (hk_likely(block != NULL))
-        free_narrow(block, map_lookup(block), front, map_granule(block), caller);
+        free_narrow(block, map_granule_lookup(map_granule(block)), front, map_granule(block), caller);
 }
 
 /* By a thread without a heap, or with a hardened one. */

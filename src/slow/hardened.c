@@ -398,8 +398,7 @@ static void put(heap_t *h, void *block, unsigned cls, const void *caller) {
 /* A live block of a slab of any thread's. */
 bool hardened_free_live(void *block, const void *caller) {
     granule_t granule = map_granule(block);
-    size_t slot = map_granule_slot(granule); /* none, when the address is no multiple of 16 */
-    uint32_t entry = hk_likely(slot < map_count()) ? map_entry(slot) : 0, cls = entry & HK_MAP_CLASS_MAX;
+    uint32_t entry = map_granule_lookup(granule), cls = entry & HK_MAP_CLASS_MAX;
     if (hk_unlikely(cls >= HK_CLASS_COUNT || entry == 0 || map_is_explicit(entry) || !hardened_clear_live(granule)))
         return false;
     hardened_free_dead(block, entry, caller);

@@ -106,6 +106,33 @@ static bool locks_are_free(void) {
     return are;
 }
 
+enum { INTERRUPTED_WAIT_MS = 50 /* longer than another thread has a lock, and than who waits for exit minds */ };
+
+static hk_lock_t *stuck; /* by the thread that exits */
+
+static bool comes_free(hk_lock_t *lock) {
+    const bool is = hk_lock_within(lock, INTERRUPTED_WAIT_MS);
+    if (is)
+        hk_unlock(lock);
+    else
+        stuck = lock;
+    return is;
+}
+
+static bool heap_comes_free(heap_t *h) { return comes_free(&h->lock) && comes_free(&h->large.lock); }
+
+/* One by one, as each is held for moments; the sampler's last. */
+const hk_lock_t *fork_stuck_lock(void) {
+    bool come = for_each_heap(heap_comes_free) && heap_comes_free(heap_shared());
+    for (unsigned i = 0; i < FIRST_LOCKS && come; i++)
+        come = comes_free(first_locks[i]);
+    for (unsigned i = 0; i < LAST_LOCKS && come; i++)
+        come = comes_free(last_locks[i]);
+    if (!come)
+        witness_forget();
+    return stuck;
+}
+
 static bool own_heap_is_whole(void) {
     heap_front_t *front = left_front != NULL ? left_front : hk_front;
     return front == &hk_no_heap || !magazine_is_between(heap_of_front(front));

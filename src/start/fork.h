@@ -49,12 +49,17 @@
 #pragma once
 
 #include "base/base.h"
+#include "core/lock.h"
 #include "sys/sys.h"
 
 /* The handlers. */
 void fork_prepare(void);
 void fork_in_parent(void);
 void fork_in_child(void);
+
+/* At exit, in a signal handler: a lock that a frame of this thread which the handler has interrupted holds, the first
+ * in the order of ranks from those of heaps on; NULL: none. Takes a moment for one. The allocator has started. */
+const hk_lock_t *fork_stuck_lock(void);
 
 /* Gives a thread that was stranded its heap again. */
 void fork_return(void);

@@ -6,6 +6,7 @@
 #include "heap/quarantine.h"
 #include "limit/limit.h"
 #include "map/meta.h"
+#include "start/fork.h"
 #include "start/start.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
@@ -77,6 +78,8 @@ HK_INLINE bool is_between_calls(heap_t *h) {
         heap_unlock(h);
     return is_free;
 }
+
+const hk_lock_t *heap_stuck_at_exit(void) { return unwind_follow() == UNWIND_COMPLETE ? NULL : fork_stuck_lock(); }
 
 void heap_at_exit(void) {
     heap_front_t *front = hk_front;

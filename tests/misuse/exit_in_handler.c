@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
  * A handler ends the process by exit, whatever it has interrupted, on the stack that it has interrupted or on one of
- * its own. exit's last look at what was freed must neither wait for a lock that the interrupted call holds, nor take a
- * block that is half freed for one that was written to.
+ * its own, in a program of one thread or of several. exit's last look at what was freed must neither wait for a lock
+ * that the interrupted call holds, nor take a block that is half freed for one that was written to. Statistics, profile
+ * and leaks at exit must not wait for such a lock either.
  */
 #include "testing.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
-enum { CHILDREN = 200, BLOCKS = 4096, STACK_BYTES = 64 * 1024, OK_STATUS = 42 };
+enum { CHILDREN = 200, BLOCKS = 4096, THREADS = 2, STACK_BYTES = 64 * 1024, OK_STATUS = 42 };
 
 static void leave(int number) {
     (void)number;
@@ -23,15 +27,8 @@ static void handle_on_own_stack(struct sigaction *action) {
     action->sa_flags |= SA_ONSTACK;
 }
 
-static void work_until_told(unsigned child) {
-    static char *blocks[BLOCKS];
-    uint64_t random = child + 1;
-    struct sigaction action = {.sa_handler = leave};
-    struct itimerval soon = {.it_value = {0, (suseconds_t)(500 + child * 37 % 3000)}};
-    if (child % 2 == 1)
-        handle_on_own_stack(&action);
-    CHECK(sigaction(SIGPROF, &action, NULL) == 0);
-    CHECK(setitimer(ITIMER_PROF, &soon, NULL) == 0);
+static _Noreturn void work(uint64_t random) {
+    char *blocks[BLOCKS] = {NULL};
     for (;;) {
         char **block = &blocks[test_random_below(&random, BLOCKS)];
         free(*block);
@@ -39,6 +36,26 @@ static void work_until_told(unsigned child) {
         CHECK(*block != NULL);
         **block = 1;
     }
+}
+
+static void *work_beside(void *number) {
+    sigset_t all;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_BLOCK, &all, NULL) == 0);
+    work((uint64_t)(uintptr_t)number);
+}
+
+static void work_until_told(unsigned child) {
+    struct sigaction action = {.sa_handler = leave};
+    struct itimerval soon = {.it_value = {0, (suseconds_t)(500 + child * 37 % 3000)}};
+    if (child % 2 == 1)
+        handle_on_own_stack(&action);
+    CHECK(sigaction(SIGPROF, &action, NULL) == 0);
+    CHECK(setitimer(ITIMER_PROF, &soon, NULL) == 0);
+    pthread_t other;
+    for (uintptr_t i = 0; child % 4 >= 2 && i < THREADS; i++)
+        CHECK(pthread_create(&other, NULL, work_beside, (void *)(child + i + 1)) == 0);
+    work(child + 1);
 }
 
 int main(void) {

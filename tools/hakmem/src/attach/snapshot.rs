@@ -256,11 +256,11 @@ impl LaneLayout {
         }))
     }
 
-    /// The lanes of the heap at `heap`; no bytes when it has none.
-    fn piece(&self, process: &Attached, heap: u64) -> Result<(u64, usize)> {
+    /// What the heap at `heap` has, and where its lanes lie; no bytes when it has none.
+    fn piece(&self, process: &Attached, heap: u64) -> Result<(u64, (u64, usize))> {
         let all = process.memory.number(heap.wrapping_add(self.all.offset as u64), self.all.size)?;
         let bytes = if all == 0 { 0 } else { table_bytes(self.classes, self.stride)? };
-        Ok((all.wrapping_add(self.start as u64), bytes))
+        Ok((all, (all.wrapping_add(self.start as u64), bytes)))
     }
 
     /// The blocks in the lane of a class; `lanes` may be empty.
@@ -320,7 +320,8 @@ impl HeapLayout {
 
     /// The bytes from the heap's start that hold all but what is behind the magazines.
     fn head_bytes(&self) -> usize {
-        let fields = [self.life, self.lock_takes, self.large_live, self.large_cached];
+        let mut fields = vec![self.life, self.lock_takes, self.large_live, self.large_cached];
+        fields.extend(self.lanes.as_ref().map(|lanes| lanes.all));
         let end = fields.iter().map(|field| field.end()).max().unwrap_or(0);
         end.max(self.magazines + self.classes * self.magazine_stride)
     }
@@ -331,17 +332,18 @@ impl HeapLayout {
         let behind = address.wrapping_add(self.stats as u64);
         let mut copy = Vec::new();
         for tries in 1.. {
-            let lanes = self.lanes.as_ref().map_or(Ok((address, 0)), |lanes| lanes.piece(process, address))?;
+            let (all, lanes) = self.lanes.as_ref().map_or(Ok((0, (address, 0))), |lanes| lanes.piece(process, address))?;
             let pieces = [(behind, stats), lanes, (address, head), (behind, stats)];
             copy.resize(stats + lanes.1 + head + stats, 0);
             let read = process.memory.read_pieces(&pieces, &mut copy);
             let (before, rest) = copy.split_at(stats);
             let (lanes, rest) = rest.split_at(lanes.1);
             let (head, after) = rest.split_at(head);
-            let are_gone = read.is_err() && !lanes.is_empty();
-            if tries == TRIES || !are_gone && (read.is_err() || self.is_of_one_moment(before, after)) {
+            let has = |layout: &LaneLayout| layout.all.of(head) == all;
+            let are_its_lanes = lanes.is_empty() || read.is_ok() && self.lanes.as_ref().is_some_and(has);
+            if tries == TRIES || are_its_lanes && (read.is_err() || self.is_of_one_moment(before, after)) {
                 read?;
-                return Ok(self.heap(head, lanes, after));
+                return Ok(self.heap(head, if are_its_lanes { lanes } else { &[] }, after));
             }
         }
         unreachable!()
