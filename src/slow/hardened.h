@@ -98,8 +98,8 @@ void *hardened_hand_out(void *block, unsigned cls, size_t size);
 /* Reports that somebody has. */
 HK_COLD void *hardened_hand_out_written(void *block, unsigned cls, size_t size, const void *caller);
 
-/* The last of those that are ready. `exact` says that it is level 3; where `tiny` says that the block is, all but the
- * common case is a tail call, so that this needs no frame. `is_zero` is one of those of heap/seal.h. */
+/* Hands out the last block that is ready. `exact` says that the level is 3. `tiny` says that the block is tiny: then
+ * all but the common case is a tail call, and the function needs no frame. `is_zero` is one of those of heap/seal.h. */
 HK_INLINE void *hardened_take(lane_t *lane, size_t cls, size_t size, bool exact, bool tiny, const void *caller,
                               bool is_zero(const void *, size_t)) {
     size_t block_size = tiny ? class_tiny_size(cls) : hk_class_info[cls].block_size;
@@ -163,8 +163,8 @@ HK_INLINE bool hardened_is_whole_soon(const void *block, size_t cls, size_t bloc
     return seal_find_in_slack(block, block_size, asked) == block_size;
 }
 
-/* Frees a block of a slab, with the slot table's entry `entry`; false when it is something else. `exact` says that it
- * is level 3; where `tiny` says that only tiny ones are meant, all but the common case is a tail call. */
+/* Frees a block of a slab, whose entry in the slot table is `entry`; false when it is something else. `exact` says that
+ * the level is 3. `tiny` says that only tiny blocks are freed here: then all but the common case is a tail call. */
 HK_INLINE bool hardened_free_soon(void *block, uint32_t entry, heap_front_t *front, granule_t granule, bool exact,
                                   bool tiny, const void *caller) {
     const size_t cls = entry & HK_MAP_CLASS_MAX, limit = tiny ? HK_TINY_CLASSES : HK_CLASS_COUNT;
