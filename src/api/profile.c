@@ -65,16 +65,18 @@ static void write_at_exit(const char *name) {
 void hk_profile_at_exit(const void *frame) {
     const char *name = hk_profile_file(hk_option(HK_OPT_PROFILE));
     const int64_t leaks = hk_option(HK_OPT_LEAKS);
-    if (!sample_was_ever_on() || !heap_system_ready())
+    if ((name == NULL && leaks == HK_LEAKS_OFF) || !sample_was_ever_on() || !heap_system_ready())
         return;
     const hk_lock_t *stuck = heap_stuck_at_exit();
-    const bool can_look = stuck == NULL || stuck == &hk_sample_lock;
-    if (stuck != NULL && (name != NULL || !can_look))
-        hk_message("no heap profile%s: a signal handler that has interrupted malloc or free called exit",
-                   leaks != HK_LEAKS_OFF && !can_look ? ", and leaks are not looked for" : "");
-    else if (name != NULL)
+    if (name != NULL && stuck == NULL)
         write_at_exit(name);
-    if (leaks != HK_LEAKS_OFF && can_look && hk_leaks_report(frame, stuck == NULL) > 0 && leaks == HK_LEAKS_FAIL) {
+    else if (name != NULL)
+        hk_message("no heap profile: a signal handler that has interrupted malloc or free called exit");
+    if (leaks == HK_LEAKS_OFF)
+        return;
+    if (stuck != NULL && stuck != &hk_sample_lock)
+        hk_message("leaks are not looked for: a signal handler that has interrupted malloc or free called exit");
+    else if (hk_leaks_report(frame, stuck == NULL) > 0 && leaks == HK_LEAKS_FAIL) {
         libc_exit_otherwise(LEAKS_STATUS);
         sys_exit(LEAKS_STATUS);
     }

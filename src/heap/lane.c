@@ -101,8 +101,10 @@ static void look(granule_t granule, unsigned cls, const void *caller) {
  * written there with it. */
 static void flush(heap_t *h, unsigned cls, lane_t *lane, const void *caller) {
     unsigned half = lane->room / 2u, count = lane->ready;
+    heap_lock(h); /* for who counts: LANE-1 */
     hk_write_release(lane->ready, half);
-    hk_add(h->class_stats[cls].flushed, count - half);
+    h->class_stats[cls].flushed += count - half;
+    heap_unlock(h);
     for (unsigned i = half; i < count; i++)
         look(lane->places[i], cls, caller);
     heap_give_batch(h, cls, lane->places + half, count - half, 0);
@@ -128,6 +130,7 @@ void lane_give(heap_t *h, unsigned cls, granule_t block, const void *caller) {
 static HK_COLD void drain(heap_t *h, unsigned cls, lane_t *lane) {
     granule_t blocks[2 * LANE_PLACES_MAX];
     unsigned count = 0, ready = lane->ready;
+    heap_lock(h); /* for who counts: LANE-1 */
     hk_write_release(lane->ready, 0);
     for (unsigned i = 0; i < 2 * lane->room; i++) {
         if (lane->places[i] == 0 || (i >= ready && i < lane->room))
@@ -136,7 +139,8 @@ static HK_COLD void drain(heap_t *h, unsigned cls, lane_t *lane) {
         hk_write_release(lane->places[i], 0);
     }
     hk_write_release(lane->delayed, 0);
-    hk_add(h->class_stats[cls].flushed, count);
+    h->class_stats[cls].flushed += count;
+    heap_unlock(h);
     for (unsigned i = 0; i < count; i++)
         look(blocks[i], cls, NULL);
     if (count > 0)

@@ -16,7 +16,7 @@
  * block before it counts.
  *
  * LANE-1 For the counts of the class a lane is a magazine: what comes from slabs is refilled, what goes there is
- *        flushed, and what the program frees is pushed before it lies here.
+ *        flushed, and what the program frees is pushed before it lies here. Blocks leave for slabs under the lock.
  */
 #pragma once
 

@@ -108,7 +108,7 @@ static bool locks_are_free(void) {
 
 enum { INTERRUPTED_WAIT_MS = 50 /* longer than another thread has a lock, and than who waits for exit minds */ };
 
-static hk_lock_t *stuck; /* by the thread that exits */
+static hk_lock_t *stuck; /* the thread that exits */
 
 static bool comes_free(hk_lock_t *lock) {
     const bool is = hk_lock_within(lock, INTERRUPTED_WAIT_MS);
@@ -123,6 +123,7 @@ static bool heap_comes_free(heap_t *h) { return comes_free(&h->lock) && comes_fr
 
 /* One by one, as each is held for moments; the sampler's last. */
 const hk_lock_t *fork_stuck_lock(void) {
+    stuck = NULL;
     bool come = for_each_heap(heap_comes_free) && heap_comes_free(heap_shared());
     for (unsigned i = 0; i < FIRST_LOCKS && come; i++)
         come = comes_free(first_locks[i]);
