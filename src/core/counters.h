@@ -21,7 +21,6 @@
     X(remote_drains)                                                                                                   \
     X(large_allocs)                                                                                                    \
     X(large_frees)                                                                                                     \
-    X(large_cache_hits)                                                                                                \
     X(huge_allocs)                                                                                                     \
     X(huge_frees)                                                                                                      \
     X(purge_calls)                                                                                                     \

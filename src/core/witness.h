@@ -23,7 +23,6 @@
     X(RECORD, "the counts of all heaps")                                                                               \
     X(HEAP, "a thread's heap")                                                                                         \
     X(SHARED_HEAP, "the heap of slabs without a thread")                                                               \
-    X(RUN_CACHE, "a heap's cache of large runs")                                                                       \
     X(HUGE, "the registry of huge blocks")                                                                             \
     X(SUPERSLAB, "the slot pool")                                                                                      \
     X(REGION, "address space")                                                                                         \

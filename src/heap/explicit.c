@@ -160,7 +160,7 @@ static slab_t *open_locked(heap_t *h, unsigned cls) {
     hk_assert(explicit_is_id(h));
     if (!runs_fit_locked(h, (size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
-    slab_t *slab = heap_open_slab_locked(h, &heap_shared()->large, cls);
+    slab_t *slab = heap_open_slab_locked(h, cls);
     if (slab != NULL)
         runs_note_peak_locked(h);
     return slab;

@@ -6,6 +6,7 @@
 #include "heap/lists.h"
 #include "heap/remote.h"
 #include "heap/wake.h"
+#include "limit/limit.h"
 
 enum {
     DOUBLE_FREES_MAX = 4, /* double frees remembered for the report of one flush */
@@ -103,7 +104,7 @@ static unsigned give_blocks_locked(heap_t *h, unsigned cls, granule_t *blocks, u
 /* The `count` blocks that have been in the magazine longest leave it; they lie in the array behind what remains,
  * until the next push. They leave before they go: their owners may hand them out at once, and who looks for a block
  * in all magazines must not find it here then. For that the count needs no order of its own: whoever gets a block
- * has it through its owner's lock, through the push and the exchange of a message, or through the run cache's lock,
+ * has it through its owner's lock, through the push and the exchange of a message, or through the pool's lock,
  * and sees what came before. Where more remain than leave, the latest of them come first. */
 static granule_t *leave_locked(heap_t *h, unsigned cls, unsigned count) {
     hk_assert(hk_lock_is_held(&h->lock));
@@ -143,7 +144,7 @@ static void report_double_frees(const flush_report_t *report, unsigned cls) {
                         hk_class_info[cls].block_size);
 }
 
-/* Runs leave the magazine for the heap's run cache. */
+/* Runs leave the magazine for the pool. */
 static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned count) {
     hk_assert(cls >= HK_CLASS_COUNT && cls < HK_MAGAZINE_COUNT);
     for (unsigned i = 0; i < count; i++) {
@@ -151,7 +152,7 @@ static void give_runs(heap_t *h, unsigned cls, const granule_t *blocks, unsigned
         /* Whoever frees it a second time takes its tag away. */
         if (map_lookup(block) == (h->front.tag | cls) && large_is_live(block)) {
             large_tag(block, HK_OWNER_NONE, 0);
-            (void)large_free(&h->large, block);
+            (void)large_free(&h->large, block, !limit_is_near());
         } else {
             hk_misuse_found("double free of", block, "large block, free");
         }

@@ -28,7 +28,6 @@ void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
     h->countdown_set = HEAP_TICK_BYTES;
     hk_write(h->front.countdown, HEAP_TICK_BYTES);
     h->lock = (hk_lock_t)HK_LOCK_INIT(rank);
-    large_cache_init(&h->large);
 }
 
 bool heap_cover(uint32_t id) {

@@ -138,7 +138,7 @@ typedef struct heap {
     uint32_t next_unused;    /* list of unused or of parked ids, under the heap-list lock, or local to a retirement */
     _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: upkeep/unnoticed.h */
     slot_t full;
-    bool is_held_by_fork; /* both of its locks, or on the way there: start/fork.c; under the heap-list lock */
+    bool is_held_by_fork;                 /* start/fork.c; under the heap-list lock */
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
     double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
@@ -169,12 +169,11 @@ typedef struct heap {
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
     message_t *outbox[HEAP_OUTBOX];                 /* as remote_table: messages being filled, by owner */
     struct quarantine *quarantine;                  /* thread's own: quarantine.h */
+    large_counts_t large;
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic(message_t *) inbox;
     _Atomic uint32_t inbox_count; /* about so many messages are in it: a bound for senders */
     message_t *opened; /* taken from the inbox and gone through at this moment, under the lock: for reports */
-
-    HK_ALIGNED(HK_CACHE_LINE) large_cache_t large;
 
     HK_ALIGNED(HK_CACHE_LINE) union {
         heap_front_t front;

@@ -46,7 +46,7 @@ static size_t weight(granule_t block, unsigned cls) {
 
 static void give_back(heap_t *h, granule_t block, unsigned cls, const void *caller) {
     if (is_of_run(cls)) {
-        large_let_go(h != NULL ? &h->large : &heap_shared()->large, map_granule_address(block));
+        large_let_go(map_granule_address(block), cls == QUEUE_CLASS_OF_RESIDENT);
         return;
     }
     queue_count_out(h, cls);
@@ -149,6 +149,22 @@ void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) {
 void quarantine_put_run(heap_t *h, void *block, const void *caller) {
     bool stays = wipe_run(block, large_open_size(block));
     quarantine_put(h, block, stays ? QUEUE_CLASS_OF_RESIDENT : QUEUE_CLASS_OF_RUNS, caller);
+}
+
+void *quarantine_take_run(heap_t *h, size_t size, size_t align) {
+    hk_assert(hk_is_pow2(align));
+    struct quarantine *q = h != NULL ? h->quarantine : NULL;
+    if (q == NULL || q->count == 0 || !is_of_run(queue_class(queue_oldest(q))))
+        return NULL;
+    granule_t granule = queue_block(queue_oldest(q));
+    void *block = map_granule_address(granule);
+    size_t bytes = weight(granule, queue_class(queue_oldest(q)));
+    if (queue_has_room(q, bytes) || large_size(block) != hk_align_up(size, HK_SLOT_SIZE) ||
+        (uintptr_t)block % align != 0)
+        return NULL;
+    queue_pop(q, bytes);
+    large_take_held(&h->large, block);
+    return block;
 }
 
 void quarantine_drain(heap_t *h) {

@@ -106,5 +106,10 @@ void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller);
 /* So does the run at `block`, which is held (large_hold). `h` may be NULL: then it does not wait. */
 void quarantine_put_run(heap_t *h, void *block, const void *caller);
 
+/* The run that waits longest, where it has the slots for `size` bytes, lies at a multiple of `align` and would leave
+ * for the next one of its kind: it serves again, with its fences. NULL otherwise. The caller looks whether it is
+ * zeros. */
+void *quarantine_take_run(heap_t *h, size_t size, size_t align);
+
 /* Checks and releases what waits, here and in the lanes of the heap. */
 void quarantine_drain(heap_t *h);

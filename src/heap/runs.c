@@ -80,8 +80,7 @@ static void unlink_locked(heap_t *h, void *block) {
     large_tag(block, HK_OWNER_NONE, 0);
 }
 
-/* What comes from the cache, or grew ahead, may be larger than what was asked for: the heap takes it all, as far as its
- * limit reaches. */
+/* What grew ahead is larger than what was asked for: the heap takes it all, as far as its limit reaches. */
 static void keep_to_limit_locked(heap_t *h, void *block, size_t size) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(large_size(block) >= size);
@@ -97,7 +96,6 @@ void *runs_take(heap_t *h, size_t size, size_t align, const void *beside, bool *
     if (runs_may_take_locked(h, beside) && runs_fit_locked(h, hk_align_up(size, HK_SLOT_SIZE)) && limit_allows(size))
         block = large_alloc(&heap_shared()->large, size, align, zeroed);
     if (block != NULL) {
-        keep_to_limit_locked(h, block, size);
         link_locked(h, block);
         h->own.big_allocs++;
         runs_note_peak_locked(h);
@@ -119,7 +117,7 @@ bool runs_give(void *block, bool *double_free) {
             continue;
         if (was_live)
             wipe(block);
-        *double_free = !was_live || !large_free(&heap_shared()->large, block);
+        *double_free = !was_live || !large_free(&heap_shared()->large, block, !limit_is_near());
         return true;
     }
     return false;
@@ -127,7 +125,7 @@ bool runs_give(void *block, bool *double_free) {
 
 /* Under the lock, so that the heap cannot go meanwhile. */
 void *runs_resize(void *block, size_t size, bool may_move) {
-    large_cache_t *cache = &heap_shared()->large;
+    large_counts_t *counts = &heap_shared()->large;
     for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
         heap_t *h = heap_by_id(entry >> 8);
         void *now = NULL;
@@ -139,8 +137,8 @@ void *runs_resize(void *block, size_t size, bool may_move) {
             unlink_locked(h, block);
             (void)map_clear_live_shared(map_granule(block));
             if (may_move)
-                now = large_resize(cache, block, size);
-            else if (large_resize_here(cache, block, size))
+                now = large_resize(counts, block, size);
+            else if (large_resize_here(counts, block, size))
                 now = block;
             if (now != NULL)
                 keep_to_limit_locked(h, now, size);
@@ -151,7 +149,7 @@ void *runs_resize(void *block, size_t size, bool may_move) {
         if (still)
             return now;
     }
-    return may_move ? large_resize(cache, block, size) : large_resize_here(cache, block, size) ? block : NULL;
+    return may_move ? large_resize(counts, block, size) : large_resize_here(counts, block, size) ? block : NULL;
 }
 
 /* --- Huge blocks -------------------------------------------------------------------------------------------------- */
@@ -216,7 +214,7 @@ size_t runs_close_locked(heap_t *h) {
         (void)map_clear_live_shared(map_granule(block));
         unlink_locked(h, block);
         wipe(block);
-        (void)large_free(&heap_shared()->large, block);
+        (void)large_free(&heap_shared()->large, block, !limit_is_near());
     }
     for (void *block; h->own.had_huge && huge_list(h->own.id, &block, 1) > 0;) {
         size_t before = huge_of_owner(h->own.id).bytes;

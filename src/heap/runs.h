@@ -2,8 +2,6 @@
  *
  * runs.h: blocks of explicit heaps that have no slab: runs, on a list of the heap, and huge blocks, which the registry
  * knows by their owner. And what the heap has taken from the system, for its limit.
- *
- * Runs come from the shared heap's run cache and go back there.
  */
 #pragma once
 

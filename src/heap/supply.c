@@ -178,13 +178,11 @@ bool heap_adopt_freed_slab(heap_t *h, slab_t *slab, unsigned cls) {
     return adopted;
 }
 
-slab_t *heap_open_slab_locked(heap_t *h, large_cache_t *cache, unsigned cls) {
+slab_t *heap_open_slab_locked(heap_t *h, unsigned cls) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(cls < HK_CLASS_COUNT);
     if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
-    if (!pool_has_private()) /* or what runs give would serve runs alone */
-        large_cache_yield(cache, hk_class_info[cls].slab_slots, hk_class_info[cls].slab_slots);
     slab_t *slab = slab_open(cls, h->front.id);
     if (slab != NULL)
         heap_insert_locked(h, slab);
@@ -211,7 +209,7 @@ static slab_t *slab_with_room_locked(heap_t *h, unsigned cls) {
     if (slab == NULL)
         slab = adopt_from_others_locked(h, cls);
     if (slab == NULL)
-        slab = heap_open_slab_locked(h, &h->large, cls);
+        slab = heap_open_slab_locked(h, cls);
     return slab;
 }
 

@@ -18,9 +18,8 @@ void *heap_take_one(heap_t *h, unsigned cls, block_past_t *past);
  * lock. */
 void *heap_take_one_there(heap_t *h, unsigned cls);
 
-/* Opens a slab of the heap, for which just-freed runs of `cache` may go. NULL when memory is out, or a limit is
- * reached. */
-slab_t *heap_open_slab_locked(heap_t *h, large_cache_t *cache, unsigned cls);
+/* Opens a slab of the heap. NULL when memory is out, or a limit is reached. */
+slab_t *heap_open_slab_locked(heap_t *h, unsigned cls);
 
 /* The heap's thread frees a block of a slab of class `cls` that no thread owns: it takes the slab, so that this free
  * and those that follow are its own. False when somebody else was faster. Takes the locks. */

@@ -19,7 +19,7 @@ static bool unfence_end(char *block, large_run_t *run) {
     return true;
 }
 
-/* A run that comes out of a cache for a block of the size that it had has its fences. */
+/* A run that waited, for a block of the size that it had, has its fences. */
 void large_fence(void *block, size_t size) {
     large_run_t *run = large_run(block);
     size_t open = hk_align_up(hk_max(size, 1), sys_page_size()), have = (size_t)run->slot_count << HK_SLOT_SHIFT;

@@ -16,13 +16,10 @@
 #include <string.h>
 
 enum {
-    FIT_SHARE = 8,        /* a cached run may be larger than asked by this part */
-    CACHE_SHARE = 64,     /* a cache may hold this part of the memory in use */
     HEADROOM_SHARE = 8,   /* a run that grows by moving gets this part more */
     DENSE_SUPERSLABS = 2, /* a run of so many that a program grows and fills gets huge pages */
 };
-#define CACHE_BYTES_MIN (8 * HK_MIB)
-#define MOVE_PAGES_MIN  HK_MIB
+#define MOVE_PAGES_MIN HK_MIB
 
 _Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
 
@@ -36,8 +33,6 @@ static large_run_t *run_at(slot_t first) {
 large_links_t *large_links(slot_t first) { return &run_at(first)->links; }
 
 static size_t slots_for(size_t size) { return (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT; }
-
-void large_cache_init(large_cache_t *cache) { *cache = (large_cache_t){.lock = HK_LOCK_INIT(HK_RANK_RUN_CACHE)}; }
 
 static void run_mark(slot_t first, size_t slot_count) {
     hk_assert(slot_count > 0 && slot_count <= (HK_LARGE_MAX + HK_SUPERSLAB_SIZE) >> HK_SLOT_SHIFT);
@@ -59,13 +54,13 @@ static bool map_anew(char *from, size_t size, bool *dirty) {
     return !*dirty || sys_is_mapped(from, size);
 }
 
-/* Returns the slots of a run that is in no cache any more; `reuse`: they may stay resident for whoever comes next. */
-static void run_release(slot_t first, bool reuse) {
+/* Returns the slots of a run that is not live any more; `dirty` when its pages may be resident. */
+static void run_release(slot_t first, bool dirty, bool reuse) {
     hk_assert(run_at(first)->slot_count > 0);
-    hk_assert(atomic_load_explicit(&run_at(first)->state, memory_order_relaxed) == LARGE_CACHED);
+    hk_assert(atomic_load_explicit(&run_at(first)->state, memory_order_relaxed) == LARGE_HELD);
     large_run_t *run = run_at(first);
     size_t count = run->slot_count;
-    bool dirty = true, is_mapped = true;
+    bool is_mapped = true;
     char *block = map_slot_address(first);
     size_t open = large_unfence(block) ? count : large_open_size(block) >> HK_SLOT_SHIFT; /* what is closed is lost */
     if (run->moved) {
@@ -82,82 +77,13 @@ static void run_release(slot_t first, bool reuse) {
         slots_free(first, open, dirty);
 }
 
-/* The smallest cached run of `count` to `most` slots, as an index, or LARGE_CACHE_ENTRIES. */
-static uint32_t find_fit_locked(const large_cache_t *cache, size_t count, size_t most, size_t align_slots) {
-    hk_assert(hk_lock_is_held(&cache->lock));
-    hk_assert(cache->count <= LARGE_CACHE_ENTRIES && count <= most);
-    uint32_t best = LARGE_CACHE_ENTRIES;
-    for (uint32_t i = 0; i < cache->count; i++) {
-        const struct large_entry *e = &cache->entries[i];
-        if (e->slot_count >= count && e->slot_count <= most && (e->first & (align_slots - 1)) == 0) {
-            best = i;
-            most = e->slot_count - 1;
-        }
-    }
-    return best;
+static void count_taken(large_counts_t *counts, size_t slot_count) {
+    atomic_fetch_add_explicit(&counts->taken_bytes, slot_count << HK_SLOT_SHIFT, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts->live_bytes, slot_count << HK_SLOT_SHIFT, memory_order_relaxed);
 }
 
-static slot_t remove_locked(large_cache_t *cache, uint32_t index) {
-    hk_assert(hk_lock_is_held(&cache->lock));
-    hk_assert(index < cache->count);
-    hk_assert(run_at(cache->entries[index].first)->slot_count == cache->entries[index].slot_count);
-    slot_t first = cache->entries[index].first;
-    hk_add(cache->bytes, -((size_t)cache->entries[index].slot_count << HK_SLOT_SHIFT));
-    cache->count--;
-    for (uint32_t i = index; i < cache->count; i++)
-        cache->entries[i] = cache->entries[i + 1];
-    return first;
-}
-
-static void add_live_locked(large_cache_t *cache, int64_t bytes) {
-    cache->live_bytes += bytes;
-    cache->taken_bytes += bytes > 0 ? (uint64_t)bytes : 0;
-}
-
-static slot_t take_cached(large_cache_t *cache, size_t count, size_t align_slots) {
-    slot_t first = 0;
-    hk_lock(&cache->lock);
-    uint32_t index = find_fit_locked(cache, count, count + count / FIT_SHARE, align_slots);
-    if (index < LARGE_CACHE_ENTRIES) {
-        first = remove_locked(cache, index);
-        add_live_locked(cache, (int64_t)run_at(first)->slot_count << HK_SLOT_SHIFT);
-    }
-    hk_unlock(&cache->lock);
-    return first;
-}
-
-static void count_live(large_cache_t *cache, int64_t bytes) {
-    hk_lock(&cache->lock);
-    add_live_locked(cache, bytes);
-    hk_unlock(&cache->lock);
-}
-
-/* Out of the cache, and not yet in the pool: held. */
-static slot_t hold_oldest_locked(large_cache_t *cache) {
-    superslab_hold();
-    return remove_locked(cache, 0);
-}
-
-static void release_held(slot_t first, bool reuse) {
-    run_release(first, reuse);
-    superslab_let_go();
-}
-
-static slot_t hold_oldest(large_cache_t *cache) {
-    hk_lock(&cache->lock);
-    slot_t first = cache->count > 0 ? hold_oldest_locked(cache) : 0;
-    hk_unlock(&cache->lock);
-    return first;
-}
-
-void large_cache_yield(large_cache_t *cache, size_t count, size_t align_slots) {
-    hk_assert(count > 0 && hk_is_pow2(align_slots));
-    while (hk_read(cache->bytes) != 0 && !slots_resident(count, align_slots)) {
-        slot_t first = hold_oldest(cache);
-        if (first == 0)
-            return;
-        release_held(first, true);
-    }
+static void count_freed(large_counts_t *counts, size_t slot_count) {
+    atomic_fetch_sub_explicit(&counts->live_bytes, slot_count << HK_SLOT_SHIFT, memory_order_relaxed);
 }
 
 /* Zeros are written where most pages are resident; elsewhere that would make all of them so, and the few go back. */
@@ -182,7 +108,7 @@ static bool make_zeroed(slot_t first, size_t count, bool zeroed) {
 }
 
 /* Makes a live run of slots just taken. */
-static char *run_begin(large_cache_t *cache, slots_t got, size_t count, bool fresh) {
+static char *run_begin(large_counts_t *counts, slots_t got, size_t count, bool fresh) {
     hk_assert(got.first != 0 && count > 0);
     large_run_t *run = run_at(got.first);
     run->slot_count = (uint32_t)count;
@@ -193,72 +119,31 @@ static char *run_begin(large_cache_t *cache, slots_t got, size_t count, bool fre
     run->fenced_before = false;
     atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
     run_mark(got.first, count);
-    count_live(cache, (int64_t)(count << HK_SLOT_SHIFT));
+    count_taken(counts, count);
     return map_slot_address(got.first);
 }
 
-static void *alloc_new(large_cache_t *cache, size_t count, size_t align_slots, slots_use_t use, bool *zeroed) {
-    large_cache_yield(cache, count, align_slots);
-    slots_t got = slots_alloc(count, align_slots, use);
+/* Where a run may move to: its pages come along, so nothing resident is used up for it. */
+static char *alloc_target(large_counts_t *counts, size_t count) {
+    slots_t got = slots_alloc_clean(count, HK_SLOTS_PER_SUPERSLAB);
+    return got.first != 0 ? run_begin(counts, got, count, true) : NULL;
+}
+
+void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroed) {
+    hk_assert(size > 0 && size <= HK_LARGE_MAX && hk_is_pow2(align));
+    size_t count = slots_for(size);
+    slots_use_t use = filling_expected(count << HK_SLOT_SHIFT) ? SLOTS_DENSE : SLOTS_SPARSE;
+    slots_t got = slots_alloc(count, hk_max(align >> HK_SLOT_SHIFT, 1), use);
     if (got.first == 0)
         return NULL;
+    hk_count(large_allocs);
     bool fresh = got.zeroed && use == SLOTS_SPARSE;
-    char *block = run_begin(cache, got, count, fresh);
+    char *block = run_begin(counts, got, count, fresh);
     if (fresh)
         filling_remember(block, count << HK_SLOT_SHIFT);
     if (zeroed != NULL)
         *zeroed = make_zeroed(got.first, count, got.zeroed);
     return block;
-}
-
-/* Where a run may move to: its pages come along, so nothing resident is used up for it. */
-static char *alloc_target(large_cache_t *cache, size_t count) {
-    slots_t got = slots_alloc_clean(count, HK_SLOTS_PER_SUPERSLAB);
-    return got.first != 0 ? run_begin(cache, got, count, true) : NULL;
-}
-
-void *large_alloc(large_cache_t *cache, size_t size, size_t align, bool *zeroed) {
-    hk_assert(size > 0 && size <= HK_LARGE_MAX && hk_is_pow2(align));
-    size_t count = slots_for(size);
-    size_t align_slots = hk_max(align >> HK_SLOT_SHIFT, 1);
-    slot_t first = take_cached(cache, count, align_slots);
-    if (hk_unlikely(first != 0 && zeroed != NULL && !large_unfence(map_slot_address(first)))) {
-        count_live(cache, -((int64_t)run_at(first)->slot_count << HK_SLOT_SHIFT));
-        run_release(first, false);
-        first = 0;
-    }
-    if (first == 0) {
-        slots_use_t use = filling_expected(count << HK_SLOT_SHIFT) ? SLOTS_DENSE : SLOTS_SPARSE;
-        void *block = alloc_new(cache, count, align_slots, use, zeroed);
-        if (hk_likely(block != NULL))
-            hk_count(large_allocs);
-        return block;
-    }
-    hk_count(large_allocs);
-    hk_count(large_cache_hits);
-    atomic_store_explicit(&run_at(first)->state, LARGE_LIVE, memory_order_relaxed);
-    if (zeroed != NULL)
-        *zeroed = make_zeroed(first, run_at(first)->slot_count, false);
-    return map_slot_address(first);
-}
-
-static size_t cache_bytes_max(void) { return hk_max(CACHE_BYTES_MIN, superslab_taken_bytes() / CACHE_SHARE); }
-
-/* Puts a run, of which `live` bytes count as live, into the cache; what must leave for it is returned to the pool. */
-static void cache_run(large_cache_t *cache, slot_t first, size_t count, size_t live) {
-    hk_assert(count > 0 && run_at(first)->slot_count == count);
-    slot_t evicted[LARGE_CACHE_ENTRIES];
-    uint32_t evicted_count = 0;
-    size_t bytes = count << HK_SLOT_SHIFT, most = cache_bytes_max();
-    hk_lock(&cache->lock);
-    cache->live_bytes -= (int64_t)live;
-    while (cache->count > 0 && (cache->count == LARGE_CACHE_ENTRIES || cache->bytes + bytes > most))
-        evicted[evicted_count++] = hold_oldest_locked(cache);
-    cache->entries[cache->count++] = (struct large_entry){first, (uint32_t)count, (uint32_t)sys_now_ms()};
-    hk_add(cache->bytes, bytes);
-    hk_unlock(&cache->lock);
-    for (uint32_t i = 0; i < evicted_count; i++)
-        release_held(evicted[i], true);
 }
 
 void large_set_alone(void *block, unsigned cls) {
@@ -281,10 +166,9 @@ static bool end_life(large_run_t *run) {
     uint32_t live = LARGE_LIVE;
     hk_assert(run->alone <= HK_CLASS_COUNT);
     /* Relaxed: it decides which of two frees counts. What the program did with the block happens before its next use,
-     * as the thread that got it free hands it on under a lock: of the cache, or of the pool. The state becomes LIVE by
-     * a relaxed store as well, and the program brings the block from the thread that got it to the one that frees it.
-     */
-    if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_CACHED, memory_order_relaxed,
+     * as the thread that got it free hands it on under the pool's lock. The state becomes LIVE by a relaxed store as
+     * well, and the program brings the block from the thread that got it to the one that frees it. */
+    if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_HELD, memory_order_relaxed,
                                                  memory_order_relaxed))
         return false;
     hk_count(large_frees);
@@ -292,20 +176,25 @@ static bool end_life(large_run_t *run) {
     return true;
 }
 
-bool large_hold(large_cache_t *cache, void *block) {
+bool large_hold(large_counts_t *counts, void *block) {
     if (!end_life(large_run(block)))
         return false;
-    count_live(cache, -(int64_t)large_size(block));
+    count_freed(counts, large_run(block)->slot_count);
     return true;
 }
 
-void large_let_go(large_cache_t *cache, void *block) {
+void large_let_go(void *block, bool dirty) {
     hk_assert(!large_is_live(block));
-    slot_t first = (slot_t)map_slot(block);
-    if (large_size(block) <= cache_bytes_max())
-        cache_run(cache, first, run_at(first)->slot_count, 0);
-    else
-        run_release(first, true);
+    run_release((slot_t)map_slot(block), dirty, true);
+}
+
+void large_take_held(large_counts_t *counts, void *block) {
+    hk_assert(!large_is_live(block));
+    large_run_t *run = large_run(block);
+    count_taken(counts, run->slot_count);
+    hk_count(large_allocs);
+    run->fresh = false;
+    atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
 }
 
 void large_set_slack(void *block, size_t slack) {
@@ -315,22 +204,14 @@ void large_set_slack(void *block, size_t slack) {
 
 size_t large_slack(const void *block) { return atomic_load_explicit(&large_run(block)->slack, memory_order_relaxed); }
 
-bool large_free(large_cache_t *cache, void *block) {
+bool large_free(large_counts_t *counts, void *block, bool reuse) {
     large_run_t *run = large_run(block);
     if (!end_life(run))
         return false;
-    slot_t first = (slot_t)map_slot(block);
-    size_t count = run->slot_count;
     if (run->fresh)
-        filling_observe(block, count << HK_SLOT_SHIFT);
-    run->fresh = false;
-    size_t bytes = count << HK_SLOT_SHIFT;
-    if (bytes <= cache_bytes_max()) {
-        cache_run(cache, first, count, bytes);
-    } else {
-        count_live(cache, -(int64_t)bytes);
-        run_release(first, true);
-    }
+        filling_observe(block, large_size(block));
+    count_freed(counts, run->slot_count);
+    run_release((slot_t)map_slot(block), true, reuse);
     return true;
 }
 
@@ -347,7 +228,7 @@ HK_SNAPSHOT void *large_start(const void *address) {
     return map_slot_address((slot_t)slot);
 }
 
-static void shrink(large_cache_t *cache, slot_t first, size_t count) {
+static void shrink(large_counts_t *counts, slot_t first, size_t count) {
     hk_assert(count > 0 && count < run_at(first)->slot_count);
     large_run_t *run = run_at(first);
     size_t extra = run->slot_count - count;
@@ -358,10 +239,10 @@ static void shrink(large_cache_t *cache, slot_t first, size_t count) {
     map_set(first + (slot_t)count, (unsigned)extra, 0);
     if (is_mapped)
         slots_free(first + (slot_t)count, extra, dirty);
-    count_live(cache, -(int64_t)(extra << HK_SLOT_SHIFT));
+    count_freed(counts, extra);
 }
 
-static bool grow_in_place(large_cache_t *cache, slot_t first, size_t count) {
+static bool grow_in_place(large_counts_t *counts, slot_t first, size_t count) {
     hk_assert(count > run_at(first)->slot_count && !run_at(first)->moved);
     large_run_t *run = run_at(first);
     size_t extra = count - run->slot_count;
@@ -372,22 +253,22 @@ static bool grow_in_place(large_cache_t *cache, slot_t first, size_t count) {
     run->fresh = run->fresh && zeroed;
     map_set(end, (unsigned)extra, HK_MAP_RUN_BODY);
     run->slot_count = (uint32_t)count;
-    count_live(cache, (int64_t)(extra << HK_SLOT_SHIFT));
+    count_taken(counts, extra);
     return true;
 }
 
 /* A run that the pages of another did not come to, as a process at its limit of mappings finds. */
-static void give_target_back(large_cache_t *cache, char *to) {
+static void give_target_back(large_counts_t *counts, char *to) {
     size_t size = large_size(to);
     bool dirty;
     if (map_anew(to, size, &dirty)) {
         hk_count(large_allocs); /* as it is a free */
-        (void)large_free(cache, to);
+        (void)large_free(counts, to, true);
         return;
     }
     atomic_store_explicit(&large_run(to)->state, LARGE_FREE, memory_order_relaxed);
     map_set((slot_t)map_slot(to), (unsigned)(size >> HK_SLOT_SHIFT), 0);
-    count_live(cache, -(int64_t)size);
+    count_freed(counts, size >> HK_SLOT_SHIFT);
 }
 
 /* The old range of a moved run is unmapped: it is mapped anew and its slots returned. Should somebody else have mapped
@@ -410,24 +291,24 @@ static bool is_filled(slot_t first, size_t size) {
     return residency_of(map_slot_address(look), HK_SUPERSLAB_SIZE) == RESIDENCY_FULL;
 }
 
-static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bool filled) {
+static void *grow_by_moving(large_counts_t *counts, slot_t first, size_t count, bool filled) {
     large_run_t *run = run_at(first);
     size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
     size_t roomy = hk_min(count + count / HEADROOM_SHARE, HK_LARGE_MAX >> HK_SLOT_SHIFT);
-    char *to = alloc_target(cache, roomy);
+    char *to = alloc_target(counts, roomy);
     if (to == NULL)
-        to = alloc_target(cache, count);
+        to = alloc_target(counts, count);
     if (to == NULL)
         return NULL;
     if (sys_move_grow(map_slot_address(first), old_size, to, large_size(to)) != 0) {
-        give_target_back(cache, to);
+        give_target_back(counts, to);
         return NULL;
     }
     large_run(to)->moved = true;
     large_run(to)->fresh = run->fresh;
     if (filled)
         (void)sys_advise_huge(to, large_size(to));
-    count_live(cache, -(int64_t)old_size);
+    count_freed(counts, run->slot_count);
     set_not_alone(run);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
     run->moved = false;
@@ -435,34 +316,34 @@ static void *grow_by_moving(large_cache_t *cache, slot_t first, size_t count, bo
     return to;
 }
 
-void large_shrink(large_cache_t *cache, void *block, size_t size) {
+void large_shrink(large_counts_t *counts, void *block, size_t size) {
     hk_assert(large_is_live(block));
     slot_t first = (slot_t)map_slot(block);
     if (large_unfence(block) && slots_for(size) < run_at(first)->slot_count)
-        shrink(cache, first, slots_for(size));
+        shrink(counts, first, slots_for(size));
 }
 
-bool large_resize_here(large_cache_t *cache, void *block, size_t size) {
+bool large_resize_here(large_counts_t *counts, void *block, size_t size) {
     hk_assert(large_is_live(block));
     if (!large_unfence(block))
         return false;
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count > have)
-        return size <= HK_LARGE_MAX && !run_at(first)->moved && grow_in_place(cache, first, count);
+        return size <= HK_LARGE_MAX && !run_at(first)->moved && grow_in_place(counts, first, count);
     /* What growth took ahead stays for the next steps. */
     if (have - count > have / HEADROOM_SHARE)
-        shrink(cache, first, count);
+        shrink(counts, first, count);
     return true;
 }
 
-void *large_resize(large_cache_t *cache, void *block, size_t size) {
+void *large_resize(large_counts_t *counts, void *block, size_t size) {
     hk_assert(large_is_live(block));
     if (!large_unfence(block))
         return NULL;
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
-    if (count <= have && large_resize_here(cache, block, size))
+    if (count <= have && large_resize_here(counts, block, size))
         return block;
     if (size > HK_LARGE_MAX)
         return NULL;
@@ -470,24 +351,10 @@ void *large_resize(large_cache_t *cache, void *block, size_t size) {
     bool can_move = have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN && (!can_stay || slots_alike(first, have));
     /* A moved run has a mapping of its own: it can ask for huge pages, and move again as long as it stays one. */
     bool filled = can_move && is_filled(first, size);
-    void *moved = filled || (can_move && !can_stay) ? grow_by_moving(cache, first, count, filled) : NULL;
+    void *moved = filled || (can_move && !can_stay) ? grow_by_moving(counts, first, count, filled) : NULL;
     if (moved != NULL)
         return moved;
-    if (can_stay && grow_in_place(cache, first, count))
+    if (can_stay && grow_in_place(counts, first, count))
         return block;
-    return can_move && can_stay ? grow_by_moving(cache, first, count, false) : NULL;
-}
-
-size_t large_cache_trim(large_cache_t *cache, uint64_t now_ms, uint64_t age_ms) {
-    slot_t out[LARGE_CACHE_ENTRIES];
-    uint32_t count = 0;
-    hk_lock(&cache->lock);
-    size_t before = cache->bytes;
-    while (cache->count > 0 && sys_age_ms(now_ms, cache->entries[0].since_ms) >= age_ms)
-        out[count++] = hold_oldest_locked(cache);
-    size_t bytes = before - cache->bytes;
-    hk_unlock(&cache->lock);
-    for (uint32_t i = 0; i < count; i++)
-        release_held(out[i], false);
-    return bytes;
+    return can_move && can_stay ? grow_by_moving(counts, first, count, false) : NULL;
 }

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-enum { LARGE_FREE = 0, LARGE_LIVE, LARGE_CACHED };
+enum { LARGE_FREE = 0, LARGE_LIVE, LARGE_HELD };
 
 /* The runs of an explicit heap, by their first slots. */
 typedef struct run_links {

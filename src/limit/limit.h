@@ -4,7 +4,7 @@
  * cgroup.
  *
  *   FAR --use reaches 9/10 of soft--> NEAR --use falls to 8/10--> FAR
- *   NEAR: memory is given back at once, magazines are small, no run is cached
+ *   NEAR: memory is given back at once, magazines are small, runs go at once
  *   a request that takes use beyond hard is refused; the caller trims and asks once more
  *
  * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel

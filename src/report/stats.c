@@ -22,7 +22,7 @@
 typedef struct sums {
     int64_t large_live; /* with what is in magazines */
     uint64_t lock_takes;
-    uint64_t large_pops, large_pushes, large_in_magazines; /* of large classes: past the run cache's counters */
+    uint64_t large_pops, large_pushes, large_in_magazines; /* of large classes: past the counters of runs */
 } sums_t;
 
 static void add_class_locked(const heap_t *h, unsigned cls, hak_class_stats_t *out) {
@@ -59,9 +59,7 @@ static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
         add_large_class_locked(h, cls, sums);
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);
-    hk_lock(&h->large.lock);
-    sums->large_live += h->large.live_bytes;
-    hk_unlock(&h->large.lock);
+    sums->large_live += atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed);
 }
 
 /* Who frees a block of one of these does not count it: what is not live any more was freed. */
@@ -194,7 +192,7 @@ static size_t magazine_block_bytes(unsigned cls) {
     return cls < HK_CLASS_COUNT ? info->block_size : (size_t)info->slab_slots << HK_SLOT_SHIFT;
 }
 
-/* What came into a large class's magazine from the run cache, and went back there, the cache has counted. */
+/* The runs that came into a large class's magazine, and left it, are counted as runs. */
 static void add_thread_class_locked(const heap_t *h, unsigned cls, uint64_t *allocated, uint64_t *freed) {
     hak_class_stats_t c = {0};
     add_class_locked(h, cls, &c);
@@ -218,9 +216,8 @@ bool hk_thread_snapshot(uint64_t *allocated, uint64_t *freed) {
     for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
         add_thread_class_locked(h, cls, allocated, freed);
     heap_unlock(h);
-    hk_lock(&h->large.lock);
-    *allocated += h->large.taken_bytes;
-    *freed += h->large.taken_bytes - (uint64_t)h->large.live_bytes;
-    hk_unlock(&h->large.lock);
+    uint64_t taken = atomic_load_explicit(&h->large.taken_bytes, memory_order_relaxed);
+    *allocated += taken;
+    *freed += taken - (uint64_t)atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed);
     return true;
 }

@@ -197,7 +197,6 @@ static bool free_explicit_run(void *block, size_t size, const void *caller) {
 
 static void free_large(void *block, const void *caller) {
     heap_t *h = heap_current();
-    large_cache_t *cache = h != NULL ? &h->large : &heap_shared()->large;
     if ((uintptr_t)block % HK_SLOT_SIZE != 0) {
         void *start = large_start(block);
         misuse_interior("free", block, start, large_open_size(start), caller);
@@ -217,12 +216,10 @@ static void free_large(void *block, const void *caller) {
         return;
     }
     heap_untag(h, block, map_lookup(block)); /* another thread may have released its heap meanwhile */
-    if (!large_free(cache, block)) {
+    if (!large_free(h != NULL ? &h->large : &heap_shared()->large, block, !limit_is_near())) {
         misuse_double_free("free", block, size, caller);
         return;
     }
-    if (hk_unlikely(limit_is_near()))
-        (void)large_cache_trim(cache, 0, 0);
     heap_memory_freed_much();
 }
 

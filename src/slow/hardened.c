@@ -256,11 +256,12 @@ bool hardened_begin_big(void *block, size_t size, const void *caller) {
 }
 
 static void *big_alloc(heap_t *h, size_t align, size_t size, const void *caller) {
-    void *block = heap_big_alloc(h, big_room(size), align, NULL);
+    void *waited = quarantine_take_run(h, big_room(size), align);
+    void *block = waited != NULL ? waited : heap_big_alloc(h, big_room(size), align, NULL);
     if (block != NULL && hardened_begin_big(block, size, caller))
         return block;
     if (block != NULL)
-        (void)large_free(&h->large, block);
+        (void)large_free(&h->large, block, true);
     errno = ENOMEM;
     return NULL;
 }

@@ -48,7 +48,7 @@ static void let_go(hk_lock_t *lock) { hk_unlock(lock); }
 
 static bool is_free(const hk_lock_t *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0; }
 
-static bool heap_is_free(heap_t *h) { return is_free(&h->lock) && is_free(&h->large.lock); }
+static bool heap_is_free(heap_t *h) { return is_free(&h->lock); }
 
 /* A heap that is nobody's is left alone, as a write would copy its record: there may be thousands. Nobody makes it
  * somebody's meanwhile, as that takes the lock of the list. Others may come with what they remember of it, and pass on
@@ -74,24 +74,11 @@ static bool unlock_heap(heap_t *h) {
     return true;
 }
 
-static bool lock_run_cache(heap_t *h) {
-    if (h->is_held_by_fork)
-        take(&h->large.lock);
-    return true;
-}
-
-static bool unlock_run_cache(heap_t *h) {
-    if (h->is_held_by_fork)
-        let_go(&h->large.lock);
-    return true;
-}
-
 /* In a child. */
 static bool free_nobodys(heap_t *h) {
     if (h->is_held_by_fork || heap_is_free(h))
         return true;
     atomic_store_explicit(&h->lock.word, 0, memory_order_relaxed);
-    atomic_store_explicit(&h->large.lock.word, 0, memory_order_relaxed);
     return true;
 }
 
@@ -119,7 +106,7 @@ static bool comes_free(hk_lock_t *lock) {
     return is;
 }
 
-static bool heap_comes_free(heap_t *h) { return comes_free(&h->lock) && comes_free(&h->large.lock); }
+static bool heap_comes_free(heap_t *h) { return comes_free(&h->lock); }
 
 /* One by one, as each is held for moments; the sampler's last. */
 const hk_lock_t *fork_stuck_lock(void) {
@@ -148,8 +135,6 @@ static void lock_all(void) {
         take(first_locks[i]);
     (void)for_each_heap(lock_heap);
     take(&heap_shared()->lock);
-    (void)for_each_heap(lock_run_cache);
-    take(&heap_shared()->large.lock);
     for (unsigned i = 0; i < LAST_LOCKS; i++)
         take(last_locks[i]);
     atomic_store_explicit(&hk_fork_owner, hk_thread_self(), memory_order_relaxed);
@@ -159,8 +144,6 @@ static void release_all(void) {
     atomic_store_explicit(&hk_fork_owner, NULL, memory_order_relaxed);
     for (unsigned i = LAST_LOCKS; i-- > 0;)
         let_go(last_locks[i]);
-    let_go(&heap_shared()->large.lock);
-    (void)for_each_heap(unlock_run_cache);
     let_go(&heap_shared()->lock);
     (void)for_each_heap(unlock_heap);
     for (unsigned i = FIRST_LOCKS; i-- > 0;)

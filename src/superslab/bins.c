@@ -306,8 +306,9 @@ static superslab_t *find_bin_locked(unsigned order, slots_use_t use) {
     return find_empty_locked(use == SLOTS_DENSE ? SLOTS_SPARSE : SLOTS_DENSE);
 }
 
-/* A stretch of twice as many slots, less one, has an aligned one in it. */
-superslab_t *pool_find_dirty_locked(unsigned count, unsigned align) {
+/* A superslab with `count` dirty slots from a multiple of `align` on, whatever its use, out of the short stretches
+ * first; or NULL. A stretch of twice as many slots, less one, has an aligned one in it. */
+static superslab_t *find_dirty_locked(unsigned count, unsigned align) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(count > 0 && count <= SLOTS && hk_is_pow2(align));
     unsigned looks = DIRTY_SCAN_MAX, enough = (unsigned)hk_min(count + align - 1, SLOTS);
@@ -361,7 +362,7 @@ static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use)
     superslab_t *s = find_bin_locked(order, use);
     if (s != NULL && ((s->huge && s->room < SLOTS) || pool_stretches(s->dirty_mask, count, align) != 0))
         return s;
-    superslab_t *other = pool_find_dirty_locked(count, align);
+    superslab_t *other = find_dirty_locked(count, align);
     if (other == NULL && align == 1 && (s == NULL || s->room >= SLOTS))
         other = find_between_locked(count, order, use);
     return other != NULL ? other : s;

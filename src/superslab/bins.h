@@ -35,10 +35,6 @@ slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use
 /* Changes the use of an empty superslab. */
 void pool_convert_locked(superslab_t *s, slots_use_t use, bool huge);
 
-/* A superslab with `count` dirty slots from a multiple of `align` on, whatever its use, out of the short stretches
- * first; or NULL. */
-superslab_t *pool_find_dirty_locked(unsigned count, unsigned align);
-
 /* Returns the empty superslabs kept for reuse to the region, where a long run may need them. */
 void superslab_close_empty(void);
 

@@ -23,13 +23,10 @@ void superslab_set_floor(size_t bytes);
 /* In the child of a fork: slots that were on their way to the kernel come back. */
 void superslab_after_fork(void);
 
-/* Slots that a thread holds lie neither in the pool nor in a cache, but will soon: they are on their way from a cache
- * to the pool, or to the kernel and back. Held before the lock is let go under which they were taken, and until they
- * are back: so who found none of them sees that somebody holds some. */
+/* Threads that hold slots: these do not lie in the pool, but will soon, as they are on their way to the kernel and
+ * back. Held before the lock is let go under which they were taken, and until they are back: so who found none of them
+ * sees that somebody holds some. */
 extern _Atomic uint32_t hk_slots_holders;
-
-HK_INLINE void superslab_hold(void) { atomic_fetch_add_explicit(&hk_slots_holders, 1, memory_order_relaxed); }
-void superslab_let_go(void);
 
 /* Waits a little while somebody holds slots. False when nobody does. */
 bool superslab_wait_for_held(void);

@@ -136,7 +136,6 @@ typedef struct place {
     size_t room;
     size_t seen, seen_end; /* the stretch that was looked at last */
     size_t walked;         /* superslabs looked at so far */
-    bool any;              /* the first that is resident as a whole will do */
 } place_t;
 
 static void consider(place_t *best, size_t first, size_t room) {
@@ -151,7 +150,7 @@ static void consider(place_t *best, size_t first, size_t room) {
 }
 
 static bool fits_closely(const place_t *place) {
-    return place->dirty == place->count && (place->any || place->room - place->count <= place->count / CLOSE_SHARE);
+    return place->dirty == place->count && place->room - place->count <= place->count / CLOSE_SHARE;
 }
 
 static bool is_enough(const place_t *place) { return place->walked >= WALK_MAX || fits_closely(place); }
@@ -218,10 +217,10 @@ static void find_long_locked(place_t *best) {
     }
 }
 
-static place_t find_place_locked(size_t count, size_t align, bool any) {
+static place_t find_place_locked(size_t count, size_t align) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(count > 0 && hk_is_pow2(align));
-    place_t best = {.count = count, .align = align, .room = SIZE_MAX, .any = any};
+    place_t best = {.count = count, .align = align, .room = SIZE_MAX};
     if (count <= SLOTS)
         find_short_locked(&best);
     else
@@ -247,7 +246,7 @@ static void convert_run_locked(size_t first, size_t count, slots_use_t use, bool
 static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     bool zeroed;
-    place_t place = find_place_locked(count, align, false);
+    place_t place = find_place_locked(count, align);
     if (place.dirty == 0)
         return (slots_t){0};
     bool begins_huge = pool_record(place.first / SLOTS)->huge, earns = pool_earns_huge_locked(count, use);
@@ -374,17 +373,6 @@ bool slots_alike(slot_t first, size_t count) {
         alike &= pool_record(index)->huge == pool_record(first / SLOTS)->huge;
     hk_unlock(&hk_superslab_lock);
     return alike;
-}
-
-bool slots_resident(size_t count, size_t align) {
-    hk_assert(count > 0 && hk_is_pow2(align));
-    if (pool_count(&hk_pool.dirty) < count)
-        return false;
-    hk_lock(&hk_superslab_lock);
-    bool found = align >= count && align <= SLOTS ? pool_find_dirty_locked((unsigned)count, (unsigned)align) != NULL
-                                                  : find_place_locked(count, align, true).dirty == count;
-    hk_unlock(&hk_superslab_lock);
-    return found;
 }
 
 /* Whole superslabs of a long run go straight back to the region, so their pages must go first. */

@@ -15,9 +15,6 @@ slots_t slots_alloc_clean(size_t count, size_t align);
 /* Whether the superslabs of a run have the same kind of pages, so that it can be moved as one mapping. */
 bool slots_alike(slot_t first, size_t count);
 
-/* Whether there is a run of dirty slots that would serve. */
-bool slots_resident(size_t count, size_t align);
-
 /* Takes exactly the `count` slots from `first`, when all of them are free: growth in place. */
 bool slots_alloc_at(slot_t first, size_t count, bool *zeroed);
 

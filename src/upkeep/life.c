@@ -89,7 +89,6 @@ static void heap_retire(heap_t *h) {
     lease_end(h);
     magazine_retire_all(h);
     heap_remote_post_last(h);
-    (void)large_cache_trim(&h->large, 0, 0);
     heap_lock(h);
     heap_hand_over_locked(h);
     heap_unlock(h);
@@ -186,7 +185,6 @@ static bool park(heap_t *h) {
     lease_end(h);
     magazine_drop_large(h);
     heap_remote_post_last(h);
-    (void)large_cache_trim(&h->large, 0, 0);
     return park_locked(h);
 }
 

@@ -17,8 +17,7 @@
 enum {
     HOLES_SHARE = 4,  /* when this part of the heap waits in slabs in use, it is given back */
     HOLES_HASTE = 4,  /* ... after this part of the delay */
-    GROWTH_HASTE = 8, /* while memory grows, holes and cached runs go back after this part of it; so do slots of a phase
-                         that is over */
+    GROWTH_HASTE = 8, /* while memory grows, holes go back after this part of it; so do slots of a phase that is over */
     PARKED_SHARE = 2, /* heaps without a thread stay parked for this part of the delay */
 };
 
@@ -59,21 +58,13 @@ static void tidy_heap(heap_t *h, bool force) {
     hk_unlock(&h->lock);
 }
 
-/* Returns the bytes still held in run caches. The shared heap comes last: heaps without a thread pass on to it what
- * still comes to them. */
-static size_t tidy_all(uint64_t now_ms, uint64_t age_ms, bool force) {
-    size_t cached = 0;
+/* The shared heap comes last: heaps without a thread pass on to it what still comes to them. */
+static void tidy_all(bool force) {
     for (uint32_t id = HK_OWNER_EXPLICIT; id < heap_explicit_limit(); id++)
         if (atomic_load_explicit(&heap_by_id(id)->life, memory_order_relaxed) == HEAP_EXPLICIT)
             tidy_heap(heap_by_id(id), force);
-    for (uint32_t id = heap_limit(); id-- > HK_OWNER_SHARED;) {
-        heap_t *h = heap_by_id(id);
-        tidy_heap(h, force);
-        if (hk_read(h->large.bytes) > 0)
-            (void)large_cache_trim(&h->large, now_ms, age_ms);
-        cached += hk_read(h->large.bytes);
-    }
-    return cached;
+    for (uint32_t id = heap_limit(); id-- > HK_OWNER_SHARED;)
+        tidy_heap(heap_by_id(id), force);
 }
 
 /* While memory grows, holes are worth what other haste is. */
@@ -109,14 +100,14 @@ bool upkeep_round(void) {
     heap_retire_parked(until);
     heap_give_back_records(until);
     bool grows = superslab_grown() > 0;
-    size_t cached = tidy_all(now, grows ? age / GROWTH_HASTE : age, false);
+    tidy_all(false);
     sparse_result_t sparse = purge_holes(now, age, grows);
     size_t least = superslab_dirty_low(), level = superslab_dirty_bytes() >> HK_SLOT_SHIFT;
     size_t slots = low_water_note(&dirty_low, least, level, now, age);
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
     (void)superslab_purge_in_haste(wanted_locked(least - hk_min(least, slots), grows, now, age));
     hk_unlock(&round_lock);
-    return superslab_waiting_bytes() + cached + sparse.waiting_bytes + heap_ended_bytes() >= HEAP_WORTH_BYTES;
+    return superslab_waiting_bytes() + sparse.waiting_bytes + heap_ended_bytes() >= HEAP_WORTH_BYTES;
 }
 
 bool upkeep_waits(void) {
@@ -134,7 +125,7 @@ size_t heap_relieve(void) {
     unnoticed_end_gone();
     heap_retire_parked(UINT64_MAX);
     heap_give_back_records(UINT64_MAX);
-    (void)tidy_all(sys_now_ms(), 0, true);
+    tidy_all(true);
     size_t sparse = sparse_trim(), slots = superslab_purge(SIZE_MAX);
     superslab_close_empty();
     region_relieve(false);

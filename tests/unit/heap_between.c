@@ -13,6 +13,7 @@
 #include "heap/messages.h"
 #include "heap/runs.h"
 #include "heap_places.h"
+#include "map/meta.h"
 #include "slow/hardened.h"
 #include "steps.h"
 
@@ -26,16 +27,22 @@ static void (*between)(void); /* what comes in between, */
 static unsigned long at, now; /* ... in front of which instruction, counted from the call on until it came */
 static bool done;
 
-static bool is_free(const heap_t *h) {
-    return atomic_load(&h->lock.word) == 0 && atomic_load(&h->large.lock.word) == 0;
+static heap_t *self, *other;
+
+static bool is_free(const heap_t *h) { return atomic_load(&h->lock.word) == 0; }
+
+static bool all_are_free(void) {
+    hk_lock_t *locks[] = {&hk_superslab_lock, &hk_region_lock, &hk_meta_lock};
+    bool are = is_free(self) && is_free(other) && is_free(heap_shared());
+    for (unsigned i = 0; i < sizeof locks / sizeof *locks; i++)
+        are &= atomic_load(&locks[i]->word) == 0;
+    return are;
 }
 
 /* At the first moment from `at` on at which nobody has a lock that `between` needs. */
-static heap_t *self, *other;
-
 static void step(int number, siginfo_t *info, void *context) {
     (void)number, (void)info;
-    if (now++ < at || done || !is_free(self) || !is_free(other) || !is_free(heap_shared()))
+    if (now++ < at || done || !all_are_free())
         return;
     done = true;
     steps_leave(context);

@@ -28,11 +28,6 @@ static void *lives(void *unused) {
         release(kept[i]);
         kept[i] = NULL;
     }
-    bool zeroed;
-    void *large = heap_big_alloc(worker_heap, HK_MIB, 1, &zeroed);
-    CHECK(large != NULL);
-    release(large);
-    CHECK(worker_heap->large.count == 1);
     release(of_main);
     CHECK(places_of(CLS).in_remote_tables == 1 && bin_count(worker_heap, CLS) > 0);
     CHECK_EQ(heap_live_count(), 2);
@@ -45,7 +40,6 @@ static void handed_over(void) {
     CHECK_EQ(atomic_load(&worker_heap->slot_count), 0);
     for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
         CHECK_EQ(heap_magazine_count(worker_heap, cls), 0);
-    CHECK_EQ(worker_heap->large.count, 0);
     CHECK_EQ(places_of(EMPTIED).total, 0); /* empty slabs are closed, not kept */
     places_t p = places_of(CLS);
     CHECK_EQ(p.in_remote_tables, 0);

@@ -231,9 +231,8 @@ int main(void) {
     CHECK_EQ(sys_process_mark(), SYS_MARK_KNOWN);
     no_lock_held();
     half_retired();
-    hk_lock_t *locks[] = {&hk_superslab_lock,     &main_heap->lock, &heap_shared()->lock,
-                          &main_heap->large.lock, &hk_meta_lock,    &hk_heap_list_lock,
-                          &hk_region_lock,        &hk_huge_lock,    &hk_record_lock};
+    hk_lock_t *locks[] = {&hk_superslab_lock, &main_heap->lock, &heap_shared()->lock, &hk_meta_lock,
+                          &hk_heap_list_lock, &hk_region_lock,  &hk_huge_lock,        &hk_record_lock};
     for (unsigned i = 0; i < sizeof locks / sizeof locks[0]; i++) {
         without_handlers(locks[i]);
         from_a_handler(locks[i]);

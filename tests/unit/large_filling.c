@@ -9,13 +9,13 @@
 #include "rooms.h"
 #include "superslab/superslab.h"
 
-static large_cache_t cache;
+static large_counts_t counts;
 
-#define LONG_RUN (64 * HK_MIB) /* more than a cache holds: freed at once */
+#define LONG_RUN (64 * HK_MIB) /* of many superslabs */
 
 static char *take(size_t size) {
     bool zeroed = false;
-    char *block = large_alloc(&cache, size, 1, &zeroed);
+    char *block = large_alloc(&counts, size, 1, &zeroed);
     CHECK(block != NULL && zeroed && all_zeros(block, 4096));
     return block;
 }
@@ -34,7 +34,7 @@ static bool cycle(size_t size, size_t used, size_t step) {
     CHECK(huge == 0 || huge == size / HK_SUPERSLAB_SIZE);
     for (size_t at = 0; at < used; at += step)
         block[at] = 1;
-    CHECK(large_free(&cache, block));
+    CHECK(large_free(&counts, block, true));
     (void)superslab_purge(SIZE_MAX);
     return huge > 0;
 }
@@ -75,10 +75,10 @@ static void one_seen_twice(void) {
     char *filled = take(LONG_RUN);
     memset(filled, 1, LONG_RUN);
     char *next = take(LONG_RUN);
-    CHECK(large_free(&cache, filled));
+    CHECK(large_free(&counts, filled, true));
     (void)superslab_purge(SIZE_MAX);
     CHECK_EQ(huge_superslabs(take(LONG_RUN), LONG_RUN), 0);
-    CHECK(large_free(&cache, next));
+    CHECK(large_free(&counts, next, true));
 }
 
 /* Huge pages are resident as a whole: a table that grew in them says nothing. */
@@ -90,11 +90,11 @@ static void grown_in_huge_pages(void) {
         table = take(3 * HK_MIB);
     CHECK(huge_superslabs(table, 4 * HK_MIB) == 2);
     CHECK(!filling_expected(12 * HK_MIB));
-    char *grown = large_resize(&cache, table, 10 * HK_MIB);
+    char *grown = large_resize(&counts, table, 10 * HK_MIB);
     CHECK(grown != NULL);
     for (size_t at = 0; at < 10 * HK_MIB; at += HK_MIB)
         grown[at] = 1;
-    CHECK(large_free(&cache, grown));
+    CHECK(large_free(&counts, grown, true));
     CHECK(!filling_expected(12 * HK_MIB));
 }
 
@@ -115,7 +115,6 @@ static void start(const char *huge) {
     CHECK_EQ(region_init(), 0);
     map_init();
     classes_init();
-    large_cache_init(&cache);
 }
 
 static void switched_off(void) {

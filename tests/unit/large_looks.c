@@ -11,7 +11,7 @@
 enum { RUNS = 128 };
 #define LONG_RUN (16 * HK_MIB)
 
-static large_cache_t cache;
+static large_counts_t counts;
 static residency_t answer;
 static unsigned looks;
 
@@ -21,13 +21,10 @@ residency_t residency_of(const char *from, size_t size) {
     return answer;
 }
 
-static void start(void) {
-    start_slab();
-    large_cache_init(&cache);
-}
+static void start(void) { start_slab(); }
 
 static char *take(void) {
-    char *block = large_alloc(&cache, LONG_RUN, 1, NULL);
+    char *block = large_alloc(&counts, LONG_RUN, 1, NULL);
     CHECK(block != NULL);
     return block;
 }
@@ -35,8 +32,7 @@ static char *take(void) {
 /* Fresh ones, freed at once. */
 static void cycles(unsigned count) {
     for (unsigned i = 0; i < count; i++) {
-        CHECK(large_free(&cache, take()));
-        (void)large_cache_trim(&cache, 0, 0);
+        CHECK(large_free(&counts, take(), true));
         (void)superslab_purge(SIZE_MAX);
     }
 }

@@ -10,11 +10,11 @@
 
 #include <sys/resource.h>
 
-static large_cache_t cache;
+static large_counts_t counts;
 
 static char *take(size_t size) {
     bool zeroed;
-    char *block = large_alloc(&cache, size, 1, &zeroed);
+    char *block = large_alloc(&counts, size, 1, &zeroed);
     CHECK(block != NULL);
     return block;
 }
@@ -30,30 +30,29 @@ static void is_marked(char *block, size_t size) {
 }
 
 static void release(char *block) {
-    CHECK(large_free(&cache, block));
-    (void)large_cache_trim(&cache, sys_now_ms() + 1000, 0);
+    CHECK(large_free(&counts, block, true));
     CHECK_EQ(superslab_check(), 0);
 }
 
 static void in_place(void) {
     char *block = take(HK_MIB);
     mark(block, 0);
-    CHECK(large_resize(&cache, block, HK_MIB) == block);
-    CHECK(large_resize(&cache, block, HK_MIB - 100) == block);
+    CHECK(large_resize(&counts, block, HK_MIB) == block);
+    CHECK(large_resize(&counts, block, HK_MIB - 100) == block);
     CHECK_EQ(large_size(block), HK_MIB);
-    CHECK(large_resize(&cache, block, 3 * HK_MIB) == block);
+    CHECK(large_resize(&counts, block, 3 * HK_MIB) == block);
     CHECK_EQ(large_size(block), 3 * HK_MIB);
-    CHECK_EQ(cache.live_bytes, (long long)(3 * HK_MIB));
+    CHECK_EQ(counts.live_bytes, (long long)(3 * HK_MIB));
     is_marked(block, HK_MIB);
     mark(block, HK_MIB);
     CHECK_EQ(map_lookup(block + 3 * HK_MIB - 1), HK_MAP_RUN_BODY);
-    CHECK(large_resize(&cache, block, 300 * HK_KIB) == block);
+    CHECK(large_resize(&counts, block, 300 * HK_KIB) == block);
     CHECK_EQ(large_size(block), 5 * HK_SLOT_SIZE);
     CHECK_EQ(map_lookup(block + 5 * HK_SLOT_SIZE), 0);
     is_marked(block, 5 * HK_SLOT_SIZE);
-    CHECK_EQ(cache.live_bytes, (long long)(5 * HK_SLOT_SIZE));
+    CHECK_EQ(counts.live_bytes, (long long)(5 * HK_SLOT_SIZE));
     release(block);
-    CHECK_EQ(cache.live_bytes, 0);
+    CHECK_EQ(counts.live_bytes, 0);
 }
 
 /* Something stands right behind the block. */
@@ -71,7 +70,7 @@ static void by_moving(void) {
     for (unsigned i = 0; i < STEPS; i++) {
         size_t size = large_size(block);
         fences[i] = fence_behind(block);
-        char *moved = large_resize(&cache, block, size + 5 * HK_MIB);
+        char *moved = large_resize(&counts, block, size + 5 * HK_MIB);
         if (moved == NULL) {
             /* A kernel that cannot move pages: the caller copies, and the block is as it was. */
             is_marked(block, size);
@@ -92,9 +91,9 @@ static void by_moving(void) {
         block = moved;
     }
     is_marked(block, large_size(block));
-    CHECK_EQ(cache.live_bytes, (long long)large_size(block));
+    CHECK_EQ(counts.live_bytes, (long long)large_size(block));
     size_t size = large_size(block);
-    CHECK(large_resize(&cache, block, size - HK_MIB) == block);
+    CHECK(large_resize(&counts, block, size - HK_MIB) == block);
     is_marked(block, size - HK_MIB);
     release(block);
     for (unsigned i = 0; i < STEPS; i++)
@@ -113,8 +112,8 @@ static void refused(void) {
     char *fence = fence_behind(block);
     CHECK(fence != NULL);
     mark(block, 0);
-    CHECK(large_resize(&cache, block, HK_MIB) == NULL); /* small enough to copy */
-    CHECK(large_resize(&cache, block, HK_LARGE_MAX + 1) == NULL);
+    CHECK(large_resize(&counts, block, HK_MIB) == NULL); /* small enough to copy */
+    CHECK(large_resize(&counts, block, HK_LARGE_MAX + 1) == NULL);
     CHECK_EQ(large_size(block), 512 * HK_KIB);
     is_marked(block, 512 * HK_KIB);
     slots_free((slot_t)map_slot(fence), 1, false);
@@ -130,18 +129,17 @@ static void limit_data(rlim_t bytes) {
 static void unmapped(void) {
     char *block = take(2 * HK_MIB), *fence = fence_behind(block);
     CHECK(fence != NULL);
-    char *moved = large_resize(&cache, block, 20 * HK_MIB);
+    char *moved = large_resize(&counts, block, 20 * HK_MIB);
     if (moved == NULL || moved == block)
         return; /* a kernel that cannot move pages */
     size_t size = large_size(moved);
     limit_data(sys_page_size()); /* less than there is; 0 would be none to the kernel */
     CHECK(sys_unmap(moved + 10 * HK_MIB, size - 10 * HK_MIB));
-    CHECK(large_resize(&cache, moved, 10 * HK_MIB) == moved);
+    CHECK(large_resize(&counts, moved, 10 * HK_MIB) == moved);
     CHECK(sys_unmap(moved, 10 * HK_MIB));
-    CHECK(large_free(&cache, moved));
-    (void)large_cache_trim(&cache, sys_now_ms() + 1000, 0);
+    CHECK(large_free(&counts, moved, true));
     limit_data(RLIM_INFINITY);
-    CHECK_EQ(cache.live_bytes, 0);
+    CHECK_EQ(counts.live_bytes, 0);
     CHECK_EQ(superslab_check(), 0);
     for (unsigned i = 0; i < 20; i++) {
         char *next = take(2 * HK_MIB);
@@ -152,12 +150,11 @@ static void unmapped(void) {
 
 int main(void) {
     start_slab();
-    large_cache_init(&cache);
     in_place();
     by_moving();
     refused();
     in_child(unmapped);
-    CHECK_EQ(cache.live_bytes, 0);
+    CHECK_EQ(counts.live_bytes, 0);
     superslab_totals_t totals = superslab_totals();
     CHECK_EQ(totals.superslab_count * HK_SLOTS_PER_SUPERSLAB, totals.free_slots);
     return CHECK_PASS;
