@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-enum { PANIC_DETAIL_MAX = 512 };
+enum { PANIC_DETAIL_MAX = 512, HARMLESS_TOLD = 8 };
 
 /* Written by every thread that misuses the interface, read by statistics. Relaxed: it only counts. */
 _Atomic uint64_t hk_misuses;
@@ -33,11 +33,19 @@ static void report(const hk_misuse_t *misuse, const char *detail) {
         show_rest(misuse);
 }
 
+/* A program that works elsewhere goes on here too, and does not fill its log. */
+static bool is_told(const hk_misuse_t *misuse, int64_t on_error) {
+    static _Atomic unsigned told; /* relaxed: it only counts */
+    if (on_error == HK_ON_ERROR_ABORT && misuse->harmless)
+        return atomic_fetch_add_explicit(&told, 1, memory_order_relaxed) < HARMLESS_TOLD;
+    return on_error != HK_ON_ERROR_IGNORE;
+}
+
 void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) {
     atomic_fetch_add_explicit(&hk_misuses, 1, memory_order_relaxed);
     event_misuse(misuse->address);
     int64_t on_error = hk_option(HK_OPT_ON_ERROR);
-    if (on_error == HK_ON_ERROR_IGNORE)
+    if (!is_told(misuse, on_error))
         return;
     char detail[PANIC_DETAIL_MAX];
     va_list args;
@@ -45,7 +53,7 @@ void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) {
     (void)hk_vformat(detail, sizeof detail, detail_format, args);
     va_end(args);
     report(misuse, detail);
-    if (on_error == HK_ON_ERROR_ABORT)
+    if (on_error == HK_ON_ERROR_ABORT && !misuse->harmless)
         sys_abort();
 }
 

@@ -9,7 +9,8 @@
  *
  * The caller is written as core/place.h says, and left out where it is not known.
  *
- * `HAKMEM_ON_ERROR` decides what follows: abort (default), report (print and go on), ignore (go on silently).
+ * `HAKMEM_ON_ERROR` decides what follows: abort (default), report (print and go on), ignore (go on silently). What is
+ * harmless aborts nothing; by default the first eight such calls are printed.
  */
 #pragma once
 
@@ -27,6 +28,7 @@ typedef struct hk_misuse {
     size_t block_size, asked; /* bytes that it takes, and that the program asked for */
     const void *wrong;        /* the first byte that is not as it was left */
     enum { HK_MISUSE_UNKNOWN, HK_MISUSE_ALLOCATED, HK_MISUSE_FREE } state; /* of the block */
+    bool harmless; /* the call does what it should all the same */
 } hk_misuse_t;
 
 /* Reports it: "hakmem: <verb><what> <address> (<detail>), called from <caller>". Counts it, prints it and aborts as

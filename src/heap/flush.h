@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * flush.h: blocks leave a magazine: for the free bits of the heap's own slabs, for other heaps, and runs for the run
- * cache.
+ * flush.h: blocks leave a magazine: for the free bits of the heap's own slabs, for other heaps, and runs for the pool.
  *
  * For the heap's thread, or for anybody once the thread is gone. The functions take the heap's lock.
  */

@@ -169,6 +169,7 @@ typedef struct heap {
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
     message_t *outbox[HEAP_OUTBOX];                 /* as remote_table: messages being filled, by owner */
     struct quarantine *quarantine;                  /* thread's own: quarantine.h */
+    size_t waiting_bytes;                           /* runs in it that have their pages; for readers from outside */
     large_counts_t large;
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic(message_t *) inbox;

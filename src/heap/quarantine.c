@@ -7,6 +7,7 @@
 #include "heap/seal.h"
 #include "heap/wipe.h"
 #include "large/fence.h"
+#include "limit/limit.h"
 #include "map/meta.h"
 #include "sys/linked.h"
 #include "sys/sys.h"
@@ -53,13 +54,27 @@ static void give_back(heap_t *h, granule_t block, unsigned cls, const void *call
     lane_give(h, cls, block, caller);
 }
 
+static void push(heap_t *h, struct quarantine *q, granule_t block, unsigned cls) {
+    if (cls == QUEUE_CLASS_OF_RESIDENT)
+        hk_add(h->waiting_bytes, large_size(map_granule_address(block)));
+    queue_push(q, block, cls, weight(block, cls));
+}
+
+static void pop_oldest(heap_t *h, struct quarantine *q) {
+    hk_assert(q->count > 0 && q->count <= q->places && q->first < q->places);
+    granule_t block = queue_block(queue_oldest(q));
+    unsigned cls = queue_class(queue_oldest(q));
+    if (cls == QUEUE_CLASS_OF_RESIDENT)
+        hk_add(h->waiting_bytes, -large_size(map_granule_address(block)));
+    queue_pop(q, weight(block, cls));
+}
+
 /* Blocks that go to a lane are looked at when they are handed out, or here. */
 static void release_oldest(heap_t *h, struct quarantine *q, bool look, const void *caller) {
-    hk_assert(q->count > 0 && q->count <= q->places && q->first < q->places);
     granule_t granule = queue_block(queue_oldest(q));
     unsigned cls = queue_class(queue_oldest(q));
     void *block = map_granule_address(granule);
-    queue_pop(q, weight(granule, cls));
+    pop_oldest(h, q);
     if (is_of_run(cls))
         wipe_report_if_written(block, large_open_size(block), caller);
     else if (look && hk_unlikely(!seal_spots_are_zero(block, hk_class_info[cls].block_size)))
@@ -143,7 +158,7 @@ void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) {
     q = grow(h, q, bytes);
     while (q->count > 0 && !queue_has_room(q, bytes))
         release_oldest(h, q, false, caller);
-    queue_push(q, granule, cls, bytes);
+    push(h, q, granule, cls);
 }
 
 void quarantine_put_run(heap_t *h, void *block, const void *caller) {
@@ -151,19 +166,34 @@ void quarantine_put_run(heap_t *h, void *block, const void *caller) {
     quarantine_put(h, block, stays ? QUEUE_CLASS_OF_RESIDENT : QUEUE_CLASS_OF_RUNS, caller);
 }
 
-void *quarantine_take_run(heap_t *h, size_t size, size_t align) {
+/* Whether the oldest block, of `bytes`, has waited for as long as it may: the next one of its kind would take its place
+ * in a queue that cannot be larger, and half of that goes on waiting. */
+static bool has_waited(const struct quarantine *q, size_t bytes) {
+    return !queue_has_room(q, bytes) && (hk_hardened_level < 3 || q->is_grown) && q->bytes - bytes >= q->bytes_max / 2;
+}
+
+static void *take_oldest_locked(heap_t *h, struct quarantine *q, size_t size, size_t align) {
+    hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(hk_is_pow2(align));
-    struct quarantine *q = h != NULL ? h->quarantine : NULL;
-    if (q == NULL || q->count == 0 || !is_of_run(queue_class(queue_oldest(q))))
+    if (q->count == 0 || !is_of_run(queue_class(queue_oldest(q))))
         return NULL;
     granule_t granule = queue_block(queue_oldest(q));
     void *block = map_granule_address(granule);
-    size_t bytes = weight(granule, queue_class(queue_oldest(q)));
-    if (queue_has_room(q, bytes) || large_size(block) != hk_align_up(size, HK_SLOT_SIZE) ||
-        (uintptr_t)block % align != 0)
+    if (!has_waited(q, weight(granule, queue_class(queue_oldest(q)))) ||
+        large_size(block) != hk_align_up(size, HK_SLOT_SIZE) || (uintptr_t)block % align != 0 || !limit_allows(size))
         return NULL;
-    queue_pop(q, bytes);
+    pop_oldest(h, q);
     large_take_held(&h->large, block);
+    return block;
+}
+
+/* Under the lock, as a signal handler that forks here would leave its child a block twice: the child sees the lock. */
+void *quarantine_take_run(heap_t *h, size_t size, size_t align) {
+    if (h == NULL || h->quarantine == NULL)
+        return NULL;
+    heap_lock(h);
+    void *block = take_oldest_locked(h, h->quarantine, size, align);
+    heap_unlock(h);
     return block;
 }
 

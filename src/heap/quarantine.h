@@ -107,8 +107,8 @@ void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller);
 void quarantine_put_run(heap_t *h, void *block, const void *caller);
 
 /* The run that waits longest, where it has the slots for `size` bytes, lies at a multiple of `align` and would leave
- * for the next one of its kind: it serves again, with its fences. NULL otherwise. The caller looks whether it is
- * zeros. */
+ * for the next one of its kind, and half of the queue waits on: it serves again, with its fences. NULL otherwise, and
+ * where a limit is reached. The caller looks whether it is zeros. Takes the lock. */
 void *quarantine_take_run(heap_t *h, size_t size, size_t align);
 
 /* Checks and releases what waits, here and in the lanes of the heap. */

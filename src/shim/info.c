@@ -22,7 +22,7 @@ struct mallinfo2 {
     size_t hblks;    /* blocks with a mapping of their own */
     size_t hblkhd;   /* their bytes: 0, they are part of `arena` and `uordblks` */
     size_t usmblks;  /* unused, as in glibc */
-    size_t fsmblks;  /* bytes in magazines */
+    size_t fsmblks;  /* bytes in magazines and in quarantine */
     size_t uordblks; /* bytes in use */
     size_t fordblks; /* bytes free; arena = uordblks + fordblks */
     size_t keepcost; /* bytes that malloc_trim could give back now */

@@ -206,9 +206,7 @@ void heap_free_sized(void *pointer, size_t align, size_t size, const char *verb,
     found_t found = classify(verb, block, caller);
     if (found.kind == KIND_NONE)
         return;
-    if (found.kind != KIND_FOREIGN && misuse_is_watched() && !size_fits(block, &found, align, size)) {
+    if (found.kind != KIND_FOREIGN && misuse_is_watched() && !size_fits(block, &found, align, size))
         misuse_wrong_size(verb, block, found_usable(block, &found), size, caller);
-        return;
-    }
     heap_free_found(block, caller);
 }

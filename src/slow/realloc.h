@@ -23,5 +23,6 @@ void *heap_realloc_to(heap_t *to, void *block, size_t size, const void *caller);
 
 size_t heap_usable_size(const void *block, const void *caller);
 
-/* Frees after checking that `align` and `size` are those that the block was asked with. */
+/* Frees after a look whether `align` and `size` are those that the block was asked with. Where the program goes on
+ * after a report that they are not, the block is freed too: they are not needed. */
 void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller);

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-/* Empties caches and gives free pages back to the kernel; returns the bytes given back. */
+/* Empties magazines and gives free pages back to the kernel; returns the bytes given back. */
 size_t hk_trim_all(void);
 
 /* Limits were set: they are looked at with the next memory that is taken. */

@@ -101,6 +101,7 @@ void misuse_wrong_size(const char *verb, const void *block, size_t block_size, s
         .block = block,
         .block_size = block_size,
         .state = HK_MISUSE_ALLOCATED,
+        .harmless = hk_option(HK_OPT_SAFE) == 1 && size < block_size && strstr(verb, "delete") != NULL,
     };
     hk_misuse(&misuse, "%zu-byte block, size %zu given", block_size, size);
 }

@@ -23,6 +23,8 @@ static void sized_delete_aligned_wrong() {
     ::operator delete (p, std::size_t{4096}, std::align_val_t{64});
 }
 
+static void sized_delete_smaller_safe2() { ::operator delete (announced(::operator new(64)), std::size_t{16}); }
+
 static void double_delete() {
     void *p = announced(::operator new(64));
     ::operator delete(p);
@@ -56,6 +58,7 @@ static const bug bugs[] = {
     {"sized_delete_wrong", sized_delete_wrong},
     {"sized_delete_array_wrong", sized_delete_array_wrong},
     {"sized_delete_aligned_wrong", sized_delete_aligned_wrong},
+    {"sized_delete_smaller_safe2", sized_delete_smaller_safe2},
     {"double_delete", double_delete},
     {"double_delete_sized", double_delete_sized},
     {"delete_interior", delete_interior},

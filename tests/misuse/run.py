@@ -217,6 +217,7 @@ EXPECTED = {
     "sized_delete_wrong": wrong_size(128, "operator delete"),
     "sized_delete_array_wrong": wrong_size(400, r"operator delete\[\]"),
     "sized_delete_aligned_wrong": wrong_size(4096, "operator delete"),
+    "sized_delete_smaller_safe2": wrong_size(16, "operator delete", level=2),
     "double_delete": double(BLOCK_FREE),
     "double_delete_sized": double(BLOCK_FREE),
     "delete_interior": inside(16),

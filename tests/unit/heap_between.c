@@ -307,8 +307,51 @@ static void handler_forks(void) {
     for_each_step(leave_none, free_first, fork_one, goes_on);
 }
 
+/* --- A signal handler forks, and its child goes on ---------------------------------------------------------------- */
+
+enum { WAITING = 80 };
+
+static void *mine;
+static bool is_child;
+
+static void fill_queue(void) {
+    char *blocks[WAITING];
+    for (unsigned i = 0; i < WAITING; i++)
+        CHECK((blocks[i] = heap_malloc_slow(HK_MIB)) != NULL);
+    for (unsigned i = 0; i < WAITING; i++)
+        front_free(blocks[i]);
+}
+
+static void fork_and_take(void) {
+    int status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    is_child = child == 0;
+    if (is_child)
+        mine = heap_malloc_slow(HK_MIB);
+    else
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void malloc_large(void) { block = heap_malloc_slow(HK_MIB); }
+
+static void each_has_its_own(void) {
+    CHECK(block != NULL && block != mine);
+    if (is_child)
+        _exit(0);
+    front_free(block);
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
+static void hardened_handler_forks(void) {
+    CHECK(setenv("HAKMEM_SAFE", "2", 1) == 0);
+    start();
+    for_each_step(fill_queue, malloc_large, fork_and_take, each_has_its_own);
+}
+
 int main(void) {
     steps_init(step);
+    in_child(hardened_handler_forks);
     in_child(hardened_heap_is_released);
     in_child(handler_forks);
     in_child(slab_changes_hands);

@@ -559,6 +559,56 @@ static void large_serves_from_the_queue(void) {
     all_is_well();
 }
 
+/* How many blocks a loop of malloc and free has in turn; none is the one that was freed last. */
+static unsigned in_turn(const char *level, size_t size) {
+    enum { ROUNDS = 200 };
+    uintptr_t seen[ROUNDS] = {0};
+    unsigned count = 0;
+    start_safe(level);
+    for (uintptr_t last = 0, i = 0; i < ROUNDS; i++) {
+        char *block = heap_malloc_slow(size);
+        uintptr_t at = (uintptr_t)block;
+        memset(block, 1, size);
+        CHECK(at != last);
+        last = at;
+        unsigned k = 0;
+        while (k < count && seen[k] != at)
+            k++;
+        seen[k] = at;
+        count += k == count;
+        release(block);
+    }
+    CHECK_EQ(hk_misuse_count(), 0);
+    return count;
+}
+
+static void turns_at_2(void) { CHECK(in_turn("2", HK_MIB) >= 3); }
+static void turns_of_long_at_2(void) { CHECK(in_turn("2", 3 * HK_MIB) >= 2); }
+static void turns_at_3(void) { CHECK(in_turn("3", HK_MIB) >= 2); }
+
+static void turns_in_a_long_queue(void) {
+    CHECK(setenv("HAKMEM_QUARANTINE", "64M", 1) == 0);
+    CHECK(in_turn("3", HK_MIB) >= 25);
+}
+
+/* What waits without pages is not handed out beyond a limit. */
+static void waiting_within_limit(void) {
+    char *freed[5];
+    CHECK(setenv("HAKMEM_LIMIT", "0:100M", 1) == 0);
+    start_safe("2");
+    for (unsigned i = 0; i < 5; i++)
+        CHECK((freed[i] = heap_malloc_slow(20 * HK_MIB)) != NULL);
+    for (unsigned i = 0; i < 5; i++)
+        release(freed[i]);
+    for (unsigned i = 0; i < 30; i++) {
+        char *filled = heap_malloc_slow(3 * HK_MIB);
+        CHECK(filled != NULL);
+        memset(filled, 1, 3 * HK_MIB);
+    }
+    CHECK(heap_malloc_slow(20 * HK_MIB) == NULL);
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
 /* Where a program fills its long blocks, they keep their pages; where it touches a page here and there, the kernel gets
  * them. */
 static void filled_runs_keep_pages(const char *level) {
@@ -816,6 +866,11 @@ int main(void) {
     in_child(short_slack_is_known);
     in_child(large_queue_is_bounded);
     in_child(large_serves_from_the_queue);
+    in_child(turns_at_2);
+    in_child(turns_of_long_at_2);
+    in_child(turns_at_3);
+    in_child(turns_in_a_long_queue);
+    in_child(waiting_within_limit);
     in_child(filled_runs_keep_pages_2);
     in_child(filled_runs_keep_pages_3);
     says(write_in_lane, "hakmem: write after free of 0x", "(112-byte block, offset 56)");

@@ -82,6 +82,7 @@ pub struct Snapshot {
 struct Sums {
     classes: Vec<Class>,
     large_live: i64,
+    large_cached: u64,
     lock_takes: u64,
     live_heaps: u64,
     heaps: u64,
@@ -184,6 +185,7 @@ impl Sums {
             sum.add(class);
         }
         self.large_live += heap.large_live;
+        self.large_cached += heap.large_cached;
         self.lock_takes += heap.lock_takes;
         self.live_heaps += u64::from(heap.is_live);
     }
@@ -195,6 +197,7 @@ struct Heap {
     is_live: bool,
     lock_takes: u64,
     large_live: i64,
+    large_cached: u64,
     classes: Vec<Class>,
 }
 
@@ -208,6 +211,7 @@ struct HeapLayout {
     life: Field,
     lock_takes: Field,
     large_live: Field,
+    large_cached: Field,
     magazines: usize,
     magazine_stride: usize,
     below: Field,
@@ -277,6 +281,7 @@ impl HeapLayout {
             life: record.field(Word::HeapLife)?,
             lock_takes: record.field(Word::HeapLockTakes)?,
             large_live: record.field(Word::HeapLargeLive)?,
+            large_cached: record.field(Word::HeapLargeCached)?,
             magazines: record.size(Word::Magazines)?,
             magazine_stride: record.size(Word::MagazineStride)?,
             below: record.field(Word::MagazineBelow)?,
@@ -315,7 +320,7 @@ impl HeapLayout {
 
     /// The bytes from the heap's start that hold all but what is behind the magazines.
     fn head_bytes(&self) -> usize {
-        let mut fields = vec![self.life, self.lock_takes, self.large_live];
+        let mut fields = vec![self.life, self.lock_takes, self.large_live, self.large_cached];
         fields.extend(self.lanes.as_ref().map(|lanes| lanes.all));
         let end = fields.iter().map(|field| field.end()).max().unwrap_or(0);
         end.max(self.magazines + self.classes * self.magazine_stride)
@@ -361,6 +366,7 @@ impl HeapLayout {
             is_live: self.life.of(head) == self.live,
             lock_takes: self.lock_takes.of(head),
             large_live: self.large_live.of(head) as i64,
+            large_cached: self.large_cached.of(head),
             classes: classes.collect(),
         }
     }
@@ -401,7 +407,7 @@ fn fill(snapshot: &mut Snapshot, mut sums: Sums, resident: &Resident, huge: u64,
     let large_live = (sums.large_live.max(0) as u64).saturating_sub(large_in_magazines);
 
     let live = total(&|c| c.live_blocks() * c.block_size, &sums.classes) + large_live + huge;
-    let cached = total(&|c| c.cached_blocks * c.block_size, &sums.classes) + large_in_magazines;
+    let cached = total(&|c| c.cached_blocks * c.block_size, &sums.classes) + large_in_magazines + sums.large_cached;
     let retained = snapshot.pool.dirty_slots * snapshot.pool.slot_bytes;
     let whole = resident.window + resident.areas + resident.huge;
     let parts = live + cached + retained + resident.areas;
@@ -443,7 +449,7 @@ mod tests {
             cached_blocks: 2,
             ..Class::default()
         };
-        let sums = Sums { classes: vec![class], large_live: 1000, ..Sums::default() };
+        let sums = Sums { classes: vec![class], large_live: 1000, large_cached: 50, ..Sums::default() };
         let resident = Resident { window, areas: 10, ..Resident::default() };
         let pool = Pool { dirty_slots: 1, slot_bytes: 64, ..Pool::default() };
         let mut snapshot = Snapshot { pool, ..Snapshot::default() };
@@ -519,8 +525,8 @@ mod tests {
     fn parts_add_up_whatever_is_resident() {
         let full = a_snapshot(3, 5000);
         assert_eq!(full.values["live"], 1300);
-        assert_eq!(full.values["cached"], 200);
-        assert_eq!(full.values["fragmented"], 5010 - 1300 - 200 - 64 - 10);
+        assert_eq!(full.values["cached"], 250);
+        assert_eq!(full.values["fragmented"], 5010 - 1300 - 250 - 64 - 10);
         assert!(adds_up(&full) && full.values["untouched"] == 0);
         let bare = a_snapshot(3, 100);
         assert!(adds_up(&bare) && bare.values["fragmented"] == 0 && bare.values["untouched"] > 0);
