@@ -132,10 +132,50 @@ size_t heap_relieve(void) {
     return sparse + slots;
 }
 
-size_t heap_trim(void) {
+static size_t trim(void) {
     size_t bytes = heap_relieve();
     region_relieve(true);
     return bytes;
 }
 
-void upkeep_after_fork_in_child(void) { round_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_TRIED); }
+/* --- Trims of several threads ------------------------------------------------------------------------------------- */
+
+/* Threads that trim at the same time go through the same memory, each with the locks that the others wait for. So one
+ * trims, and who comes meanwhile waits for the next that begins: it finds all that was free when he came. For he gave
+ * that back under locks before he read `begun`, and the one whose number is higher takes these locks later: else he
+ * would have read that number. So no order is needed here but for the result. A wait has an end: the thread may be a
+ * handler's that has interrupted who trims. */
+enum { TRIM_WAIT_MS = 20, TRIM_WAITS = 5 };
+
+static hk_lock_t trim_lock = HK_LOCK_INIT(HK_RANK_TRIED); /* only tried */
+static _Atomic uint32_t begun;                            /* written under trim_lock, as the next two */
+static _Atomic uint32_t ended;                            /* the number of the last that is over, a futex */
+static _Atomic size_t ended_with;                         /* the bytes that it gave back */
+
+static size_t trim_as_next(void) {
+    const uint32_t number = atomic_load_explicit(&begun, memory_order_relaxed) + 1;
+    atomic_store_explicit(&begun, number, memory_order_relaxed);
+    const size_t bytes = trim();
+    atomic_store_explicit(&ended_with, bytes, memory_order_relaxed);
+    atomic_store_explicit(&ended, number, memory_order_release); /* pairs with the acquire in heap_trim */
+    return bytes;
+}
+
+size_t heap_trim(void) {
+    const uint32_t before = atomic_load_explicit(&begun, memory_order_relaxed);
+    for (unsigned waits = 0; waits < TRIM_WAITS; waits++) {
+        const uint32_t over = atomic_load_explicit(&ended, memory_order_acquire);
+        if ((int32_t)(over - before) > 0)
+            return atomic_load_explicit(&ended_with, memory_order_relaxed);
+        if (hk_try_lock(&trim_lock)) {
+            const size_t bytes = trim_as_next();
+            hk_unlock(&trim_lock);
+            sys_futex_wake(&ended, INT32_MAX);
+            return bytes;
+        }
+        sys_futex_wait(&ended, over, TRIM_WAIT_MS);
+    }
+    return trim();
+}
+
+void upkeep_after_fork_in_child(void) { round_lock = trim_lock = (hk_lock_t)HK_LOCK_INIT(HK_RANK_TRIED); }

@@ -20,7 +20,8 @@ bool upkeep_waits(void);
 /* Gives back all that can be given back but for what the calling thread's own magazines hold. Returns the bytes. */
 size_t heap_relieve(void);
 
-/* heap_relieve for who asks for it: what is free is unmapped too. Not before each fork, which would map it again. */
+/* heap_relieve for who asks for it: what is free is unmapped too. Not before each fork, which would map it again. Of
+ * several threads that ask at the same time one does it for all. */
 size_t heap_trim(void);
 
 /* In the child of a fork, where no thread is in a round. */
