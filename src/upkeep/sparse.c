@@ -137,12 +137,24 @@ static size_t purge_batch(batch_t *batch) {
 
 /* --- Superslabs --------------------------------------------------------------------------------------------------- */
 
+/* Whether a slab has holes that did not go yet. */
+static HK_SNAPSHOT bool has_holes(const slab_t *slab) {
+    return slab->age != SLAB_AGE_PURGED && slab->free_count != 0 && !slab_is_empty(slab);
+}
+
+/* The same of what begins in the slot, without a lock: a hint, by which most slabs cost no lock. What was free before
+ * the round began shows: its free happened before. */
+static HK_SNAPSHOT bool may_have_holes(slot_t slot) {
+    uint32_t entry = slot < map_count() ? map_entry(slot) : 0;
+    return entry != 0 && !map_is_run(entry) && has_holes(slab_at(slot));
+}
+
 /* Slots of the superslab whose slab is idle, as a mask; adds up what they hold free. */
 static uint32_t idle_slabs(batch_t *batch, slot_t first, idle_clock_t clock, size_t *free_bytes, size_t *waiting) {
     uint32_t idle = 0;
     for (slot_t slot = first; slot < first + HK_SLOTS_PER_SUPERSLAB; slot++) {
-        slab_t *slab = slab_walk_at(&batch->walk, slot);
-        if (slab == NULL || slab->age == SLAB_AGE_PURGED || slab->free_count == 0 || slab_is_empty(slab))
+        slab_t *slab = may_have_holes(slot) ? slab_walk_at(&batch->walk, slot) : NULL;
+        if (slab == NULL || !has_holes(slab))
             continue;
         size_t bytes = (size_t)slab->free_count * hk_class_info[slab->cls].block_size;
         if (!is_idle(slab, clock)) {
