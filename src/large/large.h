@@ -33,8 +33,8 @@ typedef struct large_counts {
  * zeros; NULL when nobody wants zeros. NULL when memory is out. */
 void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroed);
 
-/* Frees the block at `block`, the start of a run. Its pages stay for whoever comes next (`reuse`), or the whole
- * superslabs among them go at once. False when it is free already. */
+/* Frees the block at `block`, the start of a run. With `reuse` its pages stay for the next block; without, those of
+ * whole superslabs go at once. False when the block is free already. */
 bool large_free(large_counts_t *counts, void *block, bool reuse);
 
 /* large_free in two steps, for hardened heaps. A held run is free, but serves nobody until it is let go, with its pages

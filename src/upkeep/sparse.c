@@ -142,8 +142,8 @@ static HK_SNAPSHOT bool has_holes(const slab_t *slab) {
     return slab->age != SLAB_AGE_PURGED && slab->free_count != 0 && !slab_is_empty(slab);
 }
 
-/* The same of what begins in the slot, without a lock: a hint, by which most slabs cost no lock. What was free before
- * the round began shows: its free happened before. */
+/* Whether a slab may begin in the slot that has such holes. This is read without a lock, so it is a hint; it spares the
+ * lock of most slabs. It misses no block whose free happened before the round began. */
 static HK_SNAPSHOT bool may_have_holes(slot_t slot) {
     uint32_t entry = slot < map_count() ? map_entry(slot) : 0;
     return entry != 0 && !map_is_run(entry) && has_holes(slab_at(slot));
