@@ -54,10 +54,10 @@ static void give_back(heap_t *h, granule_t block, unsigned cls, const void *call
     lane_give(h, cls, block, caller);
 }
 
-static void push(heap_t *h, struct quarantine *q, granule_t block, unsigned cls) {
+static void push(heap_t *h, struct quarantine *q, granule_t block, unsigned cls, size_t bytes) {
     if (cls == QUEUE_CLASS_OF_RESIDENT)
         hk_add(h->waiting_bytes, large_size(map_granule_address(block)));
-    queue_push(q, block, cls, weight(block, cls));
+    queue_push(q, block, cls, bytes);
 }
 
 static void pop_oldest(heap_t *h, struct quarantine *q) {
@@ -158,7 +158,7 @@ void quarantine_put(heap_t *h, void *block, unsigned cls, const void *caller) {
     q = grow(h, q, bytes);
     while (q->count > 0 && !queue_has_room(q, bytes))
         release_oldest(h, q, false, caller);
-    push(h, q, granule, cls);
+    push(h, q, granule, cls, bytes);
 }
 
 void quarantine_put_run(heap_t *h, void *block, const void *caller) {
