@@ -2,6 +2,7 @@
  *
  * sizes.c: the calls of hakmem.h that say how large a block is, and those of many blocks.
  */
+#include "slow/realloc.h"
 #include "slow/sizes.h"
 
 #include "front/calls.h"

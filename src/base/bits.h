@@ -46,6 +46,11 @@ HK_INLINE uint64_t hk_fold64(uint64_t a, uint64_t b) {
 #endif
 }
 
+/* memcpy and memset, called: the C library knows the processor. Where code is compiled to be small, gcc puts `rep
+ * movsb` and `rep stosb` in their place, which are slow to start. For the bytes of the program's blocks. */
+void *hk_libc_memcpy(void *to, const void *from, size_t bytes) __asm__("memcpy");
+void *hk_libc_memset(void *at, int byte, size_t bytes) __asm__("memset");
+
 /* Zeros, by the widest stores that the processor has; `bytes` is a multiple of 16. No call. */
 HK_INLINE void hk_zero_long(void *at, size_t bytes) {
 #if HK_X86_64

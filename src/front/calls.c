@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "front/front.h"
 #include "slow/blocks.h"
+#include "slow/realloc.h"
 #include "sys/sys.h"
 
 #include <errno.h>
@@ -30,7 +31,10 @@ void *front_realloc(void *block, size_t size) {
     uint32_t cls = front_class(hk_front, granule);
     if (hk_unlikely(cls >= HK_CLASS_COUNT || size - 1 >= HK_MID_MAX || !map_is_live(granule)))
         return heap_realloc(block, size, CALLER());
-    return heap_block_stays(cls, size) ? block : move_block(block, cls, size);
+    if (heap_block_stays(cls, size))
+        return block;
+    return heap_grows_little(hk_class_info[cls].block_size, size) ? heap_realloc(block, size, CALLER())
+                                                                  : move_block(block, cls, size);
 }
 
 void *front_memalign(size_t align, size_t size) {
@@ -65,4 +69,9 @@ void *front_pvalloc(size_t size) {
     return heap_aligned(page, hk_max(rounded, page));
 }
 
-size_t front_usable_size(const void *block) { return heap_usable_size(block, CALLER()); }
+size_t front_usable_size(const void *block) {
+    granule_t granule = map_granule(block);
+    uint32_t entry = map_granule_lookup(granule), cls = entry & HK_MAP_CLASS_MAX;
+    bool is_plain = entry != 0 && cls < HK_CLASS_COUNT && hk_front->tag != HK_MAP_NO_TAG && map_is_live(granule);
+    return hk_likely(is_plain) ? hk_class_info[cls].block_size : heap_usable_size(block, CALLER());
+}

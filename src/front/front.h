@@ -12,13 +12,13 @@
 #include "base/base.h"
 #include "heap/heap.h"
 #include "slow/free.h"
+#include "slow/free_sized.h"
 #include "slow/malloc.h"
-#include "slow/realloc.h"
 
 #include <string.h>
 
 /* Above it pays to ask whether a block reads as zeros already: heap_calloc_slow. */
-enum { FRONT_CALLOC_MAX = HK_TINY_MAX };
+enum { FRONT_CALLOC_MAX = 8 * 1024 - 1 };
 
 /* The front as if the magazine `offset` bytes behind the first were the first. Its address is an instruction of its
  * own: processors pass a store on to the next load without delay only where both have an address without index
@@ -112,23 +112,23 @@ HK_INLINE void front_free_sized(void *block, size_t size, const char *verb) {
     if (hk_likely(cls < HK_TINY_CLASSES && (size - 1) >> 4 == cls))
         front_push(front, block, granule, cls);
     else
-        heap_free_sized(block, HK_ALIGNMENT, size, verb, __builtin_return_address(0));
+        heap_free_sized(block, HK_ALIGNMENT, size, verb);
 }
 
 HK_INLINE void front_free_aligned_sized(void *block, size_t align, size_t size, const char *verb) {
-    heap_free_sized(block, align, size, verb, __builtin_return_address(0));
+    heap_free_sized(block, align, size, verb);
 }
 
-/* `align` is a power of two. A tiny size rounded up to a multiple of it has a class of just that size, in slabs aligned
- * by slots: each of its blocks will do. */
+/* `align` is a power of two. When the countdown runs out, what is asked for matters: heap_aligned. */
 HK_INLINE void *front_aligned(size_t align, size_t size) {
     heap_front_t *front = hk_front;
-    size_t rounded = (size + align - 1) & ~(align - 1);
-    if (hk_likely(size - 1 < HK_TINY_MAX && rounded <= HK_TINY_MAX)) {
-        heap_front_t *at = front_at_tiny(front, rounded - 1);
-        if (hk_likely(hk_read_in_place(at->magazines->top) != 0))
-            return front_pop(front, at, rounded, false, heap_aligned_slow);
-    }
+    size_t rounded = hk_align_up(size, align); /* any block of its class will do: class_of_aligned */
+    if (hk_unlikely(rounded - 1 >= HK_MID_MAX || hk_read_in_place(front->countdown) < (int64_t)rounded))
+        return heap_aligned(align, size);
+    bool is_tiny = rounded <= HK_TINY_MAX;
+    heap_front_t *at = is_tiny ? front_at_tiny(front, rounded - 1) : front_at(front, class_of_mid(rounded - 1));
+    if (hk_likely(hk_read_in_place(at->magazines->top) != 0))
+        return front_pop(front, at, rounded, !is_tiny, heap_aligned_slow);
     return heap_aligned(align, size);
 }
 

@@ -14,8 +14,9 @@
 #include <string.h>
 
 enum {
-    SWEEP_BYTES = 256 << 10,     /* a thread that only frees empties all magazines each time it has flushed so much */
-    LONG_STREAK_BYTES = 8 << 20, /* ... and when it has flushed so much makes them small, */
+    SWEEP_BYTES = 256 << 10,     /* a thread that only frees empties all magazines each time it has flushed so much, */
+    LONG_STREAK_BYTES = 8 << 20, /* ... or up to so much, as it learns; and when it has makes them small, */
+    SWEEP_SHIFT_MAX = 5,         /* SWEEP_BYTES << 5 == LONG_STREAK_BYTES */
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
     LARGE_EVENTS = 4,
@@ -159,6 +160,10 @@ static unsigned refill(heap_t *h, unsigned cls) {
     unsigned capacity = heap_magazine_capacity(h, cls), want = (capacity + 1) / 2;
     granule_t *blocks = h->class_stats[cls].array + 1;
     h->streak_bytes = h->streak_total = 0;
+    if (h->has_swept) { /* in vain: it frees and allocates by turns */
+        h->has_swept = false;
+        h->sweep_shift = (uint8_t)hk_min(h->sweep_shift + 1, SWEEP_SHIFT_MAX);
+    }
     heap_lock(h);
     unsigned got = want == 0 ? 0 : heap_take_locked(h, cls, blocks + want, want);
     double_frees_t double_frees = heap_take_double_frees_locked(h);
@@ -231,10 +236,11 @@ static void make_room(heap_t *h, unsigned cls) {
         magazine_flush(h, cls, on_streak ? count : (count + 1) / 2);
         h->streak_bytes += (size_t)count * hk_class_info[cls].block_size;
     }
-    if (on_streak && h->streak_bytes >= (press != HEAP_ROOM ? 1 : SWEEP_BYTES)) {
+    if (on_streak && h->streak_bytes >= (press != HEAP_ROOM ? 1 : (size_t)SWEEP_BYTES << h->sweep_shift)) {
         bool is_long = h->streak_total >= LONG_STREAK_BYTES;
         for_each_magazine(h, press == HEAP_HEAVILY ? drop : is_long ? empty_and_shrink : empty);
         h->streak_bytes = 1;
+        h->has_swept = true;
     }
     h->streak_countdown = hk_read(h->front.countdown);
 }
@@ -268,7 +274,11 @@ static void retire(heap_t *h, unsigned cls) {
         empty(h, cls);
 }
 
-void magazine_retire_all(heap_t *h) { for_each_magazine(h, retire); }
+void magazine_retire_all(heap_t *h) {
+    for_each_magazine(h, retire);
+    h->sweep_shift = 0;
+    h->has_swept = false;
+}
 
 /* Between two arrays: none, and its blocks are lost. Between two steps of malloc or free: a block on top that does not
  * count is lost. */

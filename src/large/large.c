@@ -95,7 +95,7 @@ static void zero_run(slot_t first, size_t count) {
         if (residency_of(from, part << HK_SLOT_SHIFT) != RESIDENCY_FULL)
             sys_purge(from, part << HK_SLOT_SHIFT);
         else
-            memset(from, 0, part << HK_SLOT_SHIFT);
+            hk_libc_memset(from, 0, part << HK_SLOT_SHIFT);
     }
 }
 

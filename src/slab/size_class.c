@@ -82,6 +82,8 @@ void classes_init(void) {
         large_class_init(cls);
 }
 
+/* Rounded up, the size has a class of its own, or one whose distance from the next is a multiple of `align`: each block
+ * is a multiple of it, as slabs are. */
 unsigned class_of_aligned(size_t size, size_t align) {
     hk_assert(hk_is_pow2(align));
     if (align > HK_MID_MAX || size > HK_MID_MAX)
@@ -90,7 +92,6 @@ unsigned class_of_aligned(size_t size, size_t align) {
     if (size > HK_MID_MAX)
         return HK_CLASS_COUNT;
     unsigned cls = class_of(size);
-    while (cls < HK_CLASS_COUNT && hk_class_info[cls].block_size % align != 0)
-        cls++;
+    hk_assert(hk_class_info[cls].block_size % align == 0);
     return cls;
 }

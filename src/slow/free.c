@@ -378,16 +378,25 @@ void heap_free_other(void *block, uint32_t mismatch, heap_front_t *front, granul
         free_other(block, __builtin_return_address(0));
 }
 
-void heap_free_found(void *block, const void *caller) {
-    uint32_t cls = map_lookup(block) ^ hk_front->tag;
-    if (hk_unlikely(hardened_is_on())) {
-        free_other(block, caller);
-    } else if (cls < HK_CLASS_COUNT) {
-        heap_t *h = heap_current();
-        if (!map_clear_live(map_granule(block)) && h != NULL)
-            (void)sample_close_suspect(block, heap_draw(h));
-        free_own(h, cls, block);
-    } else {
-        heap_free_other(block, cls, hk_front, map_granule(block));
+/* As front_free. */
+void heap_free_live(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule) {
+    if (mismatch > HK_MAP_CLASS_MAX) {
+        heap_free_other(block, mismatch, front, granule);
+        return;
     }
+    magazine_t *magazine = &front->magazines[mismatch];
+    if (hk_unlikely(!map_clear_live(granule)))
+        heap_free_suspect(block, mismatch);
+    else if (hk_unlikely(magazine->below == magazine->last))
+        free_own(heap_of_front(front), mismatch, block);
+    else
+        magazine_push(magazine, granule);
+}
+
+void heap_free_found(void *block, const void *caller) {
+    granule_t granule = map_granule(block);
+    if (hk_unlikely(hardened_is_on()))
+        free_other(block, caller);
+    else
+        heap_free_live(block, map_granule_lookup(granule) ^ hk_front->tag, hk_front, granule);
 }

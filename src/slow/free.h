@@ -20,3 +20,7 @@ HK_NOINLINE void heap_free_suspect(void *block, uint32_t cls);
 
 /* Frees a block that classify has found good. */
 void heap_free_found(void *block, const void *caller);
+
+/* Frees a block whose live bit was set, unless another thread frees it at this moment. The arguments are those of
+ * heap_free_other; the block may be the thread's own. */
+HK_NOINLINE void heap_free_live(void *block, uint32_t mismatch, heap_front_t *front, granule_t granule);

@@ -493,7 +493,7 @@ void *hardened_realloc(void *block, size_t old_size, size_t size, const void *ca
         return hardened_stay(block, size, saved, caller);
     if (copy == NULL)
         return NULL;
-    memcpy(pointer_to(copy), pointer_to(block), hk_min(old_size, size));
+    hk_libc_memcpy(pointer_to(copy), pointer_to(block), hk_min(old_size, size));
     free_moved(h, block, old_size, caller);
     return copy;
 }

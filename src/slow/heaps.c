@@ -98,7 +98,7 @@ static void *alloc(heap_t *h, size_t align, size_t size, bool zero, const void *
     if (hk_unlikely(block == NULL || (hardened_is_on() && !harden(block, &request, size, caller))))
         return heap_fail();
     if (zero && !request.zeroed && !hardened_is_on())
-        memset(block, 0, size);
+        hk_libc_memset(block, 0, size);
     return pointer_to(block);
 }
 

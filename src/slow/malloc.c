@@ -164,6 +164,20 @@ void *heap_malloc_slow(size_t size) {
 
 void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }
 
+/* Samples and guards know what was asked for; both they and the levels above tell it to the byte. */
+void *heap_malloc_roomy(size_t size, size_t room, const void *caller) {
+    hk_assert(size > 0 && size <= room && room <= HK_MID_MAX);
+    heap_t *h = heap_current();
+    if (hk_unlikely(h == NULL || hardened_is_on()))
+        return heap_malloc(size, caller);
+    bool due = heap_charge(h, size, false);
+    void *apart = guarded_if(due, h, HK_ALIGNMENT, size, caller);
+    if (hk_unlikely(apart != NULL))
+        return apart;
+    void *block = malloc_charged(h, HK_ALIGNMENT, room);
+    return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
+}
+
 static void *aligned_charged(heap_t *h, size_t align, size_t size) {
     if (h == NULL && !heap_system_ready())
         return NULL;

@@ -15,6 +15,9 @@ HK_NOINLINE void *heap_malloc_slow(size_t size);
 /* malloc of what has not been charged. `caller` is the program's return address. */
 void *heap_malloc(size_t size, const void *caller);
 
+/* heap_malloc of a block that may grow to `room`, at most HK_MID_MAX, in its place. */
+void *heap_malloc_roomy(size_t size, size_t room, const void *caller);
+
 /* Zeroed memory; `size` is the checked product. */
 HK_NOINLINE void *heap_calloc_slow(size_t size);
 

@@ -49,7 +49,7 @@ static HK_COLD void *realloc_foreign(void *block, size_t size, const void *calle
     void *copy = heap_malloc(size, caller);
     if (copy == NULL)
         return NULL;
-    memcpy(copy, block, hk_min(size, libc.usable_size(block)));
+    hk_libc_memcpy(copy, block, hk_min(size, libc.usable_size(block)));
     hk_count(foreign_forwards);
     libc.free(block);
     return copy;
@@ -57,10 +57,11 @@ static HK_COLD void *realloc_foreign(void *block, size_t size, const void *calle
 
 static void *move_block(void *block, size_t old_size, size_t size, const void *caller) {
     int saved = errno;
-    void *copy = heap_malloc(size, caller);
+    size_t room = heap_grows_little(old_size, size) ? hk_min(old_size + old_size / 4, HK_MID_MAX) : size;
+    void *copy = room > size ? heap_malloc_roomy(size, room, caller) : heap_malloc(size, caller);
     if (copy == NULL)
         return size <= old_size ? heap_keep_whole(block, saved) : NULL;
-    memcpy(copy, pointer_to(block), hk_min(old_size, size));
+    hk_libc_memcpy(copy, pointer_to(block), hk_min(old_size, size));
     heap_free_found(block, caller);
     return copy;
 }
@@ -125,7 +126,7 @@ static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *fou
         return is_hardened ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
     if (copy == NULL)
         return NULL;
-    memcpy(copy, pointer_to(block), hk_min(old_size, size));
+    hk_libc_memcpy(copy, pointer_to(block), hk_min(old_size, size));
     heap_free_found(block, caller);
     return copy;
 }
@@ -178,35 +179,4 @@ void *heap_realloc(void *pointer, size_t size, const void *caller) {
         return heap_malloc(size, caller);
     void *block = tagged_enter("realloc", pointer, caller);
     return block != NULL ? pointer_to(resize(block, size, caller)) : heap_fail();
-}
-
-static bool size_fits(const void *block, const found_t *found, size_t align, size_t size) {
-    size_t asked = size + (size == 0);
-    if (found->kind == KIND_NOTHING)
-        return size == 0;
-    if (found_is_hardened(found))
-        return hardened_size_fits(block, found->size, align, size);
-    if (heap_has_kept_whole())
-        return asked <= found->size;
-    if (found->kind == KIND_GUARDED)
-        return size == found->size;
-    if (found->kind == KIND_LARGE)
-        return (align > HK_ALIGNMENT || asked > HK_MID_MAX / 2) && asked <= found->size;
-    if (found->kind != KIND_SLAB || asked > found->size)
-        return asked <= found->size;
-    unsigned cls = align <= HK_ALIGNMENT ? class_of(asked) : class_of_aligned(asked, align);
-    /* It may have been borrowed, or been larger before. */
-    return cls == found->cls || heap_block_stays(found->cls, hk_class_info[cls].block_size);
-}
-
-void heap_free_sized(void *pointer, size_t align, size_t size, const char *verb, const void *caller) {
-    void *block = tagged_enter(verb, pointer, caller);
-    if (block == NULL)
-        return;
-    found_t found = classify(verb, block, caller);
-    if (found.kind == KIND_NONE)
-        return;
-    if (found.kind != KIND_FOREIGN && misuse_is_watched() && !size_fits(block, &found, align, size))
-        misuse_wrong_size(verb, block, found_usable(block, &found), size, caller);
-    heap_free_found(block, caller);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * realloc.h: what has to know a block's size: realloc, malloc_usable_size, frees that name a size. `caller` is the
+ * realloc.h: what has to know a block's size: realloc and malloc_usable_size. `caller` is the
  * program's return address, for reports.
  */
 #pragma once
@@ -16,13 +16,17 @@ HK_INLINE bool heap_block_stays(unsigned cls, size_t size) {
     return size <= now && (size >= least || class_of(size) == cls);
 }
 
+enum { HEAP_ROOM_FROM = 8 * 1024 };
+
+/* Whether a long block grows by less than a 32nd. Then the next one has room for a quarter more than the block had: one
+ * that grows by small steps is copied half as often. */
+HK_INLINE bool heap_grows_little(size_t old_size, size_t size) {
+    return old_size >= HEAP_ROOM_FROM && size > old_size && size - old_size < old_size / 32;
+}
+
 void *heap_realloc(void *block, size_t size, const void *caller);
 
 /* The block, of any heap, becomes one of the explicit heap `to`. */
 void *heap_realloc_to(heap_t *to, void *block, size_t size, const void *caller);
 
 size_t heap_usable_size(const void *block, const void *caller);
-
-/* Frees after a look whether `align` and `size` are those that the block was asked with. Where the program goes on
- * after a report that they are not, the block is freed too: they are not needed. */
-void heap_free_sized(void *block, size_t align, size_t size, const char *verb, const void *caller);

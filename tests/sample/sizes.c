@@ -67,6 +67,8 @@ int main(void) {
         by_realloc(100, 110);
         by_realloc(110, 100);
         by_realloc(20000, 20010);
+        by_realloc(112, 113); /* to a block with room for more */
+        by_realloc(20480, 20500);
         by_realloc(TEST_MIB, 3 * TEST_MIB);
         by_expand(100, 110);
         by_expand(TEST_MIB, TEST_MIB + 100 * TEST_KIB);

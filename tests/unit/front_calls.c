@@ -10,8 +10,10 @@
 #include "heap_places.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 static heap_t *h;
+static uint64_t misuses; /* that were made on purpose */
 
 static unsigned class_at(const void *block) { return map_lookup(block) & HK_MAP_CLASS_MAX; }
 
@@ -36,6 +38,63 @@ static void in_place_or_not(void) {
     }
 }
 
+/* A long block that grows by small steps is moved at each quarter; one that grows by more gets what it asks for. */
+static void small_steps(void) {
+    enum { FIRST = HEAP_ROOM_FROM, LAST = 200000, STEP = 8 };
+    unsigned moves = 0;
+    char *block = front_malloc(FIRST);
+    memset(block, 1, FIRST);
+    for (size_t size = FIRST + STEP; size <= LAST; size += STEP) {
+        char *before = block;
+        block = front_realloc(before, size);
+        moves += block != before;
+        memset(block + size - STEP, (int)(size / STEP % 251), STEP);
+    }
+    for (size_t size = FIRST + STEP; size <= LAST; size += STEP)
+        CHECK_EQ((unsigned char)block[size - 1], size / STEP % 251);
+    CHECK(moves >= 10 && moves <= 18); /* 1.25^14 == 23, and each class would be 37 */
+    front_free(block);
+    for (size_t size = 208; size < 100000; size += size / 2) {
+        block = front_realloc(front_malloc(size), size + size / 4);
+        size_t exact = hk_class_info[class_of(size + size / 4)].block_size;
+        CHECK(front_usable_size(block) <= exact + exact / 3); /* it may be borrowed */
+        front_free_sized(block, size + size / 4, "free_sized");
+    }
+    CHECK_EQ(hk_misuse_count(), 0);
+}
+
+static size_t blocks_of_another[64];
+
+static void *allocate_for_another(void *blocks) {
+    for (unsigned i = 0; i < 64; i++) {
+        blocks_of_another[i] = (size_t)(i + 1) * (i + 1) * (i + 1);
+        ((void **)blocks)[i] = front_malloc(blocks_of_another[i]);
+    }
+    return NULL;
+}
+
+/* Of another thread: with its size, and with one that is too small, which is reported and does no harm. */
+static void sized_of_another(void) {
+    void *blocks[64];
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, allocate_for_another, blocks) == 0 && pthread_join(thread, NULL) == 0);
+    for (unsigned i = 0; i < 64; i++) {
+        CHECK(map_is_live(map_granule(blocks[i])));
+        front_free_sized(blocks[i], blocks_of_another[i], "free_sized");
+        CHECK(!map_is_live(map_granule(blocks[i])));
+    }
+    CHECK_EQ(hk_misuse_count(), 0);
+    CHECK(pthread_create(&thread, NULL, allocate_for_another, blocks) == 0 && pthread_join(thread, NULL) == 0);
+    for (unsigned i = 7; i < 64; i++) {
+        front_free_sized(blocks[i], blocks_of_another[i] / 3, "free_sized");
+        CHECK_EQ(hk_misuse_count(), i - 6);
+        CHECK(!map_is_live(map_granule(blocks[i])));
+    }
+    misuses = hk_misuse_count();
+    for (unsigned i = 0; i < 7; i++)
+        front_free(blocks[i]);
+}
+
 static void zeros(void) {
     enum { COUNT = 300 };
     static char *blocks[COUNT];
@@ -58,7 +117,7 @@ static void zeros(void) {
 /* Also when the magazine is empty, and when the countdown runs out just then. */
 static void aligned(void) {
     for (size_t align = 1; align <= 8192; align *= 2)
-        for (size_t size = 0; size <= 1100; size += size < 40 ? 1 : 53)
+        for (size_t size = 0; size <= 300000; size += size < 40 ? 1 : size < 1100 ? 53 : size / 5)
             for (unsigned way = 0; way < 3; way++) {
                 if (way == 1)
                     magazine_drop_all(h);
@@ -67,25 +126,25 @@ static void aligned(void) {
                 void *block = front_aligned(align, size);
                 CHECK(block != NULL && (uintptr_t)block % hk_max(align, 16) == 0);
                 CHECK(front_usable_size(block) >= size);
-                if (align > 16 && size > 0)
+                if (align > 16 && size > 0 && class_of_aligned(size, align) < HK_CLASS_COUNT)
                     CHECK_EQ(class_at(block), class_of_aligned(size, align));
                 front_free_aligned_sized(block, align, size, "free_aligned_sized");
             }
     CHECK(front_aligned(64, SIZE_MAX - 10) == NULL);
-    CHECK_EQ(hk_misuse_count(), 0);
+    CHECK_EQ(hk_misuse_count(), misuses);
 }
 
 static void kept_whole(void) {
     void *block = front_malloc(1000);
-    heap_free_sized(block, HK_ALIGNMENT, 16, "free_sized", NULL);
-    CHECK_EQ(hk_misuse_count(), 1);
+    heap_free_sized(block, HK_ALIGNMENT, 16, "free_sized");
+    CHECK_EQ(hk_misuse_count(), misuses + 1);
     CHECK(!map_is_live(map_granule(block))); /* the size is not needed */
     block = front_malloc(1000);
     errno = 3;
     CHECK(heap_keep_whole(block, 5) == block);
     CHECK_EQ(errno, 5);
-    heap_free_sized(block, HK_ALIGNMENT, 16, "free_sized", NULL);
-    CHECK_EQ(hk_misuse_count(), 1);
+    heap_free_sized(block, HK_ALIGNMENT, 16, "free_sized");
+    CHECK_EQ(hk_misuse_count(), misuses + 1);
     CHECK(!map_is_live(map_granule(block)));
 }
 
@@ -93,6 +152,8 @@ int main(void) {
     CHECK(setenv("HAKMEM_ON_ERROR", "report", 1) == 0);
     h = start_heap();
     in_place_or_not();
+    small_steps();
+    sized_of_another();
     zeros();
     aligned();
     kept_whole();

@@ -17,7 +17,7 @@ static void within_a_third(void) {
     CHECK_EQ(heap_usable_size(borrowed, NULL), LARGER);
     CHECK_EQ(places_of(SMALL_CLASS).total, 0);
     CHECK_EQ(h->class_stats[SMALL_CLASS].borrowed, 1);
-    heap_free_sized(borrowed, HK_ALIGNMENT, SMALL, "free_sized", NULL);
+    heap_free_sized(borrowed, HK_ALIGNMENT, SMALL, "free_sized");
     CHECK_EQ(live_blocks(LARGER_CLASS), 1);
     /* Half as large is too small. */
     void *small = heap_malloc_slow(SMALL / 2 + 8);

@@ -62,6 +62,48 @@ static void at_random(void) {
             release(held[k].block);
 }
 
+static uint64_t refills(void) {
+    uint64_t sum = 0;
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
+        sum += h->class_stats[cls].refills;
+    return sum;
+}
+
+/* A megabyte in blocks of all sizes below 1 KiB; returns how many refills that took. */
+static uint64_t frame(void) {
+    enum { COUNT = 2048 };
+    static void *blocks[COUNT];
+    uint64_t before = refills();
+    for (unsigned i = 0; i < COUNT; i++)
+        blocks[i] = heap_malloc(1 + i * 37 % 1024, NULL);
+    for (unsigned i = COUNT; i-- > 0;)
+        release(blocks[i]);
+    return refills() - before;
+}
+
+/* Who frees on and on may go to sleep: all magazines are emptied now and then. Who frees and allocates by turns need
+ * not fill them each time. */
+static void frames(void) {
+    uint64_t first = 0, later = 0;
+    for (unsigned i = 0; i < 20; i++)
+        *(i < 10 ? &first : &later) += frame();
+    CHECK(h->sweep_shift >= 2);
+    CHECK(first >= 100 && later * 2 <= first);
+    /* 32 MiB at once leave little in the magazines. */
+    enum { LONG = 64 << 10 };
+    static void *blocks[LONG];
+    for (unsigned i = 0; i < LONG; i++)
+        blocks[i] = heap_malloc(512, NULL);
+    for (unsigned i = 0; i < LONG; i++)
+        release(blocks[i]);
+    size_t kept = 0;
+    for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
+        kept += bin_count(h, cls) * (size_t)hk_class_info[cls].block_size;
+    CHECK(kept <= 32 << 10);
+    magazine_retire_all(h);
+    CHECK_EQ(h->sweep_shift, 0);
+}
+
 static void dropped(void) {
     magazine_drop_all(h);
     for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++) {
@@ -100,6 +142,7 @@ int main(void) {
     h = start_heap();
     address_order();
     at_random();
+    frames();
     dropped();
     past_it();
     return CHECK_PASS;

@@ -19,7 +19,7 @@ static void one_slab_for_several(void) {
     for (size_t size = SHARED / 4 * 3 + 1; size <= SHARED; size += HK_ALIGNMENT) {
         void *block = heap_malloc_slow(size);
         CHECK_EQ(heap_usable_size(block, NULL), SHARED);
-        heap_free_sized(block, HK_ALIGNMENT, size, "free_sized", NULL);
+        heap_free_sized(block, HK_ALIGNMENT, size, "free_sized");
     }
     CHECK_EQ(h->class_stats[class_of(SHARED)].slab_count, 1);
     CHECK_EQ(heap_usable_size(heap_malloc_slow(SHARED / 2), NULL), SHARED / 2);

@@ -23,6 +23,7 @@
 #include "rooms.h"
 #include "slow/blocks.h"
 #include "slow/free.h"
+#include "slow/free_sized.h"
 #include "slow/malloc.h"
 #include "slow/realloc.h"
 #include "slow/reclaim.h"

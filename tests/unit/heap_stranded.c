@@ -47,7 +47,7 @@ static void allocates_and_frees(void) {
         CHECK(is_emergency(q) && q[0] == 1 && q[size - 1] == 1);
         CHECK(heap_usable_size(q, NULL) >= 2 * size);
         release(p);
-        heap_free_sized(r, 4096, size, "free", NULL);
+        heap_free_sized(r, 4096, size, "free");
         front_free(q);
     }
 }

@@ -185,6 +185,7 @@ fn containers() -> Vec<Row> {
         churn("tree in C++", "tree_cpp", "100000 200000 42").takes(0.3),
         churn("containers in C", "containers_c", "400 42").takes(0.18),
         churn("containers in C++", "containers_cpp", "250 42").gated().takes(0.28),
+        churn("new and delete 2 KiB, aligned to 64", "pairs_cpp", "2048 64 15000000 100").takes(0.1),
     ]
 }
 
@@ -194,6 +195,7 @@ fn large() -> Vec<Row> {
     vec![
         load("realloc doubling to 64 MiB", "realloc_growth", "double 65536 5").gated().takes(0.26),
         load("realloc by 1 % to 64 MiB", "realloc_growth", "percent 65536 2 250").takes(0.65),
+        workload("realloc by 100 B to 256 KiB", "large blocks", "realloc_growth", "append 256 2000 80").ns().takes(0.08),
         load("calloc 64 KiB, dirty", "large_calloc", "dirty 64 30000"),
         load("calloc 1 MiB, fresh", "large_calloc", "fresh 1024 3000").gated(),
         load("calloc 1 MiB, dirty", "large_calloc", "dirty 1024 1200"),
@@ -216,7 +218,7 @@ fn threads() -> Vec<Row> {
         mid("mid_large_mt 2 threads, 1M", "2 1000000 2048 42 250"),
         larson("larson 2-32 KiB, 4 threads", "0.5 2048 32768 10000 1 12345 4").warm(1024).takes(0.85),
         larson("larson small, 2 threads", "0.5 8 1000 100 10000 42 2").gated().takes(0.51),
-        larson("larson small, 4 threads", "0.5 8 1000 100 10000 42 4").takes(0.51),
+        larson("larson small, 4 threads", "0.3 8 1000 100 10000 42 4").takes(0.31),
         workload("thread churn", "threads", "thread_churn", "4000 4 100").us().threads_at(1).takes(0.25),
     ]
 }
@@ -233,7 +235,8 @@ fn remote() -> Vec<Row> {
         pass("producer/consumer 1x3", "1 3 2000000 16 256 42"),
         pass("producer/consumer 3x1", "3 1 700000 16 256 42"),
         pass("producer/consumer 1x1, 1-16 KiB", "1 1 300000 1024 16384 42").takes(0.23),
-        workload("xmalloc_test, 2 threads", CROSSING, "xmalloc_test", "2 0.5 42").mops().threads_at(0).takes(0.51),
+        workload("trees that another thread drops", CROSSING, "shared_trees", "4000 8 42").ns().takes(0.08),
+        workload("xmalloc_test, 2 threads", CROSSING, "xmalloc_test", "2 0.4 42").mops().threads_at(0).takes(0.41),
         share("cache_scratch, 1 thread", "cache_scratch", "1 1000 8 30000"),
         share("cache_scratch, 2 threads", "cache_scratch", "2 1000 8 30000"),
         share("cache_thrash, 1 thread", "cache_thrash", "1 1000 8 30000"),
