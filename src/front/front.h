@@ -17,8 +17,9 @@
 
 #include <string.h>
 
-/* Above it pays to ask whether a block reads as zeros already: heap_calloc_slow. */
-enum { FRONT_CALLOC_MAX = 8 * 1024 - 1 };
+/* Above it pays to ask whether a block reads as zeros already: heap_calloc_slow. With room for a seal: of longer blocks
+ * malloc does not look at each byte. */
+enum { FRONT_CALLOC_MAX = 8 * 1024 - 8 };
 
 /* The front as if the magazine `offset` bytes behind the first were the first. Its address is an instruction of its
  * own: processors pass a store on to the next load without delay only where both have an address without index
@@ -115,8 +116,10 @@ HK_INLINE void front_free_sized(void *block, size_t size, const char *verb) {
         heap_free_sized(block, HK_ALIGNMENT, size, verb);
 }
 
+/* Any alignment, as front_memalign takes any. */
 HK_INLINE void front_free_aligned_sized(void *block, size_t align, size_t size, const char *verb) {
-    heap_free_sized(block, align, size, verb);
+    unsigned shift = hk_log2_ceil(hk_max(align, HK_ALIGNMENT));
+    heap_free_sized(block, (size_t)1 << hk_min(shift, 63), size, verb);
 }
 
 /* `align` is a power of two. When the countdown runs out, what is asked for matters: heap_aligned. */

@@ -388,7 +388,7 @@ void heap_free_live(void *block, uint32_t mismatch, heap_front_t *front, granule
     if (hk_unlikely(!map_clear_live(granule)))
         heap_free_suspect(block, mismatch);
     else if (hk_unlikely(magazine->below == magazine->last))
-        free_own(heap_of_front(front), mismatch, block);
+        free_own(heap_current(), mismatch, block); /* which knows a child of fork */
     else
         magazine_push(magazine, granule);
 }

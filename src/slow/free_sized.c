@@ -59,7 +59,8 @@ HK_INLINE bool sized_fits(const void *block, uint32_t cls, size_t align, size_t 
 void heap_free_sized(void *pointer, size_t align, size_t size, const char *verb) {
     granule_t granule = map_granule(pointer);
     uint32_t entry = map_granule_lookup(granule), cls = entry & HK_MAP_CLASS_MAX;
-    bool is_live = entry != 0 && cls < HK_MAGAZINE_COUNT && map_is_live(granule);
+    bool has_class = cls < HK_CLASS_COUNT || (cls < HK_MAGAZINE_COUNT && !map_is_explicit(entry));
+    bool is_live = entry != 0 && has_class && map_is_live(granule);
     if (hk_likely(is_live && sized_fits(pointer, cls, align, size)))
         heap_free_live(pointer, entry ^ hk_front->tag, hk_front, granule);
     else

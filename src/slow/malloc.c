@@ -174,7 +174,9 @@ void *heap_malloc_roomy(size_t size, size_t room, const void *caller) {
     void *apart = guarded_if(due, h, HK_ALIGNMENT, size, caller);
     if (hk_unlikely(apart != NULL))
         return apart;
-    void *block = malloc_charged(h, HK_ALIGNMENT, room);
+    void *block = limit_is_near() ? NULL : malloc_charged(h, HK_ALIGNMENT, room);
+    if (hk_unlikely(block == NULL))
+        block = malloc_charged(h, HK_ALIGNMENT, size);
     return hk_likely(block != NULL) ? heap_sampled_if(due, h, block, size, caller) : heap_fail();
 }
 

@@ -118,6 +118,16 @@ static void resized_after_free(void) {
     end();
 }
 
+/* Of a heap's run the slot table does not say how long it is. */
+static void wrong_size(void) {
+    begin();
+    char *run = hak_heap_aligned_alloc(hak_heap_new(NULL), TEST_MIB, 100);
+    CHECK(run != NULL);
+    say("free_sized of wrong size", run);
+    hak_free_sized(run, 270000);
+    end();
+}
+
 /* What such a thread has at hand is nobody's when the heap has ended. */
 static void no_heap_after_one(void) {
     begin();
@@ -153,6 +163,7 @@ static void run(const char *name, void (*body)(void)) {
 int main(void) {
     run("destroy", after_destroy);
     run("reset", after_reset);
+    run("wrong size", wrong_size);
     run("twice", twice);
     run("inside", inside);
     run("release", after_release);

@@ -82,6 +82,16 @@ static void see(hak_heap_t *heap, char *stale, size_t size) {
     reported += errors() > before; /* not when the page went back to the kernel meanwhile */
 }
 
+/* calloc knows each byte of a block of up to 8 KiB. */
+static void before_calloc(size_t size) {
+    for (size_t at = 3; at < size; at += size / 7) {
+        char *stale = of_freed(size, 40) - size / 2 + at;
+        unsigned long long before = errors();
+        *(volatile char *)stale = MARK;
+        CHECK(!comes_back(NULL, size, stale) || errors() == before + 1);
+    }
+}
+
 static void beyond_a_heaps_block(size_t size, bool ends) {
     hak_heap_t *heap = hak_heap_new(NULL);
     char *block = test_opaque(hak_heap_malloc(heap, size));
@@ -107,6 +117,8 @@ int main(void) {
     see(heap, of_heap(heap, 300000, false), 300000);
     see(heap, of_heap(heap, 300000, true), 300000);
     see(heap, of_heap(heap, 5000000, false), 5000000);
+    before_calloc(1500);
+    before_calloc(8190);
     test_say("%u of %u came back, %u reported\n", came_back, cases, reported);
     CHECK(reported > 0);
     beyond_a_heaps_block(100, false);

@@ -131,6 +131,9 @@ static void aligned(void) {
                 front_free_aligned_sized(block, align, size, "free_aligned_sized");
             }
     CHECK(front_aligned(64, SIZE_MAX - 10) == NULL);
+    for (size_t align = 3; align < 5000; align += align / 3) /* no powers of two */
+        for (size_t size = 1; size < 5000; size += size < 40 ? 1 : size / 3)
+            front_free_aligned_sized(front_memalign(align, size), align, size, "free_aligned_sized");
     CHECK_EQ(hk_misuse_count(), misuses);
 }
 

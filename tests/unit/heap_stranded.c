@@ -104,6 +104,27 @@ static void without_handlers(hk_lock_t *lock) {
     wait_for(child);
 }
 
+/* The first slow step that a child takes is that of a free with a size. */
+static void frees_with_sizes_first(void) {
+    enum { COUNT = 200, SIZE = 3000 };
+    static void *blocks[COUNT];
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK((blocks[i] = front_malloc(SIZE)) != NULL);
+    hk_lock(&main_heap->lock);
+    pid_t child = raw_fork();
+    if (child == 0) {
+        alarm(HANG_SECONDS);
+        for (unsigned i = 0; i < COUNT; i++)
+            front_free_sized(blocks[i], SIZE, "free_sized");
+        CHECK_EQ(sys_process_mark(), SYS_MARK_STRANDED);
+        _exit(CHECK_PASS);
+    }
+    hk_unlock(&main_heap->lock);
+    wait_for(child);
+    for (unsigned i = 0; i < COUNT; i++)
+        front_free_sized(blocks[i], SIZE, "free_sized");
+}
+
 /* The lock is that of a frame which the handler that forks has interrupted, and which goes on in the child. */
 static void from_a_handler(hk_lock_t *lock) {
     hk_lock(lock);
@@ -229,6 +250,7 @@ int main(void) {
     CHECK(pthread_create(&thread, NULL, thread_of_child, NULL) == 0 && pthread_join(thread, NULL) == 0);
     sys_process_mark_wipe();
     CHECK_EQ(sys_process_mark(), SYS_MARK_KNOWN);
+    frees_with_sizes_first();
     no_lock_held();
     half_retired();
     hk_lock_t *locks[] = {&hk_superslab_lock, &main_heap->lock, &heap_shared()->lock, &hk_meta_lock,
