@@ -2,12 +2,12 @@
  *
  * sizes.c: the calls of hakmem.h that say how large a block is, and those of many blocks.
  */
-#include "slow/realloc.h"
 #include "slow/sizes.h"
 
 #include "front/calls.h"
 #include "front/front.h"
 #include "hakmem.h"
+#include "slow/realloc.h"
 
 HK_EXPORT void *hak_malloc_at_least(size_t size, size_t *actual) {
     void *block = front_malloc(size);

@@ -14,9 +14,9 @@
 #include <string.h>
 
 enum {
-    SWEEP_BYTES = 256 << 10,     /* a thread that only frees empties all magazines each time it has flushed so much, */
-    LONG_STREAK_BYTES = 8 << 20, /* ... or up to so much, as it learns; and when it has makes them small, */
-    SWEEP_SHIFT_MAX = 5,         /* SWEEP_BYTES << 5 == LONG_STREAK_BYTES */
+    SWEEP_BYTES = 256 << 10,     /* a thread that only frees empties all magazines each time it has flushed so much; */
+    SWEEP_SHIFT_MAX = 5,         /* ... twice as much after each time that was in vain, but no more than */
+    LONG_STREAK_BYTES = 8 << 20, /* ... this; and a thread that has flushed so much makes them small, */
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
     LARGE_EVENTS = 4,
@@ -260,6 +260,7 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
 
 void magazine_drop_all(heap_t *h) { for_each_magazine(h, drop); }
 
+_Static_assert(SWEEP_BYTES << SWEEP_SHIFT_MAX == LONG_STREAK_BYTES, "the longest distance");
 _Static_assert(HK_CLASS_COUNT == HK_MAP_CLASS_LARGE && HK_CLASS_COUNT % 64 == 0,
                "magazines of runs have words of their own");
 
