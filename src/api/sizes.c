@@ -7,12 +7,11 @@
 #include "front/calls.h"
 #include "front/front.h"
 #include "hakmem.h"
-#include "slow/realloc.h"
 
 HK_EXPORT void *hak_malloc_at_least(size_t size, size_t *actual) {
     void *block = front_malloc(size);
     if (actual != NULL)
-        *actual = block != NULL ? heap_usable_size(block, __builtin_return_address(0)) : 0;
+        *actual = block != NULL ? front_usable_size(block) : 0;
     return block;
 }
 

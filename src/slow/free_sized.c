@@ -47,7 +47,8 @@ static HK_NOINLINE void free_rare(void *pointer, size_t align, size_t size, cons
     heap_free_found(block, caller);
 }
 
-HK_INLINE bool sized_fits(const void *block, uint32_t cls, size_t align, size_t size) {
+/* size_fits of a live block, where that is quick to see; false may mean that it is not. */
+HK_INLINE bool fits_plainly(const void *block, uint32_t cls, size_t align, size_t size) {
     size_t rounded = hk_align_up(size, align);
     if (hk_likely(hk_front->tag != HK_MAP_NO_TAG))
         return rounded - 1 < HK_MAGAZINE_SIZE_MAX && class_fits(cls, class_of(rounded));
@@ -61,7 +62,7 @@ void heap_free_sized(void *pointer, size_t align, size_t size, const char *verb)
     uint32_t entry = map_granule_lookup(granule), cls = entry & HK_MAP_CLASS_MAX;
     bool has_class = cls < HK_CLASS_COUNT || (cls < HK_MAGAZINE_COUNT && !map_is_explicit(entry));
     bool is_live = entry != 0 && has_class && map_is_live(granule);
-    if (hk_likely(is_live && sized_fits(pointer, cls, align, size)))
+    if (hk_likely(is_live && fits_plainly(pointer, cls, align, size)))
         heap_free_live(pointer, entry ^ hk_front->tag, hk_front, granule);
     else
         free_rare(pointer, align, size, verb, __builtin_return_address(0));
