@@ -19,7 +19,7 @@ enum {
     LONG_STREAK_BYTES = 8 << 20, /* ... this; and a thread that has flushed so much makes them small, */
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
-    LARGE_EVENTS = 4,
+    EARNED_EVENTS = 8,
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     STILL_TICKS_BEFORE_DROP = 4,
@@ -136,13 +136,16 @@ void *magazine_take_large(heap_t *h, unsigned cls) {
     return heap_magazine_count(h, cls) > 0 ? pop(h, cls) : NULL;
 }
 
-/* A class gets a magazine when it is asked for a few times within one tick. */
+bool magazine_is_earned(heap_t *h, unsigned cls) {
+    hk_assert(cls < HK_MAGAZINE_COUNT);
+    return ++h->class_stats[cls].events >= EARNED_EVENTS;
+}
+
 bool magazine_wants_large(heap_t *h, unsigned cls) {
     hk_assert(cls >= HK_CLASS_COUNT && cls < HK_MAGAZINE_COUNT);
-    heap_class_stats_t *stats = &h->class_stats[cls];
     if (heap_magazine_capacity(h, cls) > 0)
         return true;
-    if (++stats->events < LARGE_EVENTS || hk_option(HK_OPT_ADAPT) == 0)
+    if (!magazine_is_earned(h, cls) || hk_option(HK_OPT_ADAPT) == 0)
         return false;
     size_t most = hk_max(LARGE_BUDGET_BYTES, (size_t)hk_class_info[cls].block_size);
     unsigned capacity = hk_class_info[cls].magazine_max;
@@ -348,7 +351,7 @@ static void shrink_if_idle(heap_t *h, unsigned cls) {
 void magazine_tick(heap_t *h) {
     heap_lock(h);
     for_each_magazine(h, tick_class_locked);
-    for (unsigned cls = HK_CLASS_COUNT; cls < HK_MAGAZINE_COUNT; cls++)
+    for (unsigned cls = class_of_mid(HK_EARNED_ABOVE); cls < HK_MAGAZINE_COUNT; cls++)
         h->class_stats[cls].events = 0;
     heap_unlock(h);
     if (hk_option(HK_OPT_ADAPT) != 0)

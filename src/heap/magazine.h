@@ -15,8 +15,12 @@
 /* A block of the class: from the magazine, filled if need be. NULL when memory is out. */
 void *magazine_alloc(heap_t *h, unsigned cls);
 
-/* Large classes: the run on top of the magazine, or NULL; and whether the magazine took a run (its thread uses the
- * class again and again), which is then tagged. */
+/* Classes above HK_EARNED_ABOVE earn a magazine: whether the thread has asked for the class a few times within one
+ * tick, this time included. */
+bool magazine_is_earned(heap_t *h, unsigned cls);
+
+/* Large classes: the run on top of the magazine, or NULL; and whether the magazine takes a run (it is earned, and there
+ * is room), which is then tagged. */
 void *magazine_take_large(heap_t *h, unsigned cls);
 bool magazine_wants_large(heap_t *h, unsigned cls);
 

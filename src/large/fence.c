@@ -9,7 +9,9 @@
 
 HK_SNAPSHOT size_t large_open_size(const void *block) {
     const large_run_t *run = large_run(block);
-    return ((size_t)run->slot_count << HK_SLOT_SHIFT) - run->fenced_bytes;
+    const unsigned alone = run->alone;
+    return alone != 0 ? hk_class_info[alone - 1].block_size
+                      : ((size_t)run->slot_count << HK_SLOT_SHIFT) - run->fenced_bytes;
 }
 
 static bool unfence_end(char *block, large_run_t *run) {

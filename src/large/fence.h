@@ -20,5 +20,6 @@ void large_fence(void *block, size_t size);
 /* False when the kernel has no memory to open the pages behind the block: they stay fenced. */
 bool large_unfence(void *block);
 
-/* Bytes from the block's start that are not fenced: whole pages. */
+/* Bytes from the block's start that the program may touch: whole pages up to a fence, or what the class of a block
+ * alone has. */
 size_t large_open_size(const void *block);

@@ -159,6 +159,11 @@ static void set_not_alone(large_run_t *run) {
     run->alone = 0;
 }
 
+unsigned large_alone_class(const void *block) {
+    const unsigned alone = large_run(block)->alone;
+    return alone != 0 ? alone - 1 : HK_CLASS_COUNT;
+}
+
 unsigned large_alone_count(unsigned cls) { return atomic_load_explicit(&alone_counts[cls], memory_order_relaxed); }
 
 /* False when it was free already. */
@@ -254,6 +259,7 @@ static bool grow_in_place(large_counts_t *counts, slot_t first, size_t count) {
     map_set(end, (unsigned)extra, HK_MAP_RUN_BODY);
     run->slot_count = (uint32_t)count;
     count_taken(counts, extra);
+    set_not_alone(run);
     return true;
 }
 

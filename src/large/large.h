@@ -54,8 +54,10 @@ void large_tag(void *block, uint32_t owner, unsigned cls);
 /* Place in the list of its heap of the run that begins in the slot. Under that heap's lock. */
 large_links_t *large_links(slot_t first);
 
-/* Near a limit a live run may hold one block in place of a slab of class `cls`. How many do, in all heaps. */
+/* A live run may hold one block in place of a slab of class `cls`. Which class, HK_CLASS_COUNT for other runs; and how
+ * many do, in all heaps. */
 void large_set_alone(void *block, unsigned cls);
+unsigned large_alone_class(const void *block);
 unsigned large_alone_count(unsigned cls);
 
 /* Usable bytes of a live block at `block`. */

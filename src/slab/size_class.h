@@ -25,7 +25,8 @@ enum {
     HK_TINY_MAX = 1024,
     HK_TINY_CLASSES = 64,
     HK_MID_MAX = 256 * 1024,
-    HK_CLASS_COUNT = 128, /* classes that have slabs */
+    HK_CLASS_COUNT = 128,        /* classes that have slabs */
+    HK_EARNED_ABOVE = 16 * 1024, /* classes of larger blocks get slabs and magazines when a thread uses them often */
     HK_MAGAZINE_SIZE_MAX = 4 * 1024 * 1024,
     HK_MAGAZINE_COUNT = 160, /* classes that have magazines */
     HK_ALIGNMENT = 16,

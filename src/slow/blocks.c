@@ -144,21 +144,23 @@ void *heap_take_anywhere(heap_t *h, unsigned cls, size_t align) {
     return block;
 }
 
-/* Near a limit of the kernel's: a block alone in place of the first slab for several, as long as all such blocks of the
- * class take no more than a slab would. */
-static void *alone_try(heap_t *h, unsigned cls, size_t align) {
-    hk_assert(cls < HK_CLASS_COUNT);
+/* Whether a block of the class may lie alone, in a run, in place of the first slab for several: as long as its thread
+ * uses the class rarely, and always near a limit of the kernel's. Such blocks take no more than a slab would. */
+static bool may_be_alone(heap_t *h, unsigned cls) {
     const size_class_info_t *info = &hk_class_info[cls];
+    const bool near = region_shares_slabs();
     size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
-    if (info->slab_slots == 1 || hk_read(h->class_stats[cls].slab_count) > 0 || heap_magazine_count(h, cls) > 0 ||
-        (large_alone_count(cls) + 1) * slots > info->slab_slots)
-        return NULL;
-    void *block = big_try(h, info->block_size, align, NULL);
-    if (block == NULL)
-        return NULL;
-    if (map_is_run(map_lookup(block)))
+    return (near ? info->slab_slots > 1 : info->block_size > HK_EARNED_ABOVE) &&
+           hk_read(h->class_stats[cls].slab_count) == 0 && heap_magazine_count(h, cls) == 0 &&
+           (large_alone_count(cls) + 1) * slots <= info->slab_slots && (near || !magazine_is_earned(h, cls));
+}
+
+void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed) {
+    hk_assert(h != NULL && cls < HK_CLASS_COUNT);
+    size_t size = hk_class_info[cls].block_size;
+    void *block = may_be_alone(h, cls) && limit_allows(size) ? large_alloc(&h->large, size, align, zeroed) : NULL;
+    if (block != NULL)
         large_set_alone(block, cls);
-    atomic_store_explicit(&kept_whole, true, memory_order_relaxed);
     return block;
 }
 
@@ -175,13 +177,11 @@ static unsigned shared_class(const heap_t *h, unsigned cls, size_t align) {
     return shared;
 }
 
-static HK_COLD void *near_limit_try(heap_t *h, unsigned cls, size_t align) {
-    void *block = alone_try(h, cls, align);
-    return block != NULL ? block : class_try(h, shared_class(h, cls, align));
-}
-
 static void *class_alloc_try(heap_t *h, unsigned cls, size_t align) {
-    return hk_unlikely(region_shares_slabs()) && h != NULL ? near_limit_try(h, cls, align) : class_try(h, cls);
+    void *block = h != NULL ? heap_alone_try(h, cls, align, NULL) : NULL;
+    if (block != NULL)
+        return block;
+    return class_try(h, hk_unlikely(region_shares_slabs()) && h != NULL ? shared_class(h, cls, align) : cls);
 }
 
 void *heap_class_alloc(heap_t *h, unsigned cls, size_t align) {

@@ -17,6 +17,10 @@
 /* A block of the class, at a multiple of `align`, which divides the class's size. */
 void *heap_class_alloc(heap_t *h, unsigned cls, size_t align);
 
+/* A block of a class with slabs in a run of its own, or NULL: where the thread uses the class too rarely for a slab.
+ * `zeroed` as with large_alloc. */
+void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed);
+
 /* Large and huge blocks. `*zeroed` tells whether the block reads as zeros; NULL when nobody wants zeros. */
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 

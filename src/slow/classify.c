@@ -69,7 +69,7 @@ static found_t find_large(const char *verb, void *block, const void *caller) {
     else if (!large_is_live(block))
         misuse_double_free(verb, block, size, caller);
     else if (classify_run_is_good(verb, block, map_lookup(block), caller))
-        return (found_t){KIND_LARGE, 0, size};
+        return (found_t){KIND_LARGE, large_alone_class(block), size};
     return (found_t){KIND_NONE, 0, 0};
 }
 

@@ -21,7 +21,7 @@ typedef enum kind {
 
 typedef struct found {
     kind_t kind;
-    unsigned cls;
+    unsigned cls; /* of a slab's block; of a run the class whose slab it stands in for, or HK_CLASS_COUNT */
     size_t size;
 } found_t;
 

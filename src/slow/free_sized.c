@@ -26,10 +26,10 @@ static bool size_fits(const void *block, const found_t *found, size_t align, siz
         return asked <= found->size;
     if (found->kind == KIND_GUARDED)
         return size == found->size;
-    if (found->kind == KIND_LARGE)
-        return (align > HK_ALIGNMENT || asked > HK_MID_MAX / 2) && asked <= found->size;
-    if (found->kind != KIND_SLAB || asked > found->size)
+    if (asked > found->size || (found->kind != KIND_SLAB && found->kind != KIND_LARGE))
         return asked <= found->size;
+    if (found->cls == HK_CLASS_COUNT)
+        return align > HK_ALIGNMENT || asked > HK_MID_MAX / 2;
     return class_fits(found->cls, align <= HK_ALIGNMENT ? class_of(asked) : class_of_aligned(asked, align));
 }
 

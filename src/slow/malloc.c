@@ -206,8 +206,11 @@ static void *direct_alloc(heap_t *h, unsigned cls, bool *zeroed) {
     *zeroed = false;
     if (heap_magazine_count(h, cls) > 0)
         return magazine_alloc(h, cls);
+    void *block = heap_alone_try(h, cls, HK_ALIGNMENT, zeroed);
+    if (block != NULL)
+        return block;
     block_past_t past = BLOCK_USED;
-    void *block = heap_take_one_or_reclaim(h, cls, &past);
+    block = heap_take_one_or_reclaim(h, cls, &past);
     if (hk_unlikely(block == NULL))
         return heap_take_anywhere(h, cls, HK_ALIGNMENT);
     *zeroed = past == BLOCK_ZEROED;

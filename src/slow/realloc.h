@@ -8,12 +8,19 @@
 #include "base/base.h"
 #include "heap/heap.h"
 #include "slab/size_class.h"
+#include "slow/classify.h"
 
 /* Whether a slab's block stays where it is when its size changes: when its class is that of the new size, or that
  * leaves at most a quarter (tiny) or half (mid) of it unused. Copying would cost more than the memory is worth. */
 HK_INLINE bool heap_block_stays(unsigned cls, size_t size) {
     size_t now = hk_class_info[cls].block_size, least = cls < HK_TINY_CLASSES ? now - now / 4 : now / 2;
     return size <= now && (size >= least || class_of(size) == cls);
+}
+
+/* Whether what was found stays as it is for `size` bytes: a slab's block, or one alone in place of such. */
+HK_INLINE bool found_stays(const found_t *found, size_t size) {
+    return (found->kind == KIND_SLAB || found->kind == KIND_LARGE) && found->cls < HK_CLASS_COUNT &&
+           heap_block_stays(found->cls, size);
 }
 
 enum { HEAP_ROOM_FROM = 8 * 1024 };

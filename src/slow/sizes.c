@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "heap/runs.h"
 #include "heap/wake.h"
+#include "large/fence.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "slow/blocks.h"
@@ -51,6 +52,8 @@ static bool resize_here(void *block, size_t size, const found_t *found, const vo
         return size == found->size;
     if (found->kind == KIND_EMERGENCY || found->kind == KIND_NOTHING || !fork_attend())
         return size <= found->size;
+    if (found_stays(found, size))
+        return true;
     if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
         return false;
     return found->kind == KIND_LARGE ? resize_run(block, size, found->size)
@@ -63,7 +66,7 @@ static size_t size_now(const void *block, const found_t *found) {
     if (found_is_hardened(found))
         return hardened_size(block, heap_block_size(block));
     if (found->kind == KIND_LARGE)
-        return large_size(block);
+        return large_open_size(block);
     return found->kind == KIND_HUGE && huge_find(block, &start, &size) ? size : found->size;
 }
 

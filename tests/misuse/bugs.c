@@ -45,7 +45,7 @@ static void double_free_of_size(size_t size) {
 
 static void double_free_tiny(void) { double_free_of_size(64); }
 static void double_free_smallest(void) { double_free_of_size(1); }
-static void double_free_mid(void) { double_free_of_size(20000); }
+static void double_free_mid(void) { double_free_of_size(12000); }
 static void double_free_mid_top(void) { double_free_of_size(200 * TEST_KIB); }
 static void double_free_large(void) { double_free_of_size(TEST_MIB); }
 static void double_free_huge(void) { double_free_of_size(3 * TEST_GIB); }

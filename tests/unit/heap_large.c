@@ -29,7 +29,7 @@ static void after_a_few(void) {
     char *block = heap_malloc_slow(SIZE);
     CHECK_EQ(entry(block), HK_MAP_RUN_HEAD);
     release(block);
-    CHECK(use(h, cls, SIZE) <= 4);
+    CHECK(use(h, cls, SIZE) <= 8);
     CHECK_EQ(bin_capacity(h, cls), hk_class_info[cls].magazine_max);
     block = heap_malloc_slow(SIZE);
     CHECK_EQ(entry(block), h->front.tag | cls);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks above 16 KiB lie alone, in runs, until their thread has asked for the class a few times within a tick, and as
+ * long as such runs are no more than a slab. To the program they are blocks of their class.
+ */
+#include "heap_places.h"
+
+enum { SIZE = 100000, RARELY = 7, SHORT = 16 * 1024 };
+
+static bool is_alone(const void *block) { return map_lookup(block) == HK_MAP_RUN_HEAD; }
+
+/* Comes and goes again and again: rare at first, and again in the next tick, as long as there is no slab. */
+static void until_it_is_used_often(void) {
+    heap_t *h = start_heap();
+    unsigned cls = class_of(SIZE);
+    for (unsigned tick = 0; tick < 3; tick++) {
+        for (unsigned i = 0; i < RARELY; i++) {
+            void *block = heap_malloc_slow(SIZE);
+            CHECK(is_alone(block) && h->class_stats[cls].slab_count == 0);
+            release(block);
+        }
+        magazine_tick(h);
+    }
+    for (unsigned i = 0; i < RARELY; i++)
+        release(heap_malloc_slow(SIZE));
+    void *block = heap_malloc_slow(SIZE);
+    CHECK(!is_alone(block) && h->class_stats[cls].slab_count == 1);
+    magazine_tick(h);
+    CHECK(!is_alone(heap_malloc_slow(SIZE))); /* a slab is there */
+    CHECK(!is_alone(heap_malloc_slow(SHORT)) && is_alone(heap_malloc_slow(SHORT + 1)));
+    all_is_well();
+}
+
+/* A class whose blocks stay gets slabs as well: rounded up to slots, blocks in runs waste more. */
+static void no_more_than_a_slab(void) {
+    heap_t *h = start_heap();
+    unsigned cls = class_of(SIZE), alone = 0;
+    void *blocks[40];
+    for (unsigned i = 0; i < 40; i++) {
+        blocks[i] = heap_malloc_slow(SIZE);
+        alone += is_alone(blocks[i]);
+        magazine_tick(h);
+    }
+    unsigned slots = (SIZE + HK_SLOT_SIZE - 1) / HK_SLOT_SIZE;
+    CHECK(alone == hk_class_info[cls].slab_slots / slots && alone == large_alone_count(cls));
+    for (unsigned i = 0; i < 40; i++)
+        release(blocks[i]);
+    CHECK_EQ(large_alone_count(cls), 0);
+    all_is_well();
+}
+
+static void as_a_block_of_its_class(void) {
+    (void)start_heap();
+    const size_t usable = hk_class_info[class_of(SIZE)].block_size;
+    char *block = heap_calloc_slow(SIZE);
+    CHECK(is_alone(block) && heap_usable_size(block, NULL) == usable);
+    for (size_t i = 0; i < SIZE; i++)
+        CHECK(block[i] == 0);
+    memset(block, 7, usable);
+    CHECK(heap_realloc(block, usable, NULL) == block && heap_realloc(block, usable / 2, NULL) == block);
+    CHECK(heap_realloc(block, SIZE, NULL) == block && is_alone(block));
+    heap_free_sized(block, HK_ALIGNMENT, SIZE, "free_sized");
+    CHECK_EQ(large_alone_count(class_of(SIZE)), 0);
+    block = heap_calloc_slow(SIZE); /* the same place, which does not read as zeros */
+    for (size_t i = 0; i < SIZE; i++)
+        CHECK(block[i] == 0);
+    memset(block, 9, SIZE);
+    char *longer = heap_realloc(block, HK_MID_MAX + 1, NULL);
+    CHECK(longer[0] == 9 && longer[SIZE - 1] == 9 && large_alone_count(class_of(SIZE)) == 0);
+    CHECK(heap_usable_size(longer, NULL) >= HK_MID_MAX + 1);
+    char *shorter = heap_realloc(longer, SIZE, NULL);
+    CHECK(shorter[0] == 9 && shorter[SIZE - 1] == 9 && heap_usable_size(shorter, NULL) == usable);
+    release(shorter);
+    void *aligned = heap_aligned(4096, SIZE);
+    CHECK((uintptr_t)aligned % 4096 == 0);
+    heap_free_sized(aligned, 4096, SIZE, "free_aligned_sized");
+    CHECK_EQ(hk_misuse_count(), 0);
+    all_is_well();
+}
+
+static void wrong_sizes_are_found(void) {
+    CHECK(setenv("HAKMEM_ON_ERROR", "report", 1) == 0);
+    (void)start_heap();
+    static const size_t wrong[] = {SIZE / 3, SIZE + SIZE / 4, 2 * SIZE};
+    for (unsigned i = 0; i < 3; i++) {
+        void *block = heap_malloc_slow(SIZE);
+        CHECK(is_alone(block));
+        heap_free_sized(block, HK_ALIGNMENT, wrong[i], "free_sized");
+        CHECK_EQ(hk_misuse_count(), i + 1);
+    }
+    all_is_well();
+}
+
+int main(void) {
+    in_child(until_it_is_used_often);
+    in_child(no_more_than_a_slab);
+    in_child(as_a_block_of_its_class);
+    in_child(wrong_sizes_are_found);
+    return CHECK_PASS;
+}
