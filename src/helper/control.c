@@ -94,13 +94,14 @@ static void sleep_for_good(void) {
 }
 
 static void serve(void) {
-    const uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : UINT32_MAX;
+    const uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : OUR_LONG_LOOK_MS;
     while (!must_leave()) {
         const long peer = sys_control_accept(listener, look_ms);
         if (sys_is_confined())
             sleep_for_good();
         const bool is_over =
             (peer < 0 && peer != -EAGAIN && peer != -ECONNABORTED) || sys_helper_outlived_credentials();
+        sys_helper_end_if_last();
         if (peer >= 0 && !is_over && !must_leave())
             answer(peer);
         if (peer >= 0)

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 /* Of each thread of ours; and between two looks at the process's rights, where it has some. */
-enum { OUR_STACK_BYTES = 64 * 1024, OUR_LOOK_MS = 1000 };
+enum { OUR_STACK_BYTES = 64 * 1024, OUR_LOOK_MS = 1000, OUR_LONG_LOOK_MS = 10000 };
 
 /* True when the calling thread holds it from now on: at once, or after it has waited, as who forks does. Its holder
  * holds back the signals that others send: a handler that forks must not come upon its own thread here. */

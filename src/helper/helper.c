@@ -20,6 +20,7 @@ enum {
     HELPER_ROUND_MS_MAX = 125,
     HELPER_ROUND_MS_MIN = 10,
     HELPER_ROUNDS_IDLE_MAX = 8,
+    UNSEEN_MS = 5, /* between looks in a child that was made without handlers */
 };
 
 /* Guarded by the door, but for the words that are atomic. */
@@ -55,10 +56,21 @@ bool helper_program_has_one_thread(void) {
     return one && home_is_here();
 }
 
+/* A process that ends with exit(2) of its last thread should not wait for a round to be over. */
+static void wait_for_round(void) {
+    uint32_t left = round_ms(), slice = home_is_unseen() ? UNSEEN_MS : left;
+    while (left > 0 && atomic_load_explicit(&helper_stop, memory_order_relaxed) == 0) {
+        slice = slice < left ? slice : left;
+        sys_futex_wait(&helper_stop, 0, slice);
+        sys_helper_end_if_last();
+        left -= slice;
+    }
+}
+
 /* Rounds until there is nothing to do; false when the helper must leave whatever there is. */
 static bool helper_serve(void) {
     for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
-        sys_futex_wait(&helper_stop, 0, round_ms());
+        wait_for_round();
         if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0 || sys_helper_outlived_credentials())
             return false;
         home_work(1);
@@ -138,7 +150,7 @@ static HK_COLD bool helper_start(void) {
 /* The others are started under the same lock, so that whoever wants to be alone stops all. */
 void helper_watch(void) {
     if (hk_likely(!pressure_is_wanted() && !control_is_wanted()) || hk_locks_are_open() || sys_is_confined() ||
-        !home_is_here())
+        home_is_unseen() || !home_is_here())
         return;
     if (!door_enter(DOOR_TRY))
         return;
@@ -234,6 +246,7 @@ void helper_alone_before_fork(void) {
 static void forget_threads(void) {
     atomic_store_explicit(&helper.alive, 0, memory_order_relaxed);
     helper.id = 0;
+    sys_helper_none_runs();
     atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
     home_after_fork_in_child();
     upkeep_after_fork_in_child();
@@ -242,6 +255,7 @@ static void forget_threads(void) {
 }
 
 void helper_after_unseen_fork(void) {
+    home_set_unseen(true);
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
     atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
     door_after_unseen_fork();
@@ -251,6 +265,7 @@ void helper_after_unseen_fork(void) {
 
 void helper_after_fork(bool in_child, bool alone) {
     if (in_child) {
+        home_set_unseen(false);
         forget_threads();
         sys_passages_after_fork(door_holds_signals());
     }

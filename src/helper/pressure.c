@@ -74,13 +74,14 @@ static void relieve(void) {
 
 /* Until it is dismissed, no event will come, or it has outlived the credentials: true then. */
 static bool watch_on(void) {
-    uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : UINT32_MAX;
+    uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : OUR_LONG_LOOK_MS;
     while (atomic_load_explicit(&leave, memory_order_relaxed) == 0) {
         sys_watch_seen_t seen = sys_watch_wait(&watch, look_ms);
         if (seen == SYS_WATCH_OVER)
             break;
         if (sys_helper_outlived_credentials())
             return true;
+        sys_helper_end_if_last();
         if (seen == SYS_WATCH_QUIET)
             continue;
         hk_count(pressure_events);

@@ -122,13 +122,30 @@ static uint64_t signal_of(long error) {
     return error == -EPIPE ? SYS_SIGNAL_BIT(SIGPIPE) : error == -EFBIG ? SYS_SIGNAL_BIT(SIGXFSZ) : 0;
 }
 
+/* Whether files may grow only so far, when the process was confined: relaxed, as the process has one thread that asks
+ * for its confinement. */
+static _Atomic bool is_limited;
+
+void sys_write_note_limit(bool limited) { atomic_store_explicit(&is_limited, limited, memory_order_relaxed); }
+
+/* A confined process may take no signal. One that this write raised is held back for good, as it would end the program:
+ * where files are limited, as sandboxes do, for which a filter allows more than the least. */
+static long write_confined(int fd, const void *buffer, size_t size, uint64_t end_ms, uint64_t held) {
+    uint64_t before;
+    if (!atomic_load_explicit(&is_limited, memory_order_relaxed) || !sys_signals_hold_to_write(held, &before))
+        return write_all(fd, buffer, size, end_ms);
+    const long got = write_all(fd, buffer, size, end_ms);
+    sys_signals_release(before | signal_of(got));
+    return got;
+}
+
 /* Holds the calling thread's SIGPIPE and SIGXFSZ back, takes the one that this write raised, and leaves what was
- * pending before. A confined process may not call any of this. */
+ * pending before. */
 static long write_quietly(int fd, const void *buffer, size_t size, uint64_t end_ms) {
     const uint64_t held = SYS_SIGNAL_BIT(SIGPIPE) | SYS_SIGNAL_BIT(SIGXFSZ);
     uint64_t before = 0, pending = 0;
     if (!sys_signals_hold_set(held, &before))
-        return write_all(fd, buffer, size, end_ms);
+        return write_confined(fd, buffer, size, end_ms, held);
     if ((before & held) != 0)
         (void)sys_call2(SYS_rt_sigpending, (long)&pending, sizeof pending);
     const struct timespec at_once = {0};

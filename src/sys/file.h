@@ -22,8 +22,10 @@ void sys_close(long fd);
 struct pollfd;
 long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms);
 /* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the
- * program: neither SIGPIPE nor SIGXFSZ comes of it. */
+ * program: neither SIGPIPE nor SIGXFSZ comes of it. In a confined process that is so when files had a limit before. */
 void sys_write_all(int fd, const void *buffer, size_t size);
+/* By who is about to confine the process. */
+void sys_write_note_limit(bool limited);
 /* sys_write_all that waits for readers of a non-blocking pipe, for so many milliseconds in all. sys_write_whole also
  * tells whether all was written: 0, or an errno value. */
 void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds);

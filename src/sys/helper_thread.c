@@ -3,10 +3,12 @@
  * helper_thread.c: a kernel thread that libc does not know of.
  *
  * pthread_create would allocate from inside the allocator, would switch libc to its multi-threaded (slower) locks and
- * would keep a process alive whose main thread has left. A raw clone(2) does none of it. The price: the thread must not
- * rely on thread-local storage; the library is built without stack protectors for that reason. Its thread pointer is
- * set to a piece of its own stack, so that a read that a compiler moves forward finds memory. And libc does not take it
- * along when the program gives up rights: it gives them up before it runs (sys/helper_birth.h).
+ * would keep a process alive whose main thread has called pthread_exit. A raw clone(2) does none of it. The price: the
+ * thread must not rely on thread-local storage; the library is built without stack protectors for that reason. Its
+ * thread pointer is set to a piece of its own stack, so that a read that a compiler moves forward finds memory. And
+ * libc does not take it along when the program gives up rights: it gives them up before it runs (sys/helper_birth.h).
+ * Nor does it when the last thread of the program calls exit(2), as a child of clone(2) does when its function returns:
+ * the thread then ends the process.
  */
 #include "sys/helper_thread.h"
 
@@ -27,6 +29,8 @@
 
 enum {
     STATUS_MAX = 4096,
+    STAT_MAX = 1024,   /* of a line of proc_pid_stat(5); */
+    NAME_END_MAX = 64, /* the state is within so many */
     WAIT_MS = 1,
     WAITS_MAX = 100,
     SHORT_WAITS =
@@ -86,11 +90,18 @@ bool sys_helper_own_file(long fd) {
 
 bool sys_helper_has_rights(void) { return helper_keeps_rights(); }
 
+/* Threads of ours that run: never more than the kernel counts. Relaxed: no memory is passed on with the count. */
+static _Atomic uint32_t running;
+
 static __attribute__((used)) void helper_main(helper_start_t *start) {
+    atomic_fetch_add_explicit(&running, 1, memory_order_relaxed);
     (void)sys_call2(SYS_prctl, PR_SET_NAME, (long)"hakmem");
     if (helper_birth(&start->birth))
         start->run(start->argument);
+    atomic_fetch_sub_explicit(&running, 1, memory_order_relaxed);
 }
+
+void sys_helper_none_runs(void) { atomic_store_explicit(&running, 0, memory_order_relaxed); }
 
 /* Valgrind ends a program that makes a thread it does not know. It answers a sequence of instructions that does nothing
  * on a processor (valgrind.h, request RUNNING_ON_VALGRIND). */
@@ -244,11 +255,12 @@ bool sys_helper_is_here(sys_helper_t *helper) {
     return false;
 }
 
-/* The state in a line of proc_pid_stat(5), behind the name, which may hold anything; 0 when it cannot be read. */
-static char state_of_main(uint32_t process) {
+/* The state of the main thread in a line of proc_pid_stat(5), behind the name, which may hold anything, and what
+ * follows; NULL when it cannot be read. */
+static const char *state_of_main(uint32_t process, char *text, size_t text_size) {
     static const char start[] = "/proc/self/task/", end[] = "/stat";
-    enum { DIGITS_MAX = 10, NAME_END_MAX = 64 };
-    char path[sizeof start + DIGITS_MAX + sizeof end], text[NAME_END_MAX], digits[DIGITS_MAX], *at = path;
+    enum { DIGITS_MAX = 10 };
+    char path[sizeof start + DIGITS_MAX + sizeof end], digits[DIGITS_MAX], *at = path;
     size_t count = 0;
     for (; process > 0; process /= 10)
         digits[count++] = (char)('0' + process % 10);
@@ -256,16 +268,37 @@ static char state_of_main(uint32_t process) {
     for (at += sizeof start - 1; count > 0;)
         *at++ = digits[--count];
     memcpy(at, end, sizeof end);
-    long length = sys_read_text(path, text, sizeof text);
+    long length = sys_read_text(path, text, text_size);
     const char *behind = length > 0 ? memrchr(text, ')', (size_t)length) : NULL;
-    return behind != NULL && behind + 2 < text + length ? behind[2] : 0;
+    return behind != NULL && behind + 2 < text + length ? behind + 2 : NULL;
+}
+
+static bool has_left(const char *state) { return state != NULL && *state == 'Z'; }
+
+/* The last field of the line: what wait(2) will say of a process whose main thread has called exit(2). */
+static int exit_status(const char *line) {
+    const char *field = strrchr(line, ' ');
+    uint32_t status = 0;
+    for (field = field != NULL ? field + 1 : ""; *field >= '0' && *field <= '9'; field++)
+        status = status * 10 + (uint32_t)(*field - '0');
+    return (int)(status >> 8) & UINT8_MAX;
+}
+
+/* Where the main thread has left, whoever there is else of the program is counted, and nobody else can begin. The
+ * kernel would take the status of who ends last (since Linux 5.19). */
+void sys_helper_end_if_last(void) {
+    char text[STAT_MAX];
+    const char *state = state_of_main(sys_process_id(), text, sizeof text);
+    if (has_left(state) && sys_thread_count() == 1 + atomic_load_explicit(&running, memory_order_relaxed))
+        (void)sys_call1(SYS_exit_group, exit_status(state));
 }
 
 bool sys_thread_is_gone(uint32_t thread) {
     uint32_t process = sys_process_id();
     bool gone = sys_passage_call(SYS_tgkill, (long)process, thread, 0, 0, 0, 0) == -ESRCH;
+    char text[NAME_END_MAX];
     if (!gone && thread == process)
-        gone = state_of_main(process) == 'Z';
+        gone = has_left(state_of_main(process, text, sizeof text));
     /* Acquire: the kernel takes a thread out of its lists after its last store, with full barriers between. */
     atomic_thread_fence(memory_order_acquire);
     return gone;

@@ -12,6 +12,14 @@
  * process is under. It must leave then. */
 bool sys_helper_outlived_credentials(void);
 
+/* For a thread of ours, now and then: ends the process when its program has no thread left, with the status that its
+ * main thread has left with. That one must have called exit(2) itself: pthread_exit of a last thread ends the process.
+ * Without /proc it goes on. */
+void sys_helper_end_if_last(void);
+
+/* In a child of a fork. */
+void sys_helper_none_runs(void);
+
 /* For a thread of ours: whether it has kept rights that the process may give up. It has not, but under a filter that
  * forbids to give them up (helper_birth.h). */
 bool sys_helper_has_rights(void);

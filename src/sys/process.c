@@ -41,6 +41,8 @@ size_t sys_mapping_limit(void) {
     return addresses < data ? addresses : data;
 }
 
+size_t sys_file_limit(void) { return soft_limit(RLIMIT_FSIZE); }
+
 bool sys_is_secure(void) { return getauxval(AT_SECURE) != 0; }
 
 char *const *sys_environment(void) { return environ != NULL ? environ : libc_start_environment(); }

@@ -11,6 +11,9 @@
 /* Soft RLIMIT_AS in bytes, SIZE_MAX when there is none. */
 size_t sys_address_space_limit(void);
 
+/* Soft RLIMIT_FSIZE in bytes, SIZE_MAX when there is none. */
+size_t sys_file_limit(void);
+
 /* The lower of the soft limits on mappings, SIZE_MAX when there is none: RLIMIT_AS, and RLIMIT_DATA, which counts what
  * is private and writable. */
 size_t sys_mapping_limit(void);

@@ -20,6 +20,11 @@ static bool hold(uint64_t mask, uint64_t *before) {
 
 bool sys_signals_hold_set(uint64_t mask, uint64_t *before) { return sys_passage_begin() && hold(mask, before); }
 
+bool sys_signals_hold_to_write(uint64_t mask, uint64_t *before) {
+    sys_passage_begin_to_fork();
+    return hold(mask, before);
+}
+
 bool sys_signals_hold(sys_signals_t which, uint64_t *before) {
     const uint64_t faults = SYS_SIGNAL_BIT(SIGSEGV) | SYS_SIGNAL_BIT(SIGBUS) | SYS_SIGNAL_BIT(SIGFPE) |
                             SYS_SIGNAL_BIT(SIGILL) | SYS_SIGNAL_BIT(SIGTRAP) | SYS_SIGNAL_BIT(SIGSYS) |

@@ -16,5 +16,7 @@ typedef enum sys_signals { SYS_SIGNALS_ALL, SYS_SIGNALS_SENT, SYS_SIGNALS_SENT_T
 bool sys_signals_hold(sys_signals_t which, uint64_t *before);
 void sys_signals_release(uint64_t before);
 
-/* Holds back the signals of `set`, as sys_signals_hold does, whose result and `*before` it has. */
+/* Holds back the signals of `set`, as sys_signals_hold does, whose result and `*before` it has. To write, they are held
+ * back in a confined process too. */
 bool sys_signals_hold_set(uint64_t set, uint64_t *before);
+bool sys_signals_hold_to_write(uint64_t set, uint64_t *before);

@@ -7,6 +7,7 @@
 #include "testing.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -47,6 +48,9 @@ static void into_a_full_file(void) {
     const struct rlimit none = {0, 0};
     CHECK(file >= 0 && dup2(file, STDERR_FILENO) == STDERR_FILENO && setrlimit(RLIMIT_FSIZE, &none) == 0);
     say_and_misuse(); /* SIGXFSZ would end the program */
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    say_and_misuse();
+    say_and_misuse();
     _exit(0);
 }
 
