@@ -15,8 +15,8 @@
 /* A block of the class: from the magazine, filled if need be. NULL when memory is out. */
 void *magazine_alloc(heap_t *h, unsigned cls);
 
-/* Classes above HK_EARNED_ABOVE earn a magazine: whether the thread has asked for the class a few times within one
- * tick, this time included. */
+/* Classes earn a magazine (class_is_earned, and all large ones): whether the thread has asked for the class a few
+ * times within one tick, this time included. */
 bool magazine_is_earned(heap_t *h, unsigned cls);
 
 /* Large classes: the run on top of the magazine, or NULL; and whether the magazine takes a run (it is earned, and there

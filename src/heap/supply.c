@@ -122,8 +122,8 @@ static uint32_t idle_ms_locked(const heap_t *h, unsigned cls) {
 }
 
 /* A partial slab of the class from a thread that sleeps while others free its blocks, or from one that is awake and
- * passes its blocks on. Looks at a few heaps a time; their locks are only tried, so that two heaps never wait for each
- * other (HEAP-3). */
+ * passes its blocks on; of long blocks from any, as each thread would have a slab with a block or two. Looks at a few
+ * heaps a time; their locks are only tried, so that two heaps never wait for each other (HEAP-3). */
 static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
     hk_assert(hk_lock_is_held(&h->lock));
     /* Where whoever looked last stopped, so that all heaps have their turn however many threads look a few times each.
@@ -140,7 +140,7 @@ static slab_t *adopt_from_others_locked(heap_t *h, unsigned cls) {
         if (!hk_try_lock(&other->lock))
             continue;
         now = now != 0 ? now : (uint32_t)sys_now_ms();
-        if (is_idle_locked(other, now, idle_ms_locked(other, cls)) || region_is_near_limit())
+        if (class_is_earned(cls) || is_idle_locked(other, now, idle_ms_locked(other, cls)) || region_is_near_limit())
             slab = adopt_from_locked(h, other, cls);
         else if (heap_passes_on(other, cls))
             slab = adopt_surplus_locked(h, other, cls);

@@ -26,7 +26,7 @@ enum {
     HK_TINY_CLASSES = 64,
     HK_MID_MAX = 256 * 1024,
     HK_CLASS_COUNT = 128,        /* classes that have slabs */
-    HK_EARNED_ABOVE = 16 * 1024, /* classes of larger blocks get slabs and magazines when a thread uses them often */
+    HK_EARNED_ABOVE = 16 * 1024, /* class_is_earned */
     HK_MAGAZINE_SIZE_MAX = 4 * 1024 * 1024,
     HK_MAGAZINE_COUNT = 160, /* classes that have magazines */
     HK_ALIGNMENT = 16,
@@ -64,6 +64,9 @@ HK_INLINE unsigned class_of_mid(size_t size_minus_1) {
     HK_OPAQUE(top); /* one bit scan, not two subtractions from its complement */
     return (unsigned)(size_minus_1 >> (top - 3)) + (top << 3) - (10u << 3) - 8u + HK_TINY_CLASSES;
 }
+
+/* Classes of so long blocks get slabs when a thread uses them often, and the slabs serve all threads. */
+HK_INLINE bool class_is_earned(unsigned cls) { return hk_class_info[cls].block_size > HK_EARNED_ABOVE; }
 
 /* Class of a size, 1 <= size <= HK_MAGAZINE_SIZE_MAX. */
 HK_INLINE unsigned class_of(size_t size) {

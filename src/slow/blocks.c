@@ -150,9 +150,9 @@ static bool may_be_alone(heap_t *h, unsigned cls) {
     const size_class_info_t *info = &hk_class_info[cls];
     const bool near = region_shares_slabs();
     size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
-    return (near ? info->slab_slots > 1 : info->block_size > HK_EARNED_ABOVE) &&
-           hk_read(h->class_stats[cls].slab_count) == 0 && heap_magazine_count(h, cls) == 0 &&
-           (large_alone_count(cls) + 1) * slots <= info->slab_slots && (near || !magazine_is_earned(h, cls));
+    return (near ? info->slab_slots > 1 : class_is_earned(cls)) && hk_read(h->class_stats[cls].slab_count) == 0 &&
+           heap_magazine_count(h, cls) == 0 && (large_alone_count(cls) + 1) * slots <= info->slab_slots &&
+           (near || !magazine_is_earned(h, cls));
 }
 
 void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed) {

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-enum { CLS = 20, BLOCKS = 500, OTHER = 30 };
+enum { CLS = 20, BLOCKS = 500, OTHER = 30, LONG = 100000 };
 
 static void *blocks[BLOCKS];
 static heap_t *worker_heap;
@@ -199,6 +199,34 @@ static void not_from_the_busy(void) {
     all_is_well();
 }
 
+static void *takes_one_long(void *block) {
+    worker_heap = heap_current();
+    *(void **)block = heap_take_one(worker_heap, class_of(LONG), &(block_past_t){0});
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    return NULL;
+}
+
+/* Of long blocks each thread would have a slab with a block or two. */
+static void long_ones_from_all(void) {
+    pthread_t thread;
+    void *theirs;
+    heap_t *h = start_heap();
+    CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, takes_one_long, &theirs) == 0);
+    pthread_barrier_wait(&barrier);
+    size_t before = adopted();
+    heap_lock(worker_heap);
+    heap_unlock(worker_heap);
+    block_past_t past;
+    void *block = heap_take_one(h, class_of(LONG), &past);
+    CHECK(slab_of(block, class_of(LONG)) == slab_of(theirs, class_of(LONG)) && block != theirs);
+    CHECK(adopted() == before + 1 && atomic_load(&slab_of(block, class_of(LONG))->owner) == h->front.id);
+    pthread_barrier_wait(&barrier);
+    CHECK(pthread_join(thread, NULL) == 0);
+    all_is_well();
+}
+
 /* What a drain for another heap comes upon is told to who drained. */
 static void double_frees_are_told(void) {
     void *last;
@@ -241,6 +269,7 @@ int main(void) {
     in_child(not_on_every_free);
     in_child(from_a_sleeper);
     in_child(not_from_the_busy);
+    in_child(long_ones_from_all);
     in_child(not_what_the_drain_closes);
     in_child(not_of_another_class);
     return CHECK_PASS;
