@@ -148,6 +148,7 @@ typedef struct heap {
     size_t streak_total;                  /* streak_bytes, and what left the other magazines then; the heap's thread */
     int64_t streak_countdown;             /* the countdown when streak_bytes was last written; the heap's thread */
     uint8_t sweep_shift;                  /* how often it refilled after a sweep (magazine.c); the heap's thread */
+    uint8_t alone_count;                  /* blocks alone since the last tick (slow/blocks.c); the heap's thread */
     bool has_swept;                       /* in the last streak; the heap's thread */
     int64_t countdown_set;                /* what the countdown was set to; this and the next, the heap's thread */
     uint64_t tick_charged;                /* bytes allocated since the last tick, when it was set */

@@ -354,6 +354,7 @@ void magazine_tick(heap_t *h) {
     for (unsigned cls = class_of_mid(HK_EARNED_ABOVE); cls < HK_MAGAZINE_COUNT; cls++)
         h->class_stats[cls].events = 0;
     heap_unlock(h);
+    h->alone_count = 0;
     if (hk_option(HK_OPT_ADAPT) != 0)
         for_each_magazine(h, shrink_if_idle);
 }

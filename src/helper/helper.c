@@ -20,7 +20,7 @@ enum {
     HELPER_ROUND_MS_MAX = 125,
     HELPER_ROUND_MS_MIN = 10,
     HELPER_ROUNDS_IDLE_MAX = 8,
-    UNSEEN_MS = 5, /* between looks in a child that was made without handlers */
+    UNSEEN_MS = 5, /* until the first look in a child that was made without handlers */
 };
 
 /* Guarded by the door, but for the words that are atomic. */
@@ -56,21 +56,23 @@ bool helper_program_has_one_thread(void) {
     return one && home_is_here();
 }
 
-/* A process that ends with exit(2) of its last thread should not wait for a round to be over. */
-static void wait_for_round(void) {
-    uint32_t left = round_ms(), slice = home_is_unseen() ? UNSEEN_MS : left;
-    while (left > 0 && atomic_load_explicit(&helper_stop, memory_order_relaxed) == 0) {
-        slice = slice < left ? slice : left;
+/* A process that soon ends with exit(2) of its last thread should not wait for a round to be over: `*look_ms` doubles
+ * from look to look. */
+static void wait_for_round(uint32_t *look_ms) {
+    for (uint32_t left = round_ms(), slice; left > 0 && atomic_load_explicit(&helper_stop, memory_order_relaxed) == 0;
+         left -= slice) {
+        slice = *look_ms < left ? *look_ms : left;
         sys_futex_wait(&helper_stop, 0, slice);
         sys_helper_end_if_last();
-        left -= slice;
+        *look_ms = *look_ms < HELPER_ROUND_MS_MAX ? *look_ms * 2 : *look_ms;
     }
 }
 
 /* Rounds until there is nothing to do; false when the helper must leave whatever there is. */
 static bool helper_serve(void) {
+    uint32_t look_ms = home_is_unseen() ? UNSEEN_MS : HELPER_ROUND_MS_MAX;
     for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
-        wait_for_round();
+        wait_for_round(&look_ms);
         if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0 || sys_helper_outlived_credentials())
             return false;
         home_work(1);
@@ -246,7 +248,6 @@ void helper_alone_before_fork(void) {
 static void forget_threads(void) {
     atomic_store_explicit(&helper.alive, 0, memory_order_relaxed);
     helper.id = 0;
-    sys_helper_none_runs();
     atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
     home_after_fork_in_child();
     upkeep_after_fork_in_child();

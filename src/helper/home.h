@@ -17,7 +17,7 @@ bool home_is_here(void);
 bool home_moves_here(void);
 
 /* Whether the process is a child that was made without fork handlers. One of clone(2) ends with exit(2) of its only
- * thread, where threads of ours keep it until they look (sys_helper_end_if_last). So the helper looks often there, and
+ * thread, where threads of ours keep it until they look (sys_helper_end_if_last). So the helper looks soon there, and
  * others, which sleep for long, do not start. */
 void home_set_unseen(bool unseen);
 bool home_is_unseen(void);

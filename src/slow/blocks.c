@@ -18,6 +18,7 @@
 
 enum {
     SHARED_SLABS_MAX = 4, /* near a limit, slabs of a heap whose blocks serve smaller classes too */
+    ALONE_MAX = 32,       /* blocks alone within a tick: each takes the pool's lock twice */
     LAST_TRIES = 4,       /* of a large block, each after more was unmapped */
 };
 
@@ -152,15 +153,17 @@ static bool may_be_alone(heap_t *h, unsigned cls) {
     size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
     return (near ? info->slab_slots > 1 : class_is_earned(cls)) && hk_read(h->class_stats[cls].slab_count) == 0 &&
            heap_magazine_count(h, cls) == 0 && (large_alone_count(cls) + 1) * slots <= info->slab_slots &&
-           (near || !magazine_is_earned(h, cls));
+           (near || (h->alone_count < ALONE_MAX && !magazine_is_earned(h, cls)));
 }
 
 void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed) {
     hk_assert(h != NULL && cls < HK_CLASS_COUNT);
     size_t size = hk_class_info[cls].block_size;
     void *block = may_be_alone(h, cls) && limit_allows(size) ? large_alloc(&h->large, size, align, zeroed) : NULL;
-    if (block != NULL)
-        large_set_alone(block, cls);
+    if (block == NULL)
+        return NULL;
+    large_set_alone(block, cls);
+    h->alone_count = (uint8_t)hk_min(h->alone_count + 1, UINT8_MAX);
     return block;
 }
 

@@ -78,13 +78,13 @@ static void *resize_big(heap_t *h, void *block, size_t size, const found_t *foun
 
 static void *resize_in_place(void *block, size_t size, const found_t *found, const void *caller) {
     heap_t *h = heap_current();
-    if (found->kind == KIND_SLAB) {
-        bool stays = found_stays(found, size);
-        if (stays)
-            (void)sample_resize(block, size, found->size, false);
-        return stays ? block : NULL;
+    if (found_stays(found, size)) {
+        (void)sample_resize(block, size, found->size, false);
+        return block;
     }
-    void *same = found_stays(found, size) ? block : resize_big(h, block, size, found);
+    if (found->kind == KIND_SLAB)
+        return NULL;
+    void *same = resize_big(h, block, size, found);
     if (same != NULL)
         heap_sample_resized(h, block, same, found->size, size, caller);
     if (size < found->size)

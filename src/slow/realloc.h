@@ -20,7 +20,7 @@ HK_INLINE bool heap_block_stays(unsigned cls, size_t size) {
 /* Whether what was found stays as it is for `size` bytes: a slab's block, or one alone in place of such. */
 HK_INLINE bool found_stays(const found_t *found, size_t size) {
     return (found->kind == KIND_SLAB || found->kind == KIND_LARGE) && found->cls < HK_CLASS_COUNT &&
-           heap_block_stays(found->cls, size);
+           heap_block_stays(found->cls, hk_max(size, 1));
 }
 
 enum { HEAP_ROOM_FROM = 8 * 1024 };

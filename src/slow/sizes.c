@@ -46,14 +46,12 @@ static bool resize_run(void *block, size_t size, size_t old_size) {
 static bool resize_here(void *block, size_t size, const found_t *found, const void *caller) {
     if (hk_unlikely(found_is_hardened(found)))
         return hardened_expand(block, found->size, size, caller);
-    if (found->kind == KIND_SLAB)
-        return heap_block_stays(found->cls, hk_max(size, 1));
+    if (found_stays(found, size) || found->kind == KIND_SLAB)
+        return found_stays(found, size);
     if (found->kind == KIND_GUARDED)
         return size == found->size;
     if (found->kind == KIND_EMERGENCY || found->kind == KIND_NOTHING || !fork_attend())
         return size <= found->size;
-    if (found_stays(found, size))
-        return true;
     if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
         return false;
     return found->kind == KIND_LARGE ? resize_run(block, size, found->size)

@@ -14,7 +14,7 @@ void hk_confine(void) {
     if (heap_system_ready())
         heap_ensure_hooks();
     hk_threads_pause();
-    sys_write_note_limit(sys_file_limit() != SIZE_MAX);
+    sys_write_note_limit(sys_file_limit() == 0);
     sys_confine();
     hk_threads_resume();
     /* The thread that forks is in a passage until after the fork: a fork handler of the program would wait for its

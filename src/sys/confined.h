@@ -6,7 +6,7 @@
  * makes among them, and may be killed at any other. From then on hakmem makes these and no more: mmap, munmap, mremap,
  * madvise, futex, the clock (which the kernel answers without a call), write for messages, and to abort getpid, gettid,
  * tgkill, rt_sigaction, rt_sigprocmask and exit_group; the last but one for a fork too, as libc's fork makes it, and to
- * write where the size of files is limited (RLIMIT_FSIZE), as a write would end the process otherwise. What
+ * write where no file may have a byte (RLIMIT_FSIZE), as a write would end the process otherwise. What
  * would need another does without: no thread of ours, nothing read from files, residency and processors unknown. (The
  * handlers of HAKMEM_CRASH_REPORT, which run when the program dies, make calls of their own.)
  *

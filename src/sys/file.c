@@ -122,14 +122,14 @@ static uint64_t signal_of(long error) {
     return error == -EPIPE ? SYS_SIGNAL_BIT(SIGPIPE) : error == -EFBIG ? SYS_SIGNAL_BIT(SIGXFSZ) : 0;
 }
 
-/* Whether files may grow only so far, when the process was confined: relaxed, as the process has one thread that asks
+/* Whether no file could have a byte when the process was confined: relaxed, as the process has one thread that asks
  * for its confinement. */
 static _Atomic bool is_limited;
 
 void sys_write_note_limit(bool limited) { atomic_store_explicit(&is_limited, limited, memory_order_relaxed); }
 
 /* A confined process may take no signal. One that this write raised is held back for good, as it would end the program:
- * where files are limited, as sandboxes do, for which a filter allows more than the least. */
+ * where no file may be written, as in the sandbox of sshd, whose filter allows more than the least. */
 static long write_confined(int fd, const void *buffer, size_t size, uint64_t end_ms, uint64_t held) {
     uint64_t before;
     if (!atomic_load_explicit(&is_limited, memory_order_relaxed) || !sys_signals_hold_to_write(held, &before))

@@ -22,7 +22,8 @@ void sys_close(long fd);
 struct pollfd;
 long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms);
 /* As much as can be written. A pipe that nobody reads or a file that may grow no further is no reason to end the
- * program: neither SIGPIPE nor SIGXFSZ comes of it. In a confined process that is so when files had a limit before. */
+ * program: neither SIGPIPE nor SIGXFSZ comes of it. In a confined process that is so when no file could have a byte
+ * before. */
 void sys_write_all(int fd, const void *buffer, size_t size);
 /* By who is about to confine the process. */
 void sys_write_note_limit(bool limited);

@@ -31,6 +31,8 @@ enum {
     STATUS_MAX = 4096,
     STAT_MAX = 1024,   /* of a line of proc_pid_stat(5); */
     NAME_END_MAX = 64, /* the state is within so many */
+    BY_SIGNAL = 128,   /* a wait status modulo this is the signal that killed */
+    OURS_MAX = 3,      /* the helper, and who waits for pressure and at the socket */
     WAIT_MS = 1,
     WAITS_MAX = 100,
     SHORT_WAITS =
@@ -50,6 +52,7 @@ enum {
 typedef struct helper_start {
     void (*run)(void *);
     void *argument;
+    sys_helper_t *helper;
     _Atomic uint32_t birth; /* BIRTH_*: written by the thread that is born, a futex for who starts it */
 } helper_start_t;
 
@@ -90,18 +93,38 @@ bool sys_helper_own_file(long fd) {
 
 bool sys_helper_has_rights(void) { return helper_keeps_rights(); }
 
-/* Threads of ours that run: never more than the kernel counts. Relaxed: no memory is passed on with the count. */
-static _Atomic uint32_t running;
+/* All that ever were started, under the lock of their start; read by themselves. */
+static sys_helper_t *_Atomic ours[OURS_MAX];
+
+static void remember(sys_helper_t *helper) {
+    for (size_t i = 0; i < OURS_MAX; i++) {
+        sys_helper_t *known = atomic_load_explicit(&ours[i], memory_order_relaxed);
+        if (known == NULL)
+            atomic_store_explicit(&ours[i], helper, memory_order_relaxed);
+        if (known == NULL || known == helper)
+            return;
+    }
+}
+
+/* Never more than the kernel counts: one that is being started does not run yet, and one that was killed is not alive
+ * (sys_helper_is_alive acquires what sys_helper_start has released). */
+static unsigned count_ours(void) {
+    unsigned count = 0;
+    for (size_t i = 0; i < OURS_MAX; i++) {
+        const sys_helper_t *known = atomic_load_explicit(&ours[i], memory_order_relaxed);
+        count += known != NULL && sys_helper_is_alive(known) &&
+                 atomic_load_explicit(&known->runs, memory_order_relaxed) != 0;
+    }
+    return count;
+}
 
 static __attribute__((used)) void helper_main(helper_start_t *start) {
-    atomic_fetch_add_explicit(&running, 1, memory_order_relaxed);
+    atomic_store_explicit(&start->helper->runs, 1, memory_order_relaxed);
     (void)sys_call2(SYS_prctl, PR_SET_NAME, (long)"hakmem");
     if (helper_birth(&start->birth))
         start->run(start->argument);
-    atomic_fetch_sub_explicit(&running, 1, memory_order_relaxed);
+    atomic_store_explicit(&start->helper->runs, 0, memory_order_relaxed);
 }
-
-void sys_helper_none_runs(void) { atomic_store_explicit(&running, 0, memory_order_relaxed); }
 
 /* Valgrind ends a program that makes a thread it does not know. It answers a sequence of instructions that does nothing
  * on a processor (valgrind.h, request RUNNING_ON_VALGRIND). */
@@ -229,10 +252,13 @@ int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t st
     prepare_tls(tls);
     start->run = run;
     start->argument = argument;
+    start->helper = helper;
+    remember(helper);
+    atomic_store_explicit(&helper->runs, 0, memory_order_relaxed);
     atomic_store_explicit(&start->birth, BIRTH_UNDER_WAY, memory_order_relaxed);
     uint64_t before = 0;
     bool held = sys_signals_hold(SYS_SIGNALS_ALL, &before), takes_long = helper_birth_takes_long();
-    atomic_store_explicit(&helper->alive, 1, memory_order_relaxed);
+    atomic_store_explicit(&helper->alive, 1, memory_order_release);
     long got = clone_onto(start, HELPER_FLAGS, &helper->alive, start, tls);
     if (!sys_failed(got))
         helper->id = (uint32_t)got;
@@ -257,40 +283,33 @@ bool sys_helper_is_here(sys_helper_t *helper) {
 
 /* The state of the main thread in a line of proc_pid_stat(5), behind the name, which may hold anything, and what
  * follows; NULL when it cannot be read. */
-static const char *state_of_main(uint32_t process, char *text, size_t text_size) {
-    static const char start[] = "/proc/self/task/", end[] = "/stat";
-    enum { DIGITS_MAX = 10 };
-    char path[sizeof start + DIGITS_MAX + sizeof end], digits[DIGITS_MAX], *at = path;
-    size_t count = 0;
-    for (; process > 0; process /= 10)
-        digits[count++] = (char)('0' + process % 10);
-    memcpy(at, start, sizeof start - 1);
-    for (at += sizeof start - 1; count > 0;)
-        *at++ = digits[--count];
-    memcpy(at, end, sizeof end);
-    long length = sys_read_text(path, text, text_size);
+static const char *state_of_main(char *text, size_t text_size) {
+    long length = sys_read_text("/proc/self/stat", text, text_size);
     const char *behind = length > 0 ? memrchr(text, ')', (size_t)length) : NULL;
     return behind != NULL && behind + 2 < text + length ? behind + 2 : NULL;
 }
 
 static bool has_left(const char *state) { return state != NULL && *state == 'Z'; }
 
-/* The last field of the line: what wait(2) will say of a process whose main thread has called exit(2). */
-static int exit_status(const char *line) {
+/* The last field of the line: what wait(2) says of a process whose main thread has called exit(2), or was killed. */
+static uint32_t wait_status(const char *line) {
     const char *field = strrchr(line, ' ');
     uint32_t status = 0;
     for (field = field != NULL ? field + 1 : ""; *field >= '0' && *field <= '9'; field++)
         status = status * 10 + (uint32_t)(*field - '0');
-    return (int)(status >> 8) & UINT8_MAX;
+    return status;
 }
 
 /* Where the main thread has left, whoever there is else of the program is counted, and nobody else can begin. The
  * kernel would take the status of who ends last (since Linux 5.19). */
 void sys_helper_end_if_last(void) {
     char text[STAT_MAX];
-    const char *state = state_of_main(sys_process_id(), text, sizeof text);
-    if (has_left(state) && sys_thread_count() == 1 + atomic_load_explicit(&running, memory_order_relaxed))
-        (void)sys_call1(SYS_exit_group, exit_status(state));
+    const char *state = state_of_main(text, sizeof text);
+    if (!has_left(state) || sys_thread_count() != 1 + count_ours())
+        return;
+    const uint32_t status = wait_status(state);
+    if (status % BY_SIGNAL == 0)
+        (void)sys_call1(SYS_exit_group, status >> 8);
 }
 
 bool sys_thread_is_gone(uint32_t thread) {
@@ -298,7 +317,7 @@ bool sys_thread_is_gone(uint32_t thread) {
     bool gone = sys_passage_call(SYS_tgkill, (long)process, thread, 0, 0, 0, 0) == -ESRCH;
     char text[NAME_END_MAX];
     if (!gone && thread == process)
-        gone = has_left(state_of_main(process, text, sizeof text));
+        gone = has_left(state_of_main(text, sizeof text));
     /* Acquire: the kernel takes a thread out of its lists after its last store, with full barriers between. */
     atomic_thread_fence(memory_order_acquire);
     return gone;

@@ -17,9 +17,6 @@ bool sys_helper_outlived_credentials(void);
  * Without /proc it goes on. */
 void sys_helper_end_if_last(void);
 
-/* In a child of a fork. */
-void sys_helper_none_runs(void);
-
 /* For a thread of ours: whether it has kept rights that the process may give up. It has not, but under a filter that
  * forbids to give them up (helper_birth.h). */
 bool sys_helper_has_rights(void);
@@ -37,8 +34,9 @@ bool sys_helper_own_file(long fd);
  * under one lock. */
 typedef struct sys_helper {
     _Atomic uint32_t
-        alive;   /* set before the start; cleared, with a futex wake, by the kernel: its stack is free then */
-    uint32_t id; /* of the last one, until it is known to be gone; 0: none */
+        alive;             /* set before the start; cleared, with a futex wake, by the kernel: its stack is free then */
+    uint32_t id;           /* of the last one, until it is known to be gone; 0: none */
+    _Atomic uint32_t runs; /* set by the thread for as long as it does */
 } sys_helper_t;
 
 HK_INLINE bool sys_helper_is_alive(const sys_helper_t *helper) {

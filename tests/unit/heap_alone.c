@@ -4,6 +4,7 @@
  * long as such runs are no more than a slab. To the program they are blocks of their class.
  */
 #include "heap_places.h"
+#include "slow/sizes.h"
 
 enum { SIZE = 100000, RARELY = 7, SHORT = 16 * 1024 };
 
@@ -49,6 +50,23 @@ static void no_more_than_a_slab(void) {
     all_is_well();
 }
 
+/* A program that uses many classes, each of them rarely. */
+static void not_too_many_in_a_tick(void) {
+    enum { CLASSES = 32, MOST = 32 };
+    heap_t *h = start_heap();
+    for (unsigned tick = 0; tick < 2; tick++) {
+        unsigned alone = 0;
+        for (unsigned i = 0; i < 2 * CLASSES; i++) {
+            void *block = heap_malloc_slow(hk_class_info[class_of(SHORT + 1) + i % CLASSES].block_size);
+            alone += is_alone(block);
+            release(block);
+        }
+        CHECK_SAY(tick == 0 ? alone == MOST : alone <= MOST, "%u alone", alone);
+        magazine_tick(h);
+    }
+    all_is_well();
+}
+
 static void as_a_block_of_its_class(void) {
     (void)start_heap();
     const size_t usable = hk_class_info[class_of(SIZE)].block_size;
@@ -59,6 +77,7 @@ static void as_a_block_of_its_class(void) {
     memset(block, 7, usable);
     CHECK(heap_realloc(block, usable, NULL) == block && heap_realloc(block, usable / 2, NULL) == block);
     CHECK(heap_realloc(block, SIZE, NULL) == block && is_alone(block));
+    CHECK(heap_expand(block, usable, NULL) == usable && heap_expand(block, 0, NULL) == 0 && is_alone(block));
     heap_free_sized(block, HK_ALIGNMENT, SIZE, "free_sized");
     CHECK_EQ(large_alone_count(class_of(SIZE)), 0);
     block = heap_calloc_slow(SIZE); /* the same place, which does not read as zeros */
@@ -94,6 +113,7 @@ static void wrong_sizes_are_found(void) {
 int main(void) {
     in_child(until_it_is_used_often);
     in_child(no_more_than_a_slab);
+    in_child(not_too_many_in_a_tick);
     in_child(as_a_block_of_its_class);
     in_child(wrong_sizes_are_found);
     return CHECK_PASS;
