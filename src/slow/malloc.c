@@ -26,11 +26,11 @@ void *heap_fail(void) {
 }
 
 /* The first few blocks of a class come from the magazine of a slightly larger one that has some: a program that uses
- * many sizes a few times each then needs neither a slab nor a page for every size. */
+ * many sizes a few times each then needs neither a slab nor a page for every size. Long ones lie alone instead. */
 static void *borrow(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
-    if (hk_likely(stats->refills > 0) || stats->borrowed >= HEAP_BORROWED_MAX)
+    if (hk_likely(stats->refills > 0) || stats->borrowed >= HEAP_BORROWED_MAX || class_is_earned(cls))
         return NULL;
     stats->borrowed++;
     for (unsigned c = cls + 1; heap_may_borrow(cls, c); c++)
