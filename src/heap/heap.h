@@ -102,7 +102,7 @@ typedef struct heap_class_stats {
     uint64_t kept;         /* ... that went into its magazine; both written by the heap's thread, read by statistics */
     uint32_t refills;
     uint32_t flushes;
-    uint32_t slab_count;
+    uint32_t slab_count;   /* changed under the lock; read without it, to choose */
     uint8_t events;        /* refills and flushes since the last tick: what magazine growth follows */
     uint8_t idle_ticks;    /* in which nobody allocated */
     uint8_t borrowed;      /* blocks of larger classes handed out in place of the first ones of this class */

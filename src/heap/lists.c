@@ -2,6 +2,7 @@
 #include "heap/lists.h"
 
 #include "base/bits.h"
+#include "base/relaxed.h"
 #include "core/counters.h"
 #include "core/panic.h"
 #include "heap/budget.h"
@@ -81,7 +82,7 @@ void heap_insert_locked(heap_t *h, slab_t *slab) {
     hk_assert(slab_is_whole(slab));
     hk_assert(atomic_load_explicit(&slab->owner, memory_order_relaxed) == h->front.id);
     link_locked(h, slab);
-    h->class_stats[slab->cls].slab_count++;
+    hk_add(h->class_stats[slab->cls].slab_count, 1);
     atomic_fetch_add_explicit(&h->slot_count, hk_class_info[slab->cls].slab_slots, memory_order_relaxed);
 }
 
@@ -89,7 +90,7 @@ void heap_remove_locked(heap_t *h, slab_t *slab) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(h->class_stats[slab->cls].slab_count > 0);
     unlink_locked(h, slab);
-    h->class_stats[slab->cls].slab_count--;
+    hk_write(h->class_stats[slab->cls].slab_count, hk_read(h->class_stats[slab->cls].slab_count) - 1);
     atomic_fetch_sub_explicit(&h->slot_count, hk_class_info[slab->cls].slab_slots, memory_order_relaxed);
 }
 
