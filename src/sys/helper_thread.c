@@ -29,7 +29,7 @@
 
 enum {
     STATUS_MAX = 4096,
-    STAT_MAX = 1024,   /* of a line of proc_pid_stat(5); */
+    STAT_MAX = 1024,   /* of a line of proc_pid_stat(5) */
     NAME_END_MAX = 64, /* the state is within so many */
     BY_SIGNAL = 128,   /* a wait status modulo this is the signal that killed */
     OURS_MAX = 3,      /* the helper, and who waits for pressure and at the socket */
