@@ -300,8 +300,8 @@ static uint32_t wait_status(const char *line) {
     return status;
 }
 
-/* Where the main thread has left, whoever there is else of the program is counted, and nobody else can begin. The
- * kernel would take the status of who ends last (since Linux 5.19). */
+/* The main thread is looked at first: once it has left, only threads that are in the count can begin others. The kernel
+ * would take the status of the thread that ends last (since Linux 5.19). */
 void sys_helper_end_if_last(void) {
     char text[STAT_MAX];
     const char *state = state_of_main(text, sizeof text);
