@@ -102,14 +102,16 @@ typedef struct heap_class_stats {
     uint64_t kept;         /* ... that went into its magazine; both written by the heap's thread, read by statistics */
     uint32_t refills;
     uint32_t flushes;
-    uint32_t slab_count;   /* changed under the lock; read without it, to choose */
-    uint8_t events;        /* refills and flushes since the last tick: what magazine growth follows */
-    uint8_t idle_ticks;    /* in which nobody allocated */
-    uint8_t borrowed;      /* blocks of larger classes handed out in place of the first ones of this class */
-    uint8_t still_ticks;   /* ... in which nobody freed either */
-    uint32_t freed_blocks; /* into slabs, less what was taken, since the helper looked; never below 0 */
-    uint32_t seen;         /* of magazine and flushes at the last tick: what a free changes */
-    granule_t *array;      /* of the magazine; read by anybody, relaxed */
+    uint32_t slab_count;    /* changed under the lock; read without it, to choose */
+    uint8_t events;         /* refills and flushes since the last tick: what magazine growth follows */
+    uint8_t idle_ticks;     /* in which nobody allocated */
+    uint8_t still_ticks;    /* ... in which nobody freed either */
+    uint8_t borrowed : 7;   /* blocks of larger classes handed out in place of the first ones of this class */
+    uint8_t circulates : 1; /* the thread keeps what it frees of others: it did so often from tick to tick */
+    uint32_t freed_blocks;  /* into slabs, less what was taken, since the helper looked; never below 0 */
+    uint16_t seen;          /* of magazine and flushes at the last tick: what a free changes */
+    uint16_t seen_remote;   /* of freed_remote at the last tick; its low bits */
+    granule_t *array;       /* of the magazine; read by anybody, relaxed */
     slot_t partial[HEAP_BINS];
 } heap_class_stats_t;
 

@@ -23,7 +23,8 @@ enum {
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     STILL_TICKS_BEFORE_DROP = 4,
-    RETIRED_SLOTS = 64, /* the arrays of a thread that is over stay for the next one, up to this size */
+    CIRCULATES_SHARE = 3, /* a thread keeps what it frees of others where it is this part of what it allocates */
+    RETIRED_SLOTS = 64,   /* the arrays of a thread that is over stay for the next one, up to this size */
 };
 
 /* A magazine of one block has places for the block and for what lies below it. */
@@ -322,12 +323,23 @@ static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
         hk_count(magazine_shrinks);
 }
 
+/* Whether the thread is to keep what it frees of others, which it then hands out: where blocks go from thread to thread
+ * anyhow. Where few do, each that is kept goes round in this thread for ever, and shares a line of live bits with
+ * blocks of its owner's: both wait for it at every turn. Smaller blocks share words, which their owner sets by plain
+ * stores: now and then a bit would be lost, for which free looks everywhere. */
+static bool circulates(unsigned cls, uint64_t of_others, uint64_t allocated) {
+    return cls >= HK_MAP_CLASS_APART && of_others * CIRCULATES_SHARE >= allocated;
+}
+
 static void tick_class_locked(heap_t *h, unsigned cls) {
     hk_assert(hk_lock_is_held(&h->lock));
     heap_class_stats_t *stats = &h->class_stats[cls];
     uint64_t count = heap_magazine_count(h, cls), pops = heap_pops(h, cls, count);
-    uint32_t seen = (uint32_t)count ^ stats->flushes << 16;
+    uint16_t seen = (uint16_t)(count ^ stats->flushes << 13);
     bool used = pops != stats->seen_pops, still = !used && seen == stats->seen;
+    uint16_t remote = (uint16_t)hk_read(stats->freed_remote), of_others = (uint16_t)(remote - stats->seen_remote);
+    stats->circulates = used && circulates(cls, of_others, pops - stats->seen_pops);
+    stats->seen_remote = remote;
     stats->seen_pops = pops;
     stats->events = 0;
     stats->seen = seen;

@@ -87,9 +87,9 @@ static void copy_sample_locked(const profile_sample_t *sample, size_t *asked, st
 }
 
 /* A block that is not sampled may have come to the address since. So not more than a few are looked at where there are
- * such. */
+ * such. Not every report has a block, and NULL is the address in all places that are not used yet. */
 bool ended_or_live_find(const void *block, size_t *asked, stack_trace_t *allocated, stack_trace_t *freed) {
-    if (!hk_try_lock(&hk_sample_lock))
+    if (block == NULL || !hk_try_lock(&hk_sample_lock))
         return false;
     const uint32_t live = block_find(block);
     const ended_t *gone =

@@ -50,13 +50,8 @@ void heap_free_suspect(void *block, uint32_t cls) {
         free_own(h, cls, block);
 }
 
-/* What another heap's thread may keep instead of giving it back: its own next block, if it has allocated of the class
- * since the last tick. Smaller ones share words of live bits, which their owner sets by plain stores: kept by another
- * thread, each would cost both a line at every turn, and now and then a bit, for which free looks everywhere. */
-HK_INLINE bool may_keep(const heap_t *h, uint32_t cls) {
-    return cls >= HK_MAP_CLASS_APART && h->front.magazines[cls].below != NULL &&
-           heap_pops(h, cls, heap_magazine_count(h, cls)) != h->class_stats[cls].seen_pops;
-}
+/* What another heap's thread may keep instead of giving it back: its own next block. */
+HK_INLINE bool may_keep(const heap_t *h, uint32_t cls) { return h->class_stats[cls].circulates; }
 
 static HK_NOINLINE void keep_where_full(heap_t *h, uint32_t cls, void *block) {
     if (!fork_attend())
@@ -346,8 +341,7 @@ HK_INLINE bool clear_foreign(granule_t granule, uint32_t cls) {
     return cls < HK_MAP_CLASS_APART ? map_clear_live_shared(granule) : map_clear_live_apart(granule);
 }
 
-/* From each tick on, blocks of others return to their slabs until their class is allocated of, and what waits for
- * others is sent. */
+/* Each tick asks anew whether blocks of others are kept, and sends what waits for others. */
 static HK_NOINLINE void pass_foreign_and_tick(void *block, uint32_t cls, granule_t granule, const void *caller) {
     heap_t *h = heap_of_front(hk_front);
     (void)heap_count_out(h, 0);

@@ -310,6 +310,8 @@ static void *keeps_foreign(void *unused) {
     for (unsigned i = 0; i < BLOCKS; i++) {
         release(kept[i]);
         kept[i] = NULL;
+        if (i == 0)
+            heap_tick(last_heap); /* from now on its magazine keeps them */
     }
     CHECK(last_heap->class_stats[CLS].kept > 0);
     return NULL;
