@@ -2,6 +2,7 @@
 //! Names of the places in stacks: from the files that the process has mapped, their separate debug files, and the maps
 //! that compilers at run time write for `perf`.
 
+mod demangle;
 mod files;
 mod perf_map;
 #[cfg(test)]
@@ -198,7 +199,7 @@ impl Symbols {
 /// The innermost inlined function first.
 fn frames_of(symbol: &Sym, module: &str) -> Vec<Frame> {
     let frame = |name: &str, code: Option<&blazesym::symbolize::CodeInfo>| Frame {
-        name: name.to_string(),
+        name: demangle::shown(name),
         file: code.map(|code| code.to_path().to_string_lossy().into_owned()).unwrap_or_default(),
         line: code.and_then(|code| code.line).unwrap_or(0),
         module: module.to_string(),
