@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! All processes of this host that run hakmem, to choose one from.
 
+use super::columns;
 use super::keys::{self, Keys};
 use super::model::{rate, History, Point, Verdict};
 use super::{After, View};
@@ -21,6 +22,12 @@ use std::time::{Duration, Instant};
 const AGAIN: Duration = Duration::from_secs(10);
 /// What a look may take of them: keys are not read meanwhile. The others come with the next look.
 const SHARE: Duration = Duration::from_millis(50);
+
+const TITLES: [&str; 7] = ["PID", "COMM", "LIVE", "CACHED", "FRAGMENTED", "RESIDENT", "GROWTH"];
+/// Of the name the least.
+const WIDTHS: [u16; 7] = [8, 8, 10, 10, 10, 10, 13];
+const COMM: usize = 1;
+const COMM_MAX: u16 = 16;
 
 #[derive(Default)]
 pub struct Host {
@@ -84,6 +91,29 @@ impl Host {
     }
 }
 
+/// Those that fit, and their widths: the name has what the figures leave.
+fn columns_for(room: u16, by_growth: bool) -> (Vec<usize>, Vec<u16>) {
+    let least_first = if by_growth { [4, 3, 5, 2, 6, COMM] } else { [4, 3, 6, 5, 2, COMM] };
+    let columns = columns::fitting(&WIDTHS, &least_first, room);
+    let left = room.saturating_sub(columns::needed(&WIDTHS, &columns));
+    let width = |&at: &usize| if at == COMM { (WIDTHS[at] + left).min(COMM_MAX) } else { WIDTHS[at] };
+    let widths = columns.iter().map(width).collect();
+    (columns, widths)
+}
+
+/// A cell for each title.
+fn figures(pid: i32, comm: &str, now: &Point, growth: f64) -> [String; 7] {
+    [
+        pid.to_string(),
+        comm.to_string(),
+        human(now.live),
+        human(now.cached + now.retained),
+        human(now.fragmented),
+        human(now.resident),
+        rate(growth),
+    ]
+}
+
 impl View for Host {
     fn look(&mut self) -> Result<()> {
         let begin = *self.begin.get_or_insert_with(Instant::now);
@@ -118,24 +148,17 @@ impl View for Host {
         let found = format!("{count} process{} run{} hakmem", s.0, s.1);
         frame.render_widget(Text::from(found).style(bold), title);
         let reversed = Style::new().add_modifier(Modifier::REVERSED);
-        let header = Row::new(["PID", "COMM", "LIVE", "CACHED", "FRAGMENTED", "RESIDENT", "GROWTH"]).style(reversed);
+        let (columns, widths) = columns_for(table.width, self.by_growth);
+        let header = Row::new(columns.iter().map(|&at| TITLES[at])).style(reversed);
         let row = |(at, pid): (usize, &i32)| {
             let (process, history) = self.history(*pid)?;
-            let now = history.last();
-            let cells = [
-                pid.to_string(),
-                process.comm.clone(),
-                human(now.live),
-                human(now.cached + now.retained),
-                human(now.fragmented),
-                human(now.resident),
-                rate(self.growth(*pid)),
-            ];
-            Some(Row::new(cells).style(if at == self.selected { reversed } else { Style::new() }))
+            let cells = figures(*pid, &process.comm, &history.last(), self.growth(*pid));
+            let cells = columns.iter().map(|&at| cells[at].clone());
+            Some(Row::new(cells.collect::<Vec<_>>()).style(if at == self.selected { reversed } else { Style::new() }))
         };
         let first = self.selected.saturating_sub(usize::from(table.height.saturating_sub(2)));
         let rows: Vec<Row> = self.order.iter().enumerate().skip(first).filter_map(row).collect();
-        let widths = [9, 16, 10, 10, 10, 10, 12].map(Constraint::Length);
+        let widths = widths.into_iter().map(Constraint::Length);
         frame.render_widget(Table::new(rows, widths).header(header), table);
         frame.render_widget(keys::line(&self.keys(), keys.width), keys);
     }
@@ -151,5 +174,23 @@ impl View for Host {
             _ => {}
         }
         After::Stay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_the_list_have_their_room_at_any_width() {
+        for room in 8..120 {
+            for by_growth in [false, true] {
+                let (columns, widths) = columns_for(room, by_growth);
+                assert!(widths.iter().sum::<u16>() + widths.len() as u16 - 1 <= room, "{room}: {columns:?} {widths:?}");
+                assert!(columns.iter().zip(&widths).all(|(&at, &width)| width >= WIDTHS[at]));
+            }
+        }
+        assert_eq!(columns_for(80, false).0.len(), TITLES.len());
+        assert_eq!(columns_for(60, false).0, [0, 1, 2, 5, 6]);
     }
 }

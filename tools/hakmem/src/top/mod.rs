@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `hakmem top`: running processes, once a second. A look tells whether it is leak, cache or fragmentation.
 
+mod columns;
 mod host;
 mod keys;
 mod memory;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! One process: what its memory is made up of, over time, and by size class.
 
+use super::columns;
 use super::keys::{self, Keys};
 use super::memory::{Memory, Part};
 use super::model::{lines, rate, History, Line, Point, Sort, Verdict, PARTS};
@@ -134,34 +135,9 @@ impl OneProcess {
     }
 
     fn draw_classes(&self, frame: &mut Frame, area: Rect) {
-        let header = ["block size", "blocks", "live", "growth", "allocs/s", "cached"];
-        let sorted = match self.sort {
-            Sort::Size => 0,
-            Sort::Live => 2,
-            Sort::Growth => 3,
-            Sort::Allocations => 4,
-            Sort::Cached => 5,
-        };
-        let cell = |text: String| Cell::from(Text::from(text).alignment(Alignment::Right));
-        let titles = header.iter().enumerate().map(|(at, title)| {
-            let mark = if at == sorted { "▼" } else { "" };
-            cell(format!("{mark}{title}"))
-        });
-        let row = |line: &Line| {
-            Row::new([
-                cell(human(line.size)),
-                cell(line.blocks.to_string()),
-                cell(human(line.live)),
-                cell(rate(line.growth)),
-                cell(format!("{:.0}", line.allocations)),
-                cell(human(line.cached)),
-            ])
-        };
-        let all = self.lines();
-        let rows: Vec<Row> = all.iter().skip(self.scroll.min(all.len().saturating_sub(1))).map(row).collect();
-        let widths = [11, 10, 11, 14, 12, 11].map(Constraint::Length);
-        let header = Row::new(titles).style(Style::new().add_modifier(Modifier::REVERSED));
-        frame.render_widget(Table::new(rows, widths).header(header).column_spacing(1), area);
+        let lines = self.lines();
+        let first = self.scroll.min(lines.len().saturating_sub(1));
+        frame.render_widget(class_table(&lines[first..], self.sort, area.width), area);
     }
 
     fn draw_memory(&self, frame: &mut Frame, area: Rect) {
@@ -206,6 +182,38 @@ impl OneProcess {
             ("esc", "back".into()),
         ]
     }
+}
+
+/// As many columns as fit `width`. What it is sorted by, the sizes and what is live stay longest.
+fn class_table(lines: &[Line], sort: Sort, width: u16) -> Table<'static> {
+    const TITLES: [&str; 6] = ["block size", "blocks", "live", "growth", "allocs/s", "cached"];
+    const WIDTHS: [u16; 6] = [11, 10, 11, 14, 12, 11];
+    let sorted = match sort {
+        Sort::Size => 0,
+        Sort::Live => 2,
+        Sort::Growth => 3,
+        Sort::Allocations => 4,
+        Sort::Cached => 5,
+    };
+    let mut least_first = [4, 1, 5, 3, 2, 0];
+    least_first.sort_by_key(|&at| at == sorted || at == 0);
+    let columns = columns::fitting(&WIDTHS, &least_first[..5], width);
+    let cell = |text: String| Cell::from(Text::from(text).alignment(Alignment::Right));
+    let titles = columns.iter().map(|&at| cell(format!("{}{}", if at == sorted { "▼" } else { "" }, TITLES[at])));
+    let header = Row::new(titles).style(Style::new().add_modifier(Modifier::REVERSED));
+    let row = |line: &Line| {
+        let cells = [
+            human(line.size),
+            line.blocks.to_string(),
+            human(line.live),
+            rate(line.growth),
+            format!("{:.0}", line.allocations),
+            human(line.cached),
+        ];
+        Row::new(columns.iter().map(|&at| cell(cells[at].clone())).collect::<Vec<_>>())
+    };
+    let widths = columns.iter().map(|&at| Constraint::Length(WIDTHS[at]));
+    Table::new(lines.iter().map(row).collect::<Vec<_>>(), widths).header(header).column_spacing(1)
 }
 
 impl View for OneProcess {
@@ -261,5 +269,33 @@ impl View for OneProcess {
             _ => {}
         }
         After::Stay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::buffer::Buffer;
+    use ratatui::widgets::Widget;
+
+    #[test]
+    fn no_figure_is_cut_where_the_terminal_is_narrow() {
+        let line =
+            Line { size: 110_592, blocks: 12, live: 1_327_104, growth: -8192.0, allocations: 345.0, cached: 221_184 };
+        let whole = ["108.0 KiB", "12", "1.3 MiB", "-8.0 KiB/s", "345", "216.0 KiB"];
+        let shown = |sort: Sort, width: u16| {
+            let area = Rect::new(0, 0, width, 2);
+            let mut buffer = Buffer::empty(area);
+            class_table(std::slice::from_ref(&line), sort, width).render(area, &mut buffer);
+            (0..width).map(|x| buffer[(x, 1)].symbol().to_string()).collect::<String>()
+        };
+        for width in 12..90 {
+            let text = shown(Sort::Live, width);
+            let figures: Vec<&str> = text.split("  ").map(str::trim).filter(|figure| !figure.is_empty()).collect();
+            assert!(figures.iter().all(|figure| whole.contains(figure)), "{width}: {text}");
+            assert_eq!(figures[0], whole[0], "{width}");
+        }
+        assert!(whole.iter().all(|figure| shown(Sort::Live, 80).contains(figure)));
+        assert!(shown(Sort::Allocations, 30).contains("345"));
     }
 }
