@@ -101,13 +101,13 @@ fn columns_for(room: u16, by_growth: bool) -> (Vec<usize>, Vec<u16>) {
     (columns, widths)
 }
 
-/// A cell for each title.
+/// A cell for each title; the words mean what they mean in `hakmem ps`.
 fn figures(pid: i32, comm: &str, now: &Point, growth: f64) -> [String; 7] {
     [
         pid.to_string(),
         comm.to_string(),
         human(now.live),
-        human(now.cached + now.retained),
+        human(now.cached),
         human(now.fragmented),
         human(now.resident),
         rate(growth),
@@ -192,5 +192,12 @@ mod tests {
         }
         assert_eq!(columns_for(80, false).0.len(), TITLES.len());
         assert_eq!(columns_for(60, false).0, [0, 1, 2, 5, 6]);
+    }
+
+    /// What is retained is not in it, as in `hakmem ps`.
+    #[test]
+    fn what_is_cached_is_that_alone() {
+        let now = Point { cached: 91_853, retained: 1 << 20, ..Point::default() };
+        assert_eq!(figures(1, "a", &now, 0.0)[3], "89.7 KiB");
     }
 }
