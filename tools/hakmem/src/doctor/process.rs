@@ -14,6 +14,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 const AT_SECURE: u64 = 23;
+/// Of the flags in /proc/PID/stat.
+const PF_KTHREAD: u32 = 0x20_0000;
 
 /// A file of machine code that a process has mapped, or will have.
 #[derive(Debug)]
@@ -54,6 +56,11 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
     let comm = attach::comm_of(&process);
     let mut found = Diagnosis::of(format!("process {pid} ({comm})"));
     (found.process, found.program) = (Some(pid), Some(comm));
+    if let Some((id, what, remedy)) = without_program(&process) {
+        found.active = Some(false);
+        found.problem(id, what, remedy);
+        return Ok(found);
+    }
     let environment = process.environ().ok();
     let mut codes = codes(&process, environment.as_ref());
     let attached = match Attached::to(pid) {
@@ -82,6 +89,17 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
     surroundings::group(&mut found, &process);
     surroundings::confinement(&mut found, &process);
     Ok(found)
+}
+
+/// What has no memory of a program, so that no malloc serves it.
+fn without_program(process: &Process) -> Option<(&'static str, &'static str, &'static str)> {
+    let stat = process.stat().ok()?;
+    let is_of_kernel = stat.flags & PF_KTHREAD != 0;
+    let has_ended = matches!(stat.state, 'Z' | 'X');
+    if is_of_kernel {
+        return Some(("kernel", "this is a kernel thread: it runs no program and has no malloc", "nothing to do"));
+    }
+    has_ended.then_some(("ended", "it has ended, and waits for its parent to ask how", "nothing to do"))
 }
 
 /// Somebody's malloc came to it.
@@ -282,5 +300,34 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(why.unwrap(), "the program is no ELF file of 64 bits");
         assert_eq!(foreign(&Image::of(&path).unwrap_err()), None, "it cannot be read");
+    }
+
+    fn only_finding(pid: i32) -> (&'static str, String) {
+        let mut found = examine(pid).unwrap();
+        assert_eq!((found.active, found.findings.len()), (Some(false), 1));
+        let one = found.findings.remove(0);
+        let remedy = one.remedy.unwrap_or_default();
+        assert!(!remedy.contains("hakmem run"), "{remedy}");
+        (one.id, one.what)
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_told_as_that() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id() as i32;
+        while Process::new(pid).unwrap().stat().unwrap().state != 'Z' {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let (id, what) = only_finding(pid);
+        child.wait().unwrap();
+        assert!(id == "ended" && what.contains("waits for its parent"), "{what}");
+    }
+
+    /// Number 2 is one, but in a container.
+    #[test]
+    fn a_kernel_thread_is_told_as_that() {
+        if Process::new(2).is_ok_and(|process| attach::comm_of(&process) == "kthreadd") {
+            assert_eq!(only_finding(2).0, "kernel");
+        }
     }
 }
