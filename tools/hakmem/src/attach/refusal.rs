@@ -17,6 +17,8 @@ const CAP_SYS_PTRACE: u64 = 1 << 19;
 pub struct Situation {
     pub own_uid: u32,
     pub own_may_trace: bool,
+    /// Capabilities that it has (CapPrm) and this process has not.
+    pub lacking: u64,
     /// A filter of system calls is in the way of reading even this process.
     pub own_filter: bool,
     pub uid: u32,
@@ -29,11 +31,13 @@ pub struct Situation {
 
 impl Situation {
     pub fn of(pid: i32) -> Situation {
-        let uid = status_of(pid).map_or(0, |status| status.euid);
+        let (status, own) = (status_of(pid), status_of(std::process::id() as i32));
+        let uid = status.as_ref().map_or(0, |status| status.euid);
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user"));
         Situation {
             own_uid: geteuid().as_raw(),
             own_may_trace: may_trace(),
+            lacking: status.zip(own).map_or(0, |(status, own)| status.capprm & !own.capprm),
             own_filter: !reads_itself(),
             uid,
             dumpable: fs::metadata(format!("/proc/{pid}/maps")).map_or(true, |of| of.uid() == uid),
@@ -48,21 +52,27 @@ impl Situation {
 
     /// The first rule that is in the way, and what would do.
     pub fn cause(&self) -> (String, String) {
-        let sudo = with_sudo();
+        let sudo = with_sudo(self.own_uid);
         if self.own_filter {
             let why = "a filter of system calls (seccomp) does not let this process use process_vm_readv";
             return (why.into(), "run hakmem outside of this container, or let the filter pass that call".into());
         }
         if self.own_uid == 0 && !self.own_may_trace {
-            let why = "this is root without CAP_SYS_PTRACE, as in a container";
-            return (why.into(), "give the container that capability, or run hakmem outside of it".into());
+            let more = match self.lacking & !CAP_SYS_PTRACE {
+                0 => String::new(),
+                lacking => format!(", and it has capabilities that this process lacks ({})", capabilities(lacking)),
+            };
+            let why = format!("this is root without CAP_SYS_PTRACE, as in a container{more}");
+            return (why, "give the container that capability, or run hakmem outside of it".into());
         }
         if self.own_uid != self.uid && !self.own_may_trace {
             return (format!("it runs as {}, and this is {}", name(self.uid), name(self.own_uid)), sudo);
         }
         if !self.same_user_namespace || (self.own_namespace && self.own_may_trace) {
             let why = "it is in another user namespace, where this user has no rights";
-            return (why.into(), format!("{sudo} outside of all containers"));
+            let outside = "outside of all containers";
+            let remedy = if self.own_uid == 0 { format!("run hakmem {outside}") } else { format!("{sudo} {outside}") };
+            return (why.into(), remedy);
         }
         if !self.dumpable && !self.own_may_trace {
             let why = "it is not dumpable: set-uid, with file capabilities, or by its own wish (PR_SET_DUMPABLE)";
@@ -80,6 +90,13 @@ impl Situation {
                 "the kernel's Yama (ptrace_scope 3) lets nobody look into processes until the next boot".into(),
                 format!("HAKMEM_STATS=text prints statistics at the program's end{BY_SOCKET}"),
             ),
+            _ if self.own_uid == 0 && self.lacking != 0 => {
+                let why = format!("it has capabilities that this process lacks ({})", capabilities(self.lacking));
+                (why, "give the container those, or run hakmem outside of it".into())
+            }
+            _ if self.own_uid == 0 => {
+                ("a security module (AppArmor, SELinux) is in the way".into(), "the kernel's log says which".into())
+            }
             _ => ("a security module (AppArmor, SELinux) or a missing capability is in the way".into(), sudo),
         }
     }
@@ -94,7 +111,9 @@ pub fn explain(pid: i32, comm: &str) -> String {
 pub fn hidden(pid: i32) -> Option<String> {
     let exists = matches!(kill(Pid::from_raw(pid), None), Err(Errno::EPERM));
     let option = hidepid()?;
-    exists.then(|| format!("process {pid} is not visible: /proc is mounted with {option}; {}", with_sudo()))
+    exists.then(|| {
+        format!("process {pid} is not visible: /proc is mounted with {option}; {}", with_sudo(geteuid().as_raw()))
+    })
 }
 
 /// The option by which /proc hides other users' processes.
@@ -137,8 +156,23 @@ pub fn name(uid: u32) -> String {
     }
 }
 
-/// This command as root.
-fn with_sudo() -> String {
+/// Of capabilities(7), by their numbers.
+fn capabilities(set: u64) -> String {
+    const NAMES: &str = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE \
+        NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO \
+        SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME \
+        SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG \
+        WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE";
+    let names: Vec<&str> = NAMES.split(' ').collect();
+    let name = |at: usize| names.get(at).map_or_else(|| format!("number {at}"), |name| format!("CAP_{name}"));
+    (0..64).filter(|at| set >> at & 1 == 1).map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// This command as root, which it may be already.
+fn with_sudo(own_uid: u32) -> String {
+    if own_uid == 0 {
+        return "run hakmem outside of this container".into();
+    }
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
     format!("try `sudo hakmem {}`", words.join(" "))
 }
@@ -179,6 +213,21 @@ mod tests {
         assert!(cause(|s| s.yama = 2).contains("ptrace_scope 2"));
         assert!(cause(|s| s.yama = 3).contains("until the next boot"));
         assert!(cause(|_| ()).contains("security module"));
+    }
+
+    #[test]
+    fn root_is_told_what_it_lacks_and_not_to_become_root() {
+        let lacks = |set: u64| cause(|s| (s.own_uid, s.lacking) = (0, set));
+        let all = lacks(1 << 12 | 1 << 19 | 1 << 21);
+        assert!(all.contains("root without CAP_SYS_PTRACE") && all.contains("(CAP_NET_ADMIN, CAP_SYS_ADMIN)"), "{all}");
+        assert!(!lacks(CAP_SYS_PTRACE).contains("lacks"));
+        let traces = |set: u64| cause(|s| (s.own_uid, s.uid, s.own_may_trace, s.lacking) = (0, 0, true, set));
+        assert!(traces(1 << 40 | 1 << 50).contains("(CAP_CHECKPOINT_RESTORE, number 50)"));
+        let namespace = cause(|s| (s.own_uid, s.own_may_trace, s.same_user_namespace) = (0, true, false));
+        let yama = cause(|s| (s.own_uid, s.uid, s.own_may_trace, s.yama) = (0, 0, true, 3));
+        for told in [all, traces(0), namespace, yama, with_sudo(0)] {
+            assert!(!told.contains("sudo"), "{told}");
+        }
     }
 
     #[test]
