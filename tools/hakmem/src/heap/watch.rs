@@ -11,6 +11,7 @@ use crate::output::remark;
 use crate::signals;
 use anyhow::{bail, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use procfs::process::Process;
 use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -99,12 +100,7 @@ impl Sampling<'_> {
     /// As it is now.
     fn profile(&self) -> Result<Profile> {
         let pid = self.process.pid;
-        let nothing = || {
-            Failure::NoProfile(format!(
-                "process {pid} allocated too little in that time to begin: there is nothing to show. It begins when it \
-                 next needs memory; look for longer (--for 5m), or start it with `hakmem run --profile -- PROGRAM`"
-            ))
-        };
+        let nothing = || Failure::NoProfile(nothing_seen(pid, is_stopped(pid)));
         let profile = self.process.profile()?;
         self.is_on.set(profile.as_ref().is_some_and(|profile| profile.is_active));
         profile.ok_or_else(|| nothing().into())
@@ -115,7 +111,12 @@ impl Sampling<'_> {
         let pid = self.process.pid;
         match self.process.ask(order, stays)? {
             None if stays => {
-                remark(format_args!("hakmem: process {pid} is idle: it follows when it next needs memory"))
+                let how = if is_stopped(pid) {
+                    "stopped: it follows once it goes on and"
+                } else {
+                    "idle: it follows when it"
+                };
+                remark(format_args!("hakmem: process {pid} is {how} next needs memory"))
             }
             None | Some(Answer { status: 0, .. }) => {}
             Some(Answer { status, .. }) => {
@@ -136,6 +137,27 @@ impl Drop for Sampling<'_> {
         if let Err(error) = self.ask(&Order::ProfileStop, self.is_on.get()) {
             remark(format_args!("hakmem: {error:#}"));
         }
+    }
+}
+
+/// By a signal, or by a debugger.
+fn is_stopped(pid: i32) -> bool {
+    let stat = Process::new(pid).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| matches!(stat.state, 'T' | 't'))
+}
+
+/// The request does not outlive the look.
+fn nothing_seen(pid: i32, is_stopped: bool) -> String {
+    match is_stopped {
+        true => format!(
+            "process {pid} is stopped (by a signal or a debugger), so sampling did not begin, and the request was \
+             withdrawn; let it go on (kill -CONT {pid}) and try again"
+        ),
+        false => format!(
+            "process {pid} allocated too little in that time to begin: there is nothing to show, and the request was \
+             withdrawn. Try again while it works, look for longer (--for 5m), or start it with `hakmem run --profile \
+             -- PROGRAM`"
+        ),
     }
 }
 
@@ -223,5 +245,30 @@ mod tests {
         assert_eq!(interval_for(0), 4096);
         assert_eq!(interval_for(1 << 30), 256 << 10);
         assert_eq!(interval_for(u64::MAX), 512 << 10);
+    }
+
+    #[test]
+    fn a_process_that_never_began_is_told_what_is_true() {
+        let idle = nothing_seen(7, false);
+        assert!(idle.contains("was withdrawn") && idle.contains("--for 5m") && !idle.contains("It begins"), "{idle}");
+        let stopped = nothing_seen(7, true);
+        assert!(stopped.contains("is stopped") && stopped.contains("kill -CONT 7"), "{stopped}");
+    }
+
+    #[test]
+    fn a_stopped_process_is_not_idle() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = child.id() as i32;
+        assert!(!is_stopped(pid));
+        // SAFETY: a signal to a child of this test.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
+        let begin = Instant::now();
+        while !is_stopped(pid) && begin.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let seen = is_stopped(pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(seen);
     }
 }
