@@ -4,13 +4,14 @@
 use super::decode::{self, Section};
 use super::layout::{self, header, point, sample, site, stack, thread};
 use super::{Figures, Profile};
-use crate::attach::maps;
 use crate::attach::memory::Memory;
 use crate::attach::snapshot::Snapshot;
 use crate::attach::Attached;
+use crate::attach::{self, maps};
 use crate::failure::Failure;
 use crate::lists::Word;
 use anyhow::{bail, ensure, Context, Result};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Copies of a profile that is started anew meanwhile.
 const TRIES: usize = 4;
@@ -27,11 +28,23 @@ pub fn copy_of(process: &Attached) -> Result<Profile> {
     profile.origin = about();
     profile.comm.clone_from(&process.comm);
     profile.pid = process.pid as u32; // in a container it knows itself by another number
+    if profile.is_active {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        profile.elapsed_us = until(&profile, now, attach::age(process.pid));
+    }
     profile.maps = mappings(process).with_context(about)?;
     let settings = process.settings().unwrap_or_default();
     profile.options = settings.into_iter().map(|of| (format!("HAKMEM_{}", of.name), of.value)).collect();
     profile.figures = process.snapshot().ok().map(|snapshot| figures(&snapshot));
     Ok(profile)
+}
+
+/// Microseconds from its start to now; the process has written when it sampled last. The clock may have been set since:
+/// it is no longer than the process has run.
+fn until(profile: &Profile, now: Duration, age: Option<Duration>) -> u64 {
+    let passed = now.saturating_sub(Duration::from_nanos(profile.start_unix_ns));
+    let passed = age.map_or(passed, |age| passed.min(age));
+    profile.elapsed_us.max(passed.as_micros() as u64)
 }
 
 /// Whether there is something to copy.
@@ -150,5 +163,21 @@ pub fn figures(snapshot: &Snapshot) -> Figures {
         metadata: value("metadata"),
         given_back: value("purged_bytes"),
         classes: snapshot.classes.iter().filter(|class| !class.is_empty()).cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_sampled_still_is_sampled_until_now() {
+        let seconds = Duration::from_secs;
+        let profile =
+            Profile { start_unix_ns: 1_000_000_000_000, elapsed_us: 112_000, is_active: true, ..Profile::default() };
+        assert_eq!(until(&profile, seconds(1060), Some(seconds(100))), 60_000_000);
+        assert_eq!(until(&profile, seconds(1060), None), 60_000_000);
+        assert_eq!(until(&profile, seconds(9_999_999), Some(seconds(100))), 100_000_000, "the clock was set");
+        assert_eq!(until(&profile, seconds(1), Some(seconds(100))), 112_000, "the clock was set back");
     }
 }
