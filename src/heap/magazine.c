@@ -325,10 +325,11 @@ static void shrink(heap_t *h, unsigned cls, unsigned wanted) {
 
 /* Whether the thread is to keep what it frees of others, which it then hands out: where blocks go from thread to thread
  * anyhow. Where few do, each that is kept goes round in this thread for ever, and shares a line of live bits with
- * blocks of its owner's: both wait for it at every turn. Smaller blocks share words, which their owner sets by plain
+ * blocks of its owner's: both wait for it at every turn. When oversubscribed all are kept: the owner may wait for a
+ * processor, and the blocks that are sent to it wait too. Smaller blocks share words, which their owner sets by plain
  * stores: now and then a bit would be lost, for which free looks everywhere. */
 static bool circulates(unsigned cls, uint64_t of_others, uint64_t allocated) {
-    return cls >= HK_MAP_CLASS_APART && of_others * CIRCULATES_SHARE >= allocated;
+    return cls >= HK_MAP_CLASS_APART && (heap_is_oversubscribed() || of_others * CIRCULATES_SHARE >= allocated);
 }
 
 static void tick_class_locked(heap_t *h, unsigned cls) {

@@ -8,11 +8,13 @@
 #include "core/panic.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 
-enum { CLS = HK_MAP_CLASS_APART, TINY = CLS - 1, BLOCKS = 3000 };
+enum { CLS = HK_MAP_CLASS_APART, TINY = CLS - 1, BLOCKS = 3000, CROWD_MAX = 5000 };
 
-static void *blocks[BLOCKS], *tiny[2];
+static void *blocks[BLOCKS], *tiny[2], *more[2];
 static heap_t *owner;
+static sem_t here, may_go;
 
 static uint64_t kept(const heap_t *h) { return h->class_stats[CLS].kept; }
 
@@ -52,7 +54,7 @@ static void handed_out_again(heap_t *h) {
     CHECK_EQ(kept(h), 1);
     CHECK_EQ(h->class_stats[CLS].freed_remote, 4);
     CHECK(magazine_alloc(h, CLS) == blocks[3]);
-    CHECK_EQ(live_blocks(CLS), BLOCKS - 3);
+    CHECK_EQ(live_blocks(CLS), BLOCKS - 1);
     alloc_and_free(3);
     heap_tick(h); /* one of four */
     release(blocks[3]);
@@ -86,8 +88,41 @@ static void flushed(heap_t *h) {
         release(blocks[i]);
     places_t p = places_of(CLS);
     CHECK(p.in_magazines < BLOCKS / 2 && p.in_remote_tables + p.in_messages > BLOCKS / 2);
-    CHECK_EQ(live_blocks(CLS), 1);
+    CHECK_EQ(live_blocks(CLS), 3);
     CHECK_EQ(kept(h), BLOCKS - 4); /* the first ones went home */
+}
+
+static void *is_one_more(void *unused) {
+    CHECK(heap_current() != NULL);
+    sem_post(&here);
+    CHECK(sem_wait(&may_go) == 0);
+    return unused;
+}
+
+static uint64_t is_kept(heap_t *h, void *block) {
+    for (unsigned ticks = 0; ticks < 2; ticks++) {
+        alloc_and_free(4);
+        heap_tick(h);
+    }
+    uint64_t before = kept(h);
+    release(block);
+    return kept(h) - before;
+}
+
+/* With more threads than the processors serve at a time: the owner may wait for one, and what goes home with it. */
+static void in_a_crowd(heap_t *h) {
+    pthread_t threads[CROWD_MAX];
+    unsigned started = 0;
+    CHECK_EQ(is_kept(h, more[0]), 0);
+    for (; !heap_is_oversubscribed(); started++) {
+        CHECK(started < CROWD_MAX && pthread_create(&threads[started], NULL, is_one_more, NULL) == 0);
+        CHECK(sem_wait(&here) == 0);
+    }
+    CHECK_EQ(is_kept(h, more[1]), 1);
+    for (unsigned i = 0; i < started; i++)
+        sem_post(&may_go);
+    for (unsigned i = 0; i < started; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
 static void *works(void *unused) {
@@ -99,17 +134,21 @@ static void *works(void *unused) {
     freed_twice();
     flushed(h);
     not_of_shared_words(h);
+    in_a_crowd(h);
     all_is_well();
     return NULL;
 }
 
 int main(void) {
     CHECK(setenv("HAKMEM_ON_ERROR", "report", 1) == 0);
+    CHECK(sem_init(&here, 0, 0) == 0 && sem_init(&may_go, 0, 0) == 0);
     owner = start_heap();
     for (unsigned i = 0; i < BLOCKS; i++)
         blocks[i] = magazine_alloc(owner, CLS);
     for (unsigned i = 0; i < 2; i++)
         tiny[i] = magazine_alloc(owner, TINY);
+    for (unsigned i = 0; i < 2; i++)
+        more[i] = magazine_alloc(owner, CLS);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, works, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
