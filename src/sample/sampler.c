@@ -24,15 +24,8 @@ enum {
     BYTES_A_STACK = 24,  /* ... a quarter, */
     BYTES_A_SITE = 264,  /* ... a quarter */
     NAME_EACH = 64,      /* samples of a thread, after which its name is asked for again */
-    LOOK_EACH = 64,      /* slow paths of a thread that is sampled less often, for one look at the clock */
     TRACED_LOG2 = 19,    /* the interval where nobody but a tracer has asked: 512 KiB */
 };
-
-_Atomic uint32_t hk_sample_generation;
-
-/* Written under hk_sample_lock, read without: what the next draws are for. */
-static _Atomic bool is_active;
-static _Atomic uint32_t interval_log2;
 
 static uint64_t started_us;   /* of the clock */
 static uint64_t random_state; /* for chances that are no thread's */
@@ -52,62 +45,10 @@ static bool is_traced(void) { return SYS_PROBE_IS_WANTED(hk_trace_alloc) || SYS_
 
 static _Atomic bool is_for_tracer; /* sampled because of one alone; written under hk_sample_lock */
 
-bool sample_is_active(void) { return atomic_load_explicit(&is_active, memory_order_relaxed); }
-
 /* 0 before it: another thread may have started or reset the profile meanwhile. */
 static uint64_t since_start_us(uint64_t clock_us) { return clock_us > started_us ? clock_us - started_us : 0; }
 
 static uint64_t now_us(void) { return since_start_us(sys_now_us()); }
-
-/* --- Draws -------------------------------------------------------------------------------------------------------- */
-
-static uint32_t interval_now(void) { return atomic_load_explicit(&interval_log2, memory_order_relaxed); }
-
-static void draw_next(sample_draw_t *draw) {
-    draw->interval_log2 = (uint8_t)hk_min(interval_now() + draw->pace.longer_log2, CHANCE_LOG2_MAX);
-    draw->left = sample_is_active() ? chance_distance(&draw->random, draw->interval_log2) : INT64_MAX;
-    draw->distance = draw->left;
-}
-
-/* Allocated since the draw. */
-static uint64_t passed_of(const sample_draw_t *draw) { return (uint64_t)(draw->distance - draw->left); }
-
-/* For another profile than the last time. */
-static void draw_first(sample_draw_t *draw, uint32_t generation) {
-    uint64_t seed;
-    sys_random(&seed, sizeof seed);
-    *draw = (sample_draw_t){.random = seed | 1, .generation = generation};
-    draw_next(draw);
-}
-
-bool sample_is_due(sample_draw_t *draw, uint64_t elapsed, uint64_t size) {
-    const uint32_t generation = sample_generation();
-    if (hk_unlikely(draw->generation != generation)) {
-        draw_first(draw, generation);
-        elapsed = size;
-    }
-    if (draw->left == INT64_MAX)
-        return false;
-    draw->left -= (int64_t)elapsed;
-    if (draw->left >= 0 || size == 0)
-        return false;
-    draw->due_log2 = draw->interval_log2;
-    draw->due_after = passed_of(draw);
-    draw_next(draw);
-    return true;
-}
-
-bool sample_must_keep_pace(sample_draw_t *draw) {
-    return ++draw->looks % LOOK_EACH == 0 && pace_can_rest(&draw->pace, (uint32_t)sys_now_us());
-}
-
-/* A sample that waits for the next block is not lost. */
-void sample_keep_pace(sample_draw_t *draw, uint32_t now) {
-    if (draw->left >= 0 && pace_rest(&draw->pace, interval_now(), passed_of(draw), now))
-        draw_next(draw);
-}
-
-int64_t sample_bytes_left(const sample_draw_t *draw) { return draw->left < 0 ? 0 : draw->left; }
 
 bool sample_is_due_unowned(uint64_t size) {
     if (hk_likely(!sample_is_active()))
@@ -164,12 +105,17 @@ static void thin_block_locked(uint32_t at, unsigned log2) {
     sites_note_peak();
 }
 
+static void set_interval_locked(uint32_t log2) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    draw_set_interval(log2);
+    hk_write(hk_profile.header.interval_log2, log2);
+}
+
 static void thin_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    hk_assert(interval_now() < CHANCE_LOG2_MAX);
-    const uint32_t log2 = interval_now() + 1;
-    atomic_store_explicit(&interval_log2, log2, memory_order_relaxed);
-    hk_write(hk_profile.header.interval_log2, log2);
+    hk_assert(draw_interval_log2() < CHANCE_LOG2_MAX);
+    const uint32_t log2 = draw_interval_log2() + 1;
+    set_interval_locked(log2);
     hk_add(hk_profile.header.thinnings, 1);
     for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++)
         thin_block_locked(at, log2);
@@ -194,7 +140,7 @@ static bool tables_begin_locked(void) {
 /* As if it had been drawn for the interval of now. False when it then is no sample. */
 static bool catch_up_locked(profile_sample_t *sample) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    const uint32_t log2 = interval_now();
+    const uint32_t log2 = draw_interval_log2();
     if (sample->interval_log2 < log2 && !stays(sample, sample->size, log2))
         return false;
     sample->interval_log2 = (uint8_t)hk_max(sample->interval_log2, log2);
@@ -205,7 +151,7 @@ static bool catch_up_locked(profile_sample_t *sample) {
  * still there at the next sample. One that stands for itself alone is at once. */
 static void count_alloc_locked(const profile_sample_t *sample) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    const bool is_for_many = sample->interval_log2 > interval_now() && sample->size >> sample->interval_log2 == 0;
+    const bool is_for_many = sample->interval_log2 > draw_interval_log2() && sample->size >> sample->interval_log2 == 0;
     if (is_for_many)
         sites_note_peak();
     site_count_alloc(sample->site, block_weight(sample));
@@ -226,7 +172,7 @@ static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack)
     const uint32_t old = block_find((const void *)(uintptr_t)sample->address);
     if (old != 0) /* SAMPLE-1 */
         forget_locked(old, NULL);
-    while (!has_room_locked() && interval_now() < CHANCE_LOG2_MAX)
+    while (!has_room_locked() && draw_interval_log2() < CHANCE_LOG2_MAX)
         thin_locked();
     if (!catch_up_locked(sample))
         return false;
@@ -247,9 +193,9 @@ static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack)
 static void keep_pace_locked(sample_draw_t *draw, uint64_t begin_ns) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
     const uint64_t now_ns = sys_now_ns();
-    const uint32_t log2 = interval_now();
-    pace_sampled(&draw->pace, log2, draw->due_after, (uint32_t)(now_ns / 1000), now_ns - begin_ns);
-    const uint32_t longest = log2 + draw->pace.longer_log2;
+    const pace_profile_t profile = {.interval_log2 = draw_interval_log2(), .samples = hk_profile.header.samples};
+    pace_sampled(&draw->pace, profile, draw->due_after, (uint32_t)(now_ns / 1000), now_ns - begin_ns);
+    const uint32_t longest = profile.interval_log2 + draw->pace.longer_log2;
     if (draw->pace.longer_log2 > 0 && longest > hk_profile.header.longest_log2)
         hk_write(hk_profile.header.longest_log2, longest);
 }
@@ -381,11 +327,6 @@ bool sample_settle_locked(void) {
 
 /* --- The profile -------------------------------------------------------------------------------------------------- */
 
-static void renew_generation(void) {
-    uint32_t next = sample_generation() + 1;
-    atomic_store_explicit(&hk_sample_generation, next + (next == 0), memory_order_relaxed);
-}
-
 static void begin_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
     if (has_begun)
@@ -408,17 +349,15 @@ static void begin_locked(void) {
 
 static void set_active_locked(bool active) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    atomic_store_explicit(&is_active, active, memory_order_relaxed);
     hk_write(hk_profile.header.flags, (uint32_t)(PROFILE_IS_LIVE | (active ? PROFILE_IS_ACTIVE : 0)));
-    renew_generation();
+    draw_set_active(active);
 }
 
 static void start_locked(uint32_t log2, bool for_tracer) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
     begin_locked();
     atomic_store_explicit(&is_for_tracer, for_tracer, memory_order_relaxed);
-    atomic_store_explicit(&interval_log2, log2, memory_order_relaxed);
-    hk_write(hk_profile.header.interval_log2, log2);
+    set_interval_locked(log2);
     hk_write(hk_profile.header.first_interval_log2, log2);
     set_active_locked(true);
 }
@@ -483,9 +422,7 @@ void sample_reset(void) {
         clear_locked();
         memset(&header->thinnings, 0, sizeof *header - offsetof(profile_header_t, thinnings));
         begin_locked();
-        const uint32_t first = before.first_interval_log2;
-        atomic_store_explicit(&interval_log2, first, memory_order_relaxed);
-        hk_write(header->interval_log2, first);
+        set_interval_locked(before.first_interval_log2);
         set_active_locked(sample_is_active());
     }
     hk_unlock(&hk_sample_lock);
@@ -495,5 +432,5 @@ void sample_after_fork(void) {
     if (!sample_was_ever_on())
         return;
     hk_write(hk_profile.header.process_id, sys_process_id());
-    renew_generation();
+    draw_all_anew();
 }

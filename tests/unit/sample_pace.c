@@ -28,6 +28,7 @@ typedef struct thread {
     sample_draw_t draw;
     uint64_t cost_ns; /* of a sample */
     uint64_t now_ns, samples;
+    uint64_t others; /* samples of other threads */
     figure_t bytes[SIZES], objects[SIZES];
 } thread_t;
 
@@ -51,7 +52,8 @@ static void sampled(thread_t *thread, unsigned at, size_t size) {
     thread->objects[at].estimate += ldexp((double)weight.objects, -PROFILE_OBJECTS_SHIFT);
     thread->now_ns += thread->cost_ns;
     thread->samples++;
-    pace_sampled(&thread->draw.pace, ASKED_LOG2, thread->draw.due_after, now_us(thread), thread->cost_ns);
+    const pace_profile_t profile = {ASKED_LOG2, thread->samples + thread->others};
+    pace_sampled(&thread->draw.pace, profile, thread->draw.due_after, now_us(thread), thread->cost_ns);
 }
 
 /* One cycle, block by block. */
@@ -93,7 +95,7 @@ static void run(thread_t *thread, const cycle_t *cycle, uint64_t cycles, uint64_
 
 /* Random numbers are the same every time. */
 static thread_t new_thread(uint64_t seed, uint64_t cost_ns) {
-    thread_t thread = {.cost_ns = cost_ns};
+    thread_t thread = {.cost_ns = cost_ns, .others = PACE_FIRST};
     CHECK(!sample_is_due(&thread.draw, 0, 0));
     thread.draw.random = seed;
     thread.draw.left = thread.draw.distance = chance_distance(&thread.draw.random, ASKED_LOG2);
@@ -116,7 +118,8 @@ static void all_right(const thread_t *thread, const cycle_t *cycle) {
 
 /* Samples that are within what pace.h says; `changes` of speed take eight more each. */
 static void within_bound(const thread_t *thread, uint64_t changes) {
-    const uint64_t most = (PACE_BURST_NS + thread->now_ns / PACE_SHARE) / thread->cost_ns + 8 * (changes + 1);
+    const uint64_t first = thread->others < PACE_FIRST ? PACE_FIRST - thread->others : 0;
+    const uint64_t most = first + (PACE_BURST_NS + thread->now_ns / PACE_SHARE) / thread->cost_ns + 8 * (changes + 1);
     if (thread->samples > most)
         test_fail("%lu samples of %lu ns in %lu ns, more than %lu", thread->samples, thread->cost_ns, thread->now_ns,
                   most);
@@ -179,25 +182,60 @@ static void it_rests(void) {
     CHECK_EQ(thread.draw.interval_log2, ASKED_LOG2);
 }
 
-/* One sample that took long, as the first of all does, is not the measure of those that follow. */
+/* However few slow paths it takes. */
+static void it_is_looked_at_again(void) {
+    const cycle_t fast = {.sizes = {1 << 20}, .ns = 10};
+    thread_t thread = new_thread(5, 1000);
+    run(&thread, &fast, 10 * 1000 * 1000, 1 << 20);
+    CHECK(sample_is_paced(&thread.draw));
+    thread.draw.left = INT64_C(1) << thread.draw.interval_log2;
+    CHECK_EQ(sample_bytes_left(&thread.draw), thread.draw.left / 8);
+}
+
+/* 95 MiB in 20 ms, as a program begins: known to a seventh. Later in a profile it would be a dozen samples. */
+static void the_first_are_many(void) {
+    const cycle_t cycle = {.sizes = {1000}, .ns = 200};
+    thread_t thread = new_thread(6, 2000);
+    thread.others = 0;
+    run(&thread, &cycle, 100 * 1000, 1);
+    CHECK(thread.samples * thread.cost_ns <= PACE_BURST_NS + thread.now_ns / PACE_FIRST_SHARE + 8 * thread.cost_ns);
+    CHECK(thread.samples >= 60);
+    const figure_t *blocks = &thread.bytes[0];
+    CHECK(blocks->variance <= 0.15 * 0.15 * blocks->truth * blocks->truth);
+    all_right(&thread, &cycle);
+    run(&thread, &cycle, UINT64_C(100) * 1000 * 1000, 1 << 20);
+    within_bound(&thread, 0);
+    all_right(&thread, &cycle);
+}
+
+static const pace_profile_t later = {PACE_LOG2_MIN, PACE_FIRST};
+
+/* One sample that took long, as the first of all does, or one in which another thread ran, is not the measure of those
+ * that follow. */
 static void one_that_took_long(void) {
     pace_t pace = {0};
-    pace_sampled(&pace, PACE_LOG2_MIN, 1 << 20, 1, UINT64_MAX);
+    pace_sampled(&pace, later, 1 << 20, 1, UINT64_MAX);
     CHECK_EQ(pace.longer_log2, 0);
     CHECK(pace.cost_ns < 2 * PACE_COST_NS);
     for (unsigned i = 0; i < 8 * PACE_COST_SHARE; i++)
-        pace_sampled(&pace, PACE_LOG2_MIN, 1 << 20, 1, 1000);
+        pace_sampled(&pace, later, 1 << 20, 1, 1000);
     CHECK(pace.cost_ns >= 900 && pace.cost_ns <= 1100);
+    pace_sampled(&pace, later, 1 << 20, 1, UINT64_MAX);
+    CHECK(pace.cost_ns <= 1500);
+    for (unsigned i = 0; i < 8 * PACE_COST_SHARE; i++)
+        pace_sampled(&pace, later, 1 << 20, 1, 10000);
+    CHECK(pace.cost_ns >= 9000);
 }
 
 /* Who asks for more samples than 512 KiB gives has them all, and no interval is beyond the longest. */
 static void ends_of_the_range(void) {
+    const pace_profile_t asked = {PACE_LOG2_MIN - 1, PACE_FIRST};
     pace_t dense = {0}, sparse = {.spent_ns = UINT32_MAX / 2};
     for (uint32_t us = 0; us < 1000; us++) {
-        pace_sampled(&dense, PACE_LOG2_MIN - 1, UINT64_MAX, us, 1000);
+        pace_sampled(&dense, asked, UINT64_MAX, us, 1000);
         CHECK_EQ(dense.longer_log2, 0);
     }
-    pace_sampled(&sparse, PACE_LOG2_MIN, UINT64_MAX, 1, PACE_COST_NS);
+    pace_sampled(&sparse, later, UINT64_MAX, 1, PACE_COST_NS);
     CHECK_EQ(sparse.longer_log2, CHANCE_LOG2_MAX - PACE_LOG2_MIN);
     const uint32_t rest_us = 2 * sparse.cost_ns * PACE_SHARE / 1000;
     CHECK(!pace_rest(&sparse, PACE_LOG2_MIN, 0, rest_us));
@@ -215,6 +253,8 @@ int main(void) {
     in_phases(100);
     a_burst_is_seen_whole();
     it_rests();
+    it_is_looked_at_again();
+    the_first_are_many();
     one_that_took_long();
     ends_of_the_range();
     return CHECK_PASS;
