@@ -12,6 +12,8 @@
 #include "superslab/superslab.h"
 #include "sys/sys.h"
 
+#include <string.h>
+
 enum {
     SLOTS_A_ROUND_MIN = 16384, /* 1 GiB; a round over them takes two milliseconds or so */
     ROUND_SHARE = 8,           /* a large heap is seen in so many rounds */
@@ -40,7 +42,9 @@ typedef struct batch {
     sys_range_t ranges[STRETCHES_MAX];
     taken_stretch_t stretches[STRETCHES_MAX];
     size_t count;
+    size_t resident_bytes; /* of the ranges */
     slab_walk_t walk;
+    unsigned char resident[HK_SUPERSLAB_SIZE / 4096]; /* bit 0 of a byte for each page of the superslab at hand */
 } batch_t;
 
 /* Where the next round goes on; any caller. */
@@ -74,6 +78,20 @@ static size_t stretches_max(const slab_t *slab) {
     return (hk_min(pages, slab->block_count) + 1) / 2;
 }
 
+/* Where blocks come and go beside a hole, most of it went long ago: only what was there counts. Where the kernel does
+ * not say what that is, all of it. */
+static void look_at_pages(batch_t *batch, slot_t first) {
+    if (sys_resident(map_slot_address(first), HK_SUPERSLAB_SIZE, batch->resident) != 0)
+        memset(batch->resident, 1, sizeof batch->resident);
+}
+
+static size_t resident_bytes(const batch_t *batch, sys_range_t range) {
+    size_t page = sys_page_size(), at = ((uintptr_t)range.address & (HK_SUPERSLAB_SIZE - 1)) / page, bytes = 0;
+    for (size_t i = at; i < at + range.size / page; i++)
+        bytes += (batch->resident[i] & 1) * page;
+    return bytes;
+}
+
 static void collect_slab_locked(batch_t *batch, slab_t *slab) {
     hk_assert(hk_lock_is_held(&batch->walk.held->lock));
     unsigned end, before = slab->free_count;
@@ -85,6 +103,7 @@ static void collect_slab_locked(batch_t *batch, slab_t *slab) {
             continue;
         hk_assert(batch->count < STRETCHES_MAX);
         slab_take_stretch(slab, first, end);
+        batch->resident_bytes += resident_bytes(batch, range);
         batch->ranges[batch->count] = range;
         batch->stretches[batch->count++] = (taken_stretch_t){slab_slot(slab), (uint16_t)first, (uint16_t)end};
     }
@@ -119,16 +138,14 @@ static size_t purge_batch(batch_t *batch) {
     if (batch->count == 0)
         return 0;
     hk_count_by(purge_calls, sys_purge_many(batch->ranges, batch->count));
-    size_t bytes = 0;
+    size_t bytes = batch->resident_bytes;
     uint32_t tries = batch->walk.tries;
     batch->walk.tries = TRIES_A_RETURN;
-    for (size_t i = 0; i < batch->count; i++) {
+    for (size_t i = 0; i < batch->count; i++)
         return_stretch(batch, &batch->stretches[i]);
-        bytes += batch->ranges[i].size;
-    }
     slab_walk_let_go(&batch->walk);
     batch->walk.tries = tries;
-    batch->count = 0;
+    batch->count = batch->resident_bytes = 0;
     hk_count_by(purged_bytes, bytes);
     hk_count_by(sparse_bytes, bytes);
     event_purge(bytes, EVENT_PURGE_HOLES);
@@ -183,6 +200,7 @@ static void purge_superslab(batch_t *batch, slot_t first, idle_clock_t clock, sp
     uint32_t idle = idle_slabs(batch, first, clock, &free_bytes, &result->waiting_bytes);
     if (idle == 0 || !superslab_make_small(first / HK_SLOTS_PER_SUPERSLAB, free_bytes))
         return;
+    look_at_pages(batch, first);
     for (; idle != 0; idle &= idle - 1) {
         slab_t *slab = slab_with_room(batch, first + hk_ctz64(idle), &result->purged_bytes);
         if (slab != NULL && slab->age != SLAB_AGE_PURGED && !slab_is_empty(slab) && is_idle(slab, clock))
