@@ -20,11 +20,11 @@
 enum {
     TABLE_BYTES_MIN = 8 << 20,
     TABLE_SHARE = 256,   /* of what is live */
-    BYTES_A_SAMPLE = 64, /* with its buckets; half of the tables, */
-    BYTES_A_STACK = 24,  /* ... a quarter, */
-    BYTES_A_SITE = 264,  /* ... a quarter */
-    NAME_EACH = 64,      /* samples of a thread, after which its name is asked for again */
-    TRACED_LOG2 = 19,    /* the interval where nobody but a tracer has asked: 512 KiB */
+    BYTES_A_SAMPLE = 64, /* with its buckets; half of the tables. The other half: */
+    BYTES_A_STACK = 24,
+    BYTES_A_SITE = 264,
+    NAME_EACH = 64,   /* samples of a thread, after which its name is asked for again */
+    TRACED_LOG2 = 19, /* the interval where nobody but a tracer has asked: 512 KiB */
 };
 
 static uint64_t started_us;   /* of the clock */
@@ -125,7 +125,19 @@ static size_t table_bytes(void) {
     return hk_max(TABLE_BYTES_MIN, (hk_profile.header.live_bytes >> PROFILE_BYTES_SHIFT) / TABLE_SHARE);
 }
 
-static uint32_t most_stacks(void) { return (uint32_t)hk_min(table_bytes() / 4 / BYTES_A_STACK, UINT32_MAX); }
+/* Stacks and sites share their half, as one program has few sites and deep stacks, and another the reverse. */
+static uint32_t most_beside(size_t others_bytes, size_t entry_bytes) {
+    const size_t half = table_bytes() / 2;
+    return (uint32_t)hk_min((half > others_bytes ? half - others_bytes : 0) / entry_bytes, UINT32_MAX);
+}
+
+static uint32_t most_stacks(void) {
+    return most_beside((size_t)table_count(PROFILE_SITES) * BYTES_A_SITE, BYTES_A_STACK);
+}
+
+static uint32_t most_sites(void) {
+    return most_beside((size_t)table_count(PROFILE_STACKS) * BYTES_A_STACK, BYTES_A_SITE);
+}
 
 static bool has_room_locked(void) {
     return blocks_count() < hk_min(table_bytes() / 2 / BYTES_A_SAMPLE, table_most(PROFILE_SAMPLES) - 1);
@@ -179,8 +191,7 @@ static bool record_locked(profile_sample_t *sample, const sample_stack_t *stack)
     hk_add(hk_profile.header.samples, 1);
     if (!tables_begin_locked())
         return lose_locked();
-    const uint32_t most_sites = (uint32_t)hk_min(table_bytes() / 4 / BYTES_A_SITE, UINT32_MAX);
-    sample->site = site_of(stack->pcs, stack->count, stack->mark, most_stacks(), most_sites);
+    sample->site = site_of(stack->pcs, stack->count, stack->mark, most_stacks(), most_sites());
     if (!has_room_locked() || !block_add(sample))
         return lose_locked();
     if ((sample->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
