@@ -240,6 +240,11 @@ static void free_huge(void *block, size_t size, const void *caller) {
         misuse_double_free("free", block, size, caller);
 }
 
+static void free_guarded(void *block, const void *caller) {
+    (void)sample_close(block, heap_draw(heap_current()));
+    guard_free(block, caller);
+}
+
 static void free_nothing(void *block, const void *caller) {
     (void)sample_close(block, heap_draw(heap_current()));
     if (!nothing_free(block))
@@ -250,7 +255,7 @@ static void free_nothing(void *block, const void *caller) {
 static void free_apart(void *block, const void *caller) {
     const found_t found = classify_apart("free", block, caller);
     if (found.kind == KIND_GUARDED)
-        guard_free(block, caller);
+        free_guarded(block, caller);
     else if (found.kind == KIND_NOTHING)
         free_nothing(block, caller);
     else if (found.kind == KIND_HUGE)

@@ -78,8 +78,7 @@ static void *malloc_charged(heap_t *h, size_t align, size_t size) {
     return block != NULL ? block : heap_class_alloc(h, cls, HK_ALIGNMENT);
 }
 
-/* A block with pages of its own that nobody may touch around it, if it is time for one and it fits. A block that is
- * sampled is none. */
+/* A block with pages of its own that nobody may touch around it, if it is time for one and it fits. */
 static HK_COLD void *guarded(heap_t *h, size_t align, size_t size, const void *caller) {
     if (!guard_fits(size, align))
         return NULL;
@@ -87,9 +86,8 @@ static HK_COLD void *guarded(heap_t *h, size_t align, size_t size, const void *c
     return guard_alloc(size, align, caller);
 }
 
-HK_INLINE void *guarded_if(bool is_sampled, heap_t *h, size_t align, size_t size, const void *caller) {
-    bool is_due = h != NULL && hk_unlikely(h->guard_due) && !is_sampled;
-    return is_due ? guarded(h, align, size, caller) : NULL;
+HK_INLINE void *guarded_if_due(heap_t *h, size_t align, size_t size, const void *caller) {
+    return h != NULL && hk_unlikely(h->guard_due) ? guarded(h, align, size, caller) : NULL;
 }
 
 /* What a request is charged. */
@@ -106,9 +104,9 @@ HK_INLINE void *serve(alloc_charged_t plain, alloc_hardened_t hardened, size_t a
     if (hk_unlikely(h == NULL) && !fork_attend())
         return heap_alloc_stranded(align, size);
     bool due = heap_charge(h, charge_of(size), charged);
-    void *apart = guards ? guarded_if(due, h, align, size, caller) : NULL;
+    void *apart = guards ? guarded_if_due(h, align, size, caller) : NULL;
     if (hk_unlikely(apart != NULL))
-        return apart;
+        return heap_sampled_if(due, h, apart, size, caller);
     if (hk_unlikely(hardened_is_on()))
         return pointer_to(heap_sampled_if(due, h, hardened(h, align, size, caller), size, caller));
     void *block = plain(h, align, size);
@@ -171,9 +169,9 @@ void *heap_malloc_roomy(size_t size, size_t room, const void *caller) {
     if (hk_unlikely(h == NULL || hardened_is_on()))
         return heap_malloc(size, caller);
     bool due = heap_charge(h, size, false);
-    void *apart = guarded_if(due, h, HK_ALIGNMENT, size, caller);
+    void *apart = guarded_if_due(h, HK_ALIGNMENT, size, caller);
     if (hk_unlikely(apart != NULL))
-        return apart;
+        return heap_sampled_if(due, h, apart, size, caller);
     void *block = limit_is_near() ? NULL : malloc_charged(h, HK_ALIGNMENT, room);
     if (hk_unlikely(block == NULL))
         block = malloc_charged(h, HK_ALIGNMENT, size);
