@@ -25,7 +25,7 @@ enum { LEAKS_STATUS = 23 };
 HK_EXPORT int hak_profile_start(size_t interval) {
     if (!heap_system_ready())
         return ENOMEM;
-    sample_start(interval);
+    sample_start(interval, SAMPLE_FOR_PROGRAM);
     heap_hurry_all();
     return 0;
 }

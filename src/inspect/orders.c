@@ -38,7 +38,7 @@ static int set_option(const hk_order_t *order) {
 
 /* As hak_profile_start. */
 static int start_profile(const hk_order_t *order) {
-    sample_start(order->arguments[0]);
+    sample_start(order->arguments[0], SAMPLE_FOR_TOOL);
     heap_hurry_all();
     return 0;
 }

@@ -43,7 +43,8 @@ typedef enum profile_kind {
 
 enum {
     PROFILE_IS_LIVE = 1,   /* in memory: `place` of a section is an address */
-    PROFILE_IS_ACTIVE = 2, /* allocations are being sampled */
+    PROFILE_IS_ACTIVE = 2, /* allocations are being sampled, */
+    PROFILE_IS_ASKED = 4,  /* ... because a tool outside has asked for it, who is to end it */
 };
 
 /* In place of an address of code, at the outermost end of a stack that is not whole: why. */

@@ -44,6 +44,7 @@ extern const volatile uint16_t hk_trace_alloc_semaphore HK_HIDDEN, hk_trace_free
 static bool is_traced(void) { return SYS_PROBE_IS_WANTED(hk_trace_alloc) || SYS_PROBE_IS_WANTED(hk_trace_free); }
 
 static _Atomic bool is_for_tracer; /* sampled because of one alone; written under hk_sample_lock */
+static bool is_asked;              /* ... because a tool outside has asked for it; guarded by hk_sample_lock */
 
 /* 0 before it: another thread may have started or reset the profile meanwhile. */
 static uint64_t since_start_us(uint64_t clock_us) { return clock_us > started_us ? clock_us - started_us : 0; }
@@ -360,14 +361,16 @@ static void begin_locked(void) {
 
 static void set_active_locked(bool active) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    hk_write(hk_profile.header.flags, (uint32_t)(PROFILE_IS_LIVE | (active ? PROFILE_IS_ACTIVE : 0)));
+    const int asked = is_asked ? PROFILE_IS_ASKED : 0;
+    hk_write(hk_profile.header.flags, (uint32_t)(PROFILE_IS_LIVE | (active ? PROFILE_IS_ACTIVE | asked : 0)));
     draw_set_active(active);
 }
 
-static void start_locked(uint32_t log2, bool for_tracer) {
+static void start_locked(uint32_t log2, sample_asker_t asker) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
     begin_locked();
-    atomic_store_explicit(&is_for_tracer, for_tracer, memory_order_relaxed);
+    atomic_store_explicit(&is_for_tracer, asker == SAMPLE_FOR_TRACER, memory_order_relaxed);
+    is_asked = asker == SAMPLE_FOR_TOOL;
     set_interval_locked(log2);
     hk_write(hk_profile.header.first_interval_log2, log2);
     set_active_locked(true);
@@ -380,10 +383,10 @@ static void stop_locked(void) {
         set_active_locked(false);
 }
 
-void sample_start(uint64_t interval) {
+void sample_start(uint64_t interval, sample_asker_t asker) {
     const uint32_t log2 = (uint32_t)hk_min(hk_log2_ceil(hk_max(interval, 1)), CHANCE_LOG2_MAX);
     hk_lock(&hk_sample_lock);
-    start_locked(log2, false);
+    start_locked(log2, asker);
     hk_unlock(&hk_sample_lock);
 }
 
@@ -405,7 +408,7 @@ bool sample_follow_tracer(void) {
     if (sample_tracer_has_changed()) {
         changed = is_traced();
         if (changed)
-            start_locked(TRACED_LOG2, true);
+            start_locked(TRACED_LOG2, SAMPLE_FOR_TRACER);
         else
             stop_locked();
     }

@@ -67,8 +67,10 @@ bool sample_resize(const void *address, size_t size, size_t usable, bool anew);
 
 /* --- The profile -------------------------------------------------------------------------------------------------- */
 
+typedef enum sample_asker { SAMPLE_FOR_PROGRAM, SAMPLE_FOR_TOOL, SAMPLE_FOR_TRACER } sample_asker_t;
+
 /* An interval in bytes, rounded up to a power of two. A thread learns of it when its countdown runs out. */
-void sample_start(uint64_t interval);
+void sample_start(uint64_t interval, sample_asker_t asker);
 void sample_stop(void);
 
 /* A tracer came to the probes otel_memory:alloc and :free (sys/probe.h) while nobody sampled, or the last one left. */

@@ -82,9 +82,15 @@ static void profiles_are_started_and_stopped(void) {
     CHECK(!sample_is_active());
     CHECK_EQ(answer_to(ask(HK_COMMAND_PROFILE_START, 65536, 0, "")), 0);
     CHECK(sample_is_active());
-    CHECK(sample_is_active());
+    CHECK_EQ(hk_profile.header.flags, PROFILE_IS_LIVE | PROFILE_IS_ACTIVE | PROFILE_IS_ASKED);
+    sample_reset();
+    CHECK((hk_profile.header.flags & PROFILE_IS_ASKED) != 0);
     CHECK_EQ(answer_to(ask(HK_COMMAND_PROFILE_STOP, 0, 0, "")), 0);
     CHECK(!sample_is_active());
+    CHECK_EQ(hk_profile.header.flags, PROFILE_IS_LIVE);
+    sample_start(65536, SAMPLE_FOR_PROGRAM);
+    CHECK_EQ(hk_profile.header.flags, PROFILE_IS_LIVE | PROFILE_IS_ACTIVE);
+    sample_stop();
 }
 
 /* The text lies in this process. Files are for who came through the socket, whose descriptors are its own. */

@@ -26,7 +26,7 @@ static double live_mib(void) { return (double)(hk_profile.header.live_bytes >> P
 
 int main(void) {
     h = start_heap();
-    sample_start(UINT64_C(1) << DENSE_LOG2);
+    sample_start(UINT64_C(1) << DENSE_LOG2, SAMPLE_FOR_PROGRAM);
     heap_run_out(h);
     front_free(front_malloc(BEFORE)); /* it learns of the profile */
     hk_profile.header.longest_log2 = SPARSE_LOG2;

@@ -245,7 +245,7 @@ static void ends_of_the_range(void) {
 
 int main(void) {
     start_map();
-    sample_start(UINT64_C(1) << ASKED_LOG2);
+    sample_start(UINT64_C(1) << ASKED_LOG2, SAMPLE_FOR_PROGRAM);
     in_a_tight_loop(300);
     in_a_tight_loop(1000);
     in_a_tight_loop(5000);

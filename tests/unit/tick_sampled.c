@@ -51,7 +51,7 @@ int main(void) {
     hurry_keeps_count();
     static const uint64_t intervals[] = {UINT64_C(1) << 40, UINT64_C(1) << 26, UINT64_C(1) << 19, UINT64_C(1) << 14};
     for (unsigned i = 0; i < sizeof intervals / sizeof intervals[0]; i++) {
-        sample_start(intervals[i]);
+        sample_start(intervals[i], SAMPLE_FOR_PROGRAM);
         heap_hurry_all();
         check_ticks("with a profile", ticks_of(COUNT), expected);
         sample_stop();

@@ -195,6 +195,53 @@ fn the_last_of_two_looks_ends_the_sampling() {
     assert!(!service.is_sampled());
 }
 
+/// A look that nothing was able to end.
+fn left_on(service: &Running) {
+    let mut look = service.begins(&["profile", "--for", "600s", "--every", "64K"]);
+    until("it is never sampled", || service.is_sampled());
+    look.kill().and_then(|()| look.wait()).unwrap();
+    assert!(service.is_sampled());
+}
+
+#[test]
+fn what_a_killed_look_has_left_on_is_ended_by_the_next_one() {
+    let service = Running::of("killed", None);
+    left_on(&service);
+    let said = service.says(&["profile", "PID", "--for", "300ms", "--every", "1"]);
+    assert!(said.contains("each allocation is sampled"), "{said}");
+    assert!(!service.is_sampled());
+}
+
+#[test]
+fn sampling_is_ended_by_a_command() {
+    let service = Running::of("stop", None);
+    assert!(service.says(&["profile", "--stop", "PID"]).ends_with("was not sampled\n"));
+    left_on(&service);
+    let said = service.says(&["profile", "PID", "--stop"]);
+    assert!(said.contains("is no longer sampled; it was for "), "{said}");
+    assert!(!service.is_sampled());
+    left_on(&service);
+    let said = service.says(&["profile", "--stop", "--json", "--comm", &Running::comm("stop")]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["done"], &said["was_sampled"]), (&Value::Bool(true), &Value::Bool(true)), "{said}");
+    assert!(!service.is_sampled());
+    assert_eq!(service.hakmem(&["profile", "--stop", "PID", "--for", "1s"]).status.code(), Some(2));
+    assert_eq!(service.hakmem(&["profile", "--stop"]).status.code(), Some(2));
+}
+
+/// The program's own sampling outlives looks, and ends by a command alone.
+#[test]
+fn a_look_leaves_the_programs_own_sampling_on() {
+    let service = Running::of("own", Some(65536));
+    service.says(&["profile", "PID", "--for", "100ms"]);
+    assert!(service.is_sampled());
+    let look = service.begins(&["profile", "--for", "4s"]);
+    std::thread::sleep(Duration::from_secs(1));
+    service.says(&["profile", "--stop", "PID"]);
+    assert!(!service.is_sampled());
+    assert!(look.wait_with_output().unwrap().status.success());
+}
+
 #[test]
 fn a_process_that_ends_meanwhile_is_shown_as_it_was() {
     let mut service = Running::of("ends", None);

@@ -110,6 +110,7 @@ fn who_may_not_look_may_ask() {
         (&["trim", &id], "gave back"),
         (&["options", "--set", "PURGE_DELAY=77", &id], "has taken over PURGE_DELAY=77"),
         (&["profile", "--every", "4K", "--for", "10ms", &id], "a sample each 4.0 KiB"),
+        (&["profile", "--stop", &id], "was not sampled"),
         (&["heap", &id], "sampled for"),
     ] {
         let output = blind(arguments);

@@ -180,25 +180,43 @@ impl Attached {
     /// There are words for one order. One that an idle process has not come to stays, unless this one takes its place.
     fn make_room(&self, words: &Words, order: &Order) -> Result<()> {
         let begin = Instant::now();
-        while self.memory.number(words.nonce, 8)? != 0 {
-            let mut bytes = vec![0; words.order_size];
-            self.memory.read(words.order, &mut bytes)?;
-            let command = word_at(&bytes, words.command);
-            let text = String::from_utf8_lossy(&bytes[words.text..words.text + words.text_size]);
-            let text = text.split('\0').next().unwrap_or_default();
-            if order.replaces(command, text) {
+        while let Some((command, text)) = self.standing(words)? {
+            if order.replaces(command, &text) {
                 return Ok(self.memory.write(words.nonce, &0u64.to_ne_bytes())?);
             }
             if begin.elapsed() > PATIENCE {
                 bail!(
                     "it is idle and has not come yet to what it was asked for before ({}): it takes that over when it \
                      next needs memory; ask again then",
-                    described(command, text)
+                    described(command, &text)
                 );
             }
             std::thread::sleep(PAUSE);
         }
         Ok(())
+    }
+
+    /// The command and the text of an order that it has not come to.
+    fn standing(&self, words: &Words) -> Result<Option<(u64, String)>> {
+        if self.memory.number(words.nonce, 8)? == 0 {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; words.order_size];
+        self.memory.read(words.order, &mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes[words.text..words.text + words.text_size]);
+        let text = text.split('\0').next().unwrap_or_default();
+        Ok(Some((word_at(&bytes, words.command), text.to_string())))
+    }
+
+    /// Takes back what would begin sampling, and says whether there was that.
+    pub fn withdraw_profile(&self) -> Result<bool> {
+        let words = Words::of(self)?;
+        let _turn = Turn::of(self.pid)?;
+        let waits = self.standing(&words)?.is_some_and(|(command, _)| command == PROFILE_START);
+        if waits {
+            self.memory.write(words.nonce, &0u64.to_ne_bytes())?;
+        }
+        Ok(waits)
     }
 }
 

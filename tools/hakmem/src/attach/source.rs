@@ -59,6 +59,11 @@ impl Source {
         }
     }
 
+    /// Takes back what would begin sampling, and says whether there was that. By a socket nothing waits.
+    pub fn withdraw_profile(&self) -> Result<bool> {
+        self.memory.as_ref().map_or(Ok(false), |memory| memory.withdraw_profile().with_context(|| self.name()))
+    }
+
     /// What hak_stats_get says in the process. None: it has not come to it.
     pub fn statistics(&self) -> Result<Option<Value>> {
         let by_socket = self.socket.as_ref().map(|socket| socket.ask(&Order::Statistics));

@@ -54,6 +54,11 @@ impl Look {
         }
     }
 
+    /// Whether this user may know of others that look.
+    pub fn is_known(&self) -> bool {
+        self.lock.is_some()
+    }
+
     /// It has begun: others may.
     pub fn go_on(&self) {
         let _ = self.lock.as_ref().map(|lock| lock.relock(FlockArg::LockShared));

@@ -5,6 +5,7 @@ mod diff;
 mod input;
 mod leaks;
 mod profile;
+mod stop;
 mod watch;
 
 pub use diff::DiffArgs;

@@ -2,9 +2,10 @@
 //! `hakmem profile`: samples a process from now on, for a time.
 
 use super::watch::watched;
-use super::Output;
+use super::{stop, Output};
 use crate::attach::select::Targets;
 use crate::image::Profile;
+use crate::output::say;
 use crate::signals;
 use anyhow::Result;
 use clap::Args;
@@ -24,12 +25,19 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "SIZE", value_parser = super::watch::interval)]
     every: Option<u64>,
 
+    /// End the sampling instead, whoever began it
+    #[arg(long, conflicts_with_all = ["time", "every", "show", "by", "output", "top", "stacks", "no_symbols", "debug_dir"])]
+    stop: bool,
+
     #[command(flatten)]
     output: Output,
 }
 
 impl ProfileArgs {
     pub fn run(&self) -> Result<ExitCode> {
+        if self.stop {
+            return self.targets.for_each(|pid| say(stop::ended(pid)?.told(self.output.json)?));
+        }
         self.output.check(|| self.targets.count())?;
         signals::hold();
         self.targets.for_each(|pid| match signals::came() {

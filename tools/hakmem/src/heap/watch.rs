@@ -74,7 +74,9 @@ impl Sampling<'_> {
     fn begin(process: &Source, every: Option<u64>) -> Result<(Sampling<'_>, Option<Profile>)> {
         let look = Look::begin(process.pid);
         let mut before = process.profile()?;
-        let active = before.as_ref().filter(|profile| profile.is_active);
+        // What a tool that was killed has left on is begun anew, and so ended.
+        let is_left = |profile: &Profile| profile.is_asked && look.is_alone && look.is_known();
+        let active = before.as_ref().filter(|profile| profile.is_active && !is_left(profile));
         let mut sampling =
             Sampling { process, is_of_program: active.is_some() && look.is_alone, look, is_on: Cell::new(true) };
         match active {

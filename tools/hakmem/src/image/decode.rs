@@ -189,6 +189,7 @@ pub fn from_header(head: &[u8]) -> Profile {
         pid: h::PROCESS_ID.of(head) as u32,
         is_running: flags & layout::PROFILE_IS_LIVE as u64 != 0,
         is_active: flags & layout::PROFILE_IS_ACTIVE as u64 != 0,
+        is_asked: flags & layout::PROFILE_IS_ASKED as u64 != 0,
         interval: interval(h::INTERVAL_LOG2),
         first_interval: interval(h::FIRST_INTERVAL_LOG2),
         longest_interval: interval(h::LONGEST_LOG2),

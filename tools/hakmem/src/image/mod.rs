@@ -109,6 +109,8 @@ pub struct Profile {
     /// The process ran as it was read.
     pub is_running: bool,
     pub is_active: bool,
+    /// ... because a tool has asked for it, who is to end it.
+    pub is_asked: bool,
     /// It wrote this as the last thing that it did.
     pub has_ended: bool,
     /// Bytes between samples on average, now and as it was asked for; 1: each allocation.
