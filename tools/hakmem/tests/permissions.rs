@@ -201,6 +201,18 @@ fn processes_that_are_hidden_are_told_as_that() {
     }
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(stderr(&output).contains("is not visible: /proc is mounted with hidepid="), "{output:?}");
+    let hidden = |privileges: &str| {
+        let script = format!("mount -t proc -o hidepid=2 proc /proc || exit 77; exec setpriv {privileges} \"$@\"");
+        let mut reader = Command::new("unshare");
+        reader.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh", &place.tool, "doctor"]);
+        let said = stdout(&reader.output().unwrap());
+        let about = said.lines().skip_while(|line| !line.contains("hidepid=")).take(2);
+        about.collect::<Vec<_>>().join("\n")
+    };
+    let said = hidden("--reuid 65534 --regid 65534 --clear-groups");
+    assert!(said.contains("-> try `sudo hakmem doctor`"), "{said}");
+    let said = hidden("--bounding-set -sys_ptrace");
+    assert!(said.contains("-> this is root without CAP_SYS_PTRACE: give"), "{said}");
 }
 
 #[test]

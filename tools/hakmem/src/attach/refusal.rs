@@ -10,6 +10,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 const BY_SOCKET: &str = ", or start it with HAKMEM_CONTROL=PATH: `hakmem stats --exact`, `heap` and `trim` then ask it";
+const GIVE_CAPABILITY: &str = "give the container that capability, or run hakmem outside of it";
 const CAP_SYS_PTRACE: u64 = 1 << 19;
 
 /// What the kernel's rules look at. What cannot be known is as if it were no obstacle.
@@ -63,7 +64,7 @@ impl Situation {
                 lacking => format!(", and it has capabilities that this process lacks ({})", capabilities(lacking)),
             };
             let why = format!("this is root without CAP_SYS_PTRACE, as in a container{more}");
-            return (why, "give the container that capability, or run hakmem outside of it".into());
+            return (why, GIVE_CAPABILITY.into());
         }
         if self.own_uid != self.uid && !self.own_may_trace {
             return (format!("it runs as {}, and this is {}", name(self.uid), name(self.own_uid)), sudo);
@@ -99,6 +100,18 @@ impl Situation {
             }
             _ => ("a security module (AppArmor, SELinux) or a missing capability is in the way".into(), sudo),
         }
+    }
+}
+
+/// What would do for any process, for who may not look as `may_trace` does.
+pub fn remedy(yama: bool) -> String {
+    remedy_for(geteuid().as_raw(), yama)
+}
+
+fn remedy_for(own_uid: u32, yama: bool) -> String {
+    match own_uid {
+        0 => format!("this is root without CAP_SYS_PTRACE: {GIVE_CAPABILITY}"),
+        _ => with_sudo(own_uid) + if yama { BY_SOCKET } else { "" },
     }
 }
 
@@ -225,7 +238,9 @@ mod tests {
         assert!(traces(1 << 40 | 1 << 50).contains("(CAP_CHECKPOINT_RESTORE, number 50)"));
         let namespace = cause(|s| (s.own_uid, s.own_may_trace, s.same_user_namespace) = (0, true, false));
         let yama = cause(|s| (s.own_uid, s.uid, s.own_may_trace, s.yama) = (0, 0, true, 3));
-        for told in [all, traces(0), namespace, yama, with_sudo(0)] {
+        let any = remedy_for(0, true);
+        assert!(any.contains("CAP_SYS_PTRACE") && remedy_for(5, true).starts_with("try `sudo hakmem"), "{any}");
+        for told in [all, traces(0), namespace, yama, any, with_sudo(0)] {
             assert!(!told.contains("sudo"), "{told}");
         }
     }

@@ -77,23 +77,33 @@ fn overcommit(found: &mut Diagnosis, mode: &str, maps: &str) {
 
 /// Who may look into whom.
 fn access(found: &mut Diagnosis) {
-    let remedy = "run hakmem by sudo";
-    match refusal::yama() {
+    traced(found, refusal::yama(), refusal::may_trace());
+    if let Some(option) = refusal::hidepid() {
+        hidden(found, &option, refusal::may_trace());
+    }
+}
+
+fn traced(found: &mut Diagnosis, yama: u32, may_trace: bool) {
+    let remedy = || refusal::remedy(true);
+    match yama {
         0 => found.ok("yama", "users may look into their own processes"),
-        1 if refusal::may_trace() => found.ok("yama", "Yama (ptrace_scope 1) does not restrict this user"),
-        2 if refusal::may_trace() => found.ok("yama", "Yama (ptrace_scope 2) does not restrict this user"),
-        1 => found.note("yama", "Yama (ptrace_scope 1): only ancestors may look into a process", remedy),
-        2 => found.note("yama", "Yama (ptrace_scope 2): only root may look into a process", remedy),
+        1 | 2 if may_trace => found.ok("yama", format!("Yama (ptrace_scope {yama}) does not restrict this user")),
+        1 => found.note("yama", "Yama (ptrace_scope 1): only ancestors may look into a process", remedy()),
+        2 => found.note("yama", "Yama (ptrace_scope 2): only root may look into a process", remedy()),
         _ => found.problem(
             "yama",
             "Yama (ptrace_scope 3): nobody may look into a process until the next boot",
             "HAKMEM_STATS=text prints statistics at a program's end",
         ),
     }
-    if let Some(option) = refusal::hidepid() {
-        let what = format!("/proc is mounted with {option}: other users' processes are not visible");
-        found.note("hidepid", what, "run hakmem by sudo");
+}
+
+fn hidden(found: &mut Diagnosis, option: &str, may_trace: bool) {
+    if may_trace {
+        return found.ok("hidepid", format!("/proc is mounted with {option}, which does not restrict this user"));
     }
+    let what = format!("/proc is mounted with {option}: other users' processes are not visible");
+    found.note("hidepid", what, refusal::remedy(false));
 }
 
 #[cfg(test)]
@@ -119,5 +129,17 @@ mod tests {
         assert!(said(|found| huge_pages(found, "always [madvise] never")).contains("ok "));
         assert!(said(|found| overcommit(found, "2", "65530")).contains("commits strictly"));
         assert!(said(|found| overcommit(found, "0", "1000")).contains("sysctl vm.max_map_count=65530"));
+    }
+
+    /// Root is told what it lacks, others the command that would work.
+    #[test]
+    fn who_may_not_look_is_told_what_would_do() {
+        let remedy = if nix::unistd::geteuid().is_root() { "-> this is root without CAP_SYS_PTRACE" } else { "-> try `sudo hakmem " };
+        for scope in [1, 2] {
+            assert!(said(|found| traced(found, scope, false)).contains(remedy));
+            assert!(said(|found| traced(found, scope, true)).contains("does not restrict this user"));
+        }
+        assert!(said(|found| hidden(found, "hidepid=2", false)).contains(remedy));
+        assert!(said(|found| hidden(found, "hidepid=2", true)).contains("does not restrict this user"));
     }
 }

@@ -4,6 +4,7 @@
 use super::allocators::{by_name, Brought};
 use super::finding::Diagnosis;
 use super::surroundings;
+use crate::attach::refusal::Situation;
 use crate::attach::{self, Attached};
 use crate::failure::Failure;
 use crate::program::{Image, Libc};
@@ -168,7 +169,8 @@ fn activity(
 ) {
     let Some(codes) = codes else {
         if attached.is_none() && found.findings.is_empty() {
-            found.problem("access", "the kernel does not show what it has mapped", "run hakmem by sudo");
+            let (why, remedy) = Situation::of(process.pid()).cause();
+            found.problem("access", format!("the kernel does not show what it has mapped: {why}"), remedy);
         }
         return;
     };
