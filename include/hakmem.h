@@ -286,7 +286,8 @@ size_t hak_stats_format(char *buffer, size_t buffer_size, hak_format_t format);
  * already are not known. Called again, it changes the interval. Returns 0 or ENOMEM. */
 int hak_profile_start(size_t interval);
 
-/* No further blocks are sampled. Those that were stay known, and their frees are still noted. */
+/* No further blocks are sampled. Those that were stay known, and their frees are still noted. The profile's time ends
+ * here; started again, it goes on, and what lay between counts as well: hak_profile_reset begins a new one. */
 void hak_profile_stop(void);
 
 /* Forgets all that was sampled, and goes on sampling if it did. */

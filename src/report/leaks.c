@@ -57,7 +57,7 @@ static void print_stack(uint32_t stack) {
 }
 
 static void print_place(const place_t *place, uint32_t site) {
-    const uint64_t now = hk_profile.header.elapsed_us, objects = place->lost.objects >> PROFILE_OBJECTS_SHIFT;
+    const uint64_t now = sample_now_us(), objects = place->lost.objects >> PROFILE_OBJECTS_SHIFT;
     const char *about = hk_profile.header.interval_log2 > 0 ? "about " : "";
     hk_message("leak: %s%lu bytes in %s%lu blocks, allocated %lu to %lu s ago", about,
                (unsigned long)(place->lost.bytes >> PROFILE_BYTES_SHIFT), about, (unsigned long)objects,

@@ -78,7 +78,7 @@ typedef struct profile_header {
     uint32_t first_interval_log2;        /* as it was asked for */
     uint32_t thinnings;                  /* the interval grew to twice as much so often, as tables were full */
     uint64_t start_unix_ns;              /* when the profile was started or reset */
-    uint64_t elapsed_us;                 /* from there to the last event, or to the writing of the file */
+    uint64_t elapsed_us;                 /* from there to the last event, the writing of the file, or the stop */
     uint64_t samples;                    /* allocations sampled */
     uint64_t lost;                       /* ... that found no memory for their record */
     uint64_t alloc_bytes, alloc_objects; /* sums, as those of all sites */

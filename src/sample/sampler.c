@@ -49,7 +49,14 @@ static bool is_asked;              /* ... because a tool outside has asked for i
 /* 0 before it: another thread may have started or reset the profile meanwhile. */
 static uint64_t since_start_us(uint64_t clock_us) { return clock_us > started_us ? clock_us - started_us : 0; }
 
-static uint64_t now_us(void) { return since_start_us(sys_now_us()); }
+uint64_t sample_now_us(void) { return since_start_us(sys_now_us()); }
+
+/* Time in which nobody samples does not count, but for that between two times in which somebody does. */
+static void note_time_locked(uint64_t now_us) {
+    hk_assert(hk_lock_is_held(&hk_sample_lock));
+    if (sample_is_active())
+        hk_write(hk_profile.header.elapsed_us, hk_max(hk_profile.header.elapsed_us, now_us));
+}
 
 bool sample_is_due_unowned(uint64_t size) {
     if (hk_likely(!sample_is_active()))
@@ -237,7 +244,7 @@ void sample_take(const sample_block_t *block, sample_draw_t *draw, const void *c
         sample_draw_t *drawn = draw != NULL ? draw : &unowned;
         sample.interval_log2 = drawn->due_log2;
         sample.time_us = since_start_us(begin_ns / 1000);
-        hk_write(hk_profile.header.elapsed_us, hk_max(hk_profile.header.elapsed_us, sample.time_us));
+        note_time_locked(sample.time_us);
         if (record_locked(&sample, &stack) && SYS_PROBE_IS_WANTED(hk_trace_alloc))
             traced = block_weight(&sample).bytes >> PROFILE_BYTES_SHIFT;
         timeline_note(sample.time_us);
@@ -271,8 +278,8 @@ bool sample_close(const void *address, const sample_draw_t *draw) {
     const uint32_t at = block_find(address);
     if (at != 0) {
         const profile_sample_t *block = block_at(at);
-        const uint64_t now = now_us();
-        hk_write(hk_profile.header.elapsed_us, now);
+        const uint64_t now = sample_now_us();
+        note_time_locked(now);
         const site_end_t end = {.age_us = now > block->time_us ? now - block->time_us : 0,
                                 .same_thread = draw != NULL && draw->thread != 0 && draw->thread == block->thread};
         forget_locked(at, &end);
@@ -330,7 +337,7 @@ bool sample_settle_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
     if (!has_begun || !tables_begin_locked())
         return false;
-    hk_write(hk_profile.header.elapsed_us, now_us());
+    note_time_locked(sample_now_us());
     for (uint32_t at = 1; at < table_count(PROFILE_SAMPLES); at++)
         if (block_at(at)->address != 0 && sample_is_gone(block_at(at)))
             forget_locked(at, NULL);
@@ -379,6 +386,7 @@ static void start_locked(uint32_t log2, sample_asker_t asker) {
 static void stop_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
     atomic_store_explicit(&is_for_tracer, false, memory_order_relaxed);
+    note_time_locked(sample_now_us());
     if (sample_is_active())
         set_active_locked(false);
 }

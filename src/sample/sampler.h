@@ -87,6 +87,9 @@ void sample_after_fork(void);
 /* Whether it is a record that SAMPLE-1 speaks of: its block was freed. */
 bool sample_is_gone(const profile_sample_t *block);
 
-/* Before an image is taken, under hk_sample_lock: the time is that of the image, and records that SAMPLE-1 speaks of
- * go. False when there are no tables: there was never a profile, or memory is out. */
+/* Since the start of the profile. */
+uint64_t sample_now_us(void);
+
+/* Before an image is taken, under hk_sample_lock: the time is that of the image, or of the stop, and records that
+ * SAMPLE-1 speaks of go. False when there are no tables: there was never a profile, or memory is out. */
 bool sample_settle_locked(void);

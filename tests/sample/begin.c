@@ -2,11 +2,11 @@
  *
  * A profile begins with little: starting one touches no table, the first sample a few pages. After hundreds of samples
  * more, of many sites, all are there: tables and the rules of the unwinder have outgrown what they began with. They are
- * so after a reset too, and a profile without a sample is whole.
+ * so after a reset too, and a profile without a sample is whole. Its time ends with the sampling.
  */
 #include "profile.h"
 
-enum { KIB_OF_START = 12, KIB_OF_SAMPLE = 28, SITES = 32, BLOCKS_A_SITE = 20, SIZE = 1000 };
+enum { KIB_OF_START = 12, KIB_OF_SAMPLE = 28, SITES = 32, BLOCKS_A_SITE = 20, SIZE = 1000, PAUSE_US = 20000 };
 
 static void *blocks[SITES * BLOCKS_A_SITE];
 
@@ -55,6 +55,30 @@ static void many_samples(void) {
         free(blocks[i]);
 }
 
+static uint64_t elapsed_us(void) {
+    profile_image_t image = profile_take();
+    const uint64_t us = profile_header(&image)->elapsed_us;
+    profile_drop(&image);
+    return us;
+}
+
+/* Neither an image nor a free is sampling. What lies between two times of sampling counts. */
+static void its_time_ends_with_the_sampling(void) {
+    hak_profile_reset();
+    CHECK_EQ(hak_profile_start(1), 0);
+    blocks[0] = deep(0);
+    usleep(PAUSE_US);
+    hak_profile_stop();
+    const uint64_t stopped = elapsed_us();
+    CHECK(stopped >= PAUSE_US);
+    usleep(PAUSE_US);
+    free(blocks[0]);
+    CHECK_EQ(elapsed_us(), stopped);
+    CHECK_EQ(hak_profile_start(1), 0);
+    hak_profile_stop();
+    CHECK(elapsed_us() >= stopped + PAUSE_US);
+}
+
 int main(void) {
     test_require_hakmem();
     for (unsigned i = 0; i < SITES; i++)
@@ -69,6 +93,7 @@ int main(void) {
     hak_profile_stop();
     hak_profile_reset();
     a_profile_without_a_sample();
+    its_time_ends_with_the_sampling();
     CHECK_HEAP();
     return TEST_PASS;
 }
