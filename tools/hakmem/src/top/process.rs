@@ -14,7 +14,7 @@ use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, Wrap};
+use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
 use ratatui::Frame;
 use std::time::Instant;
 
@@ -141,11 +141,8 @@ impl OneProcess {
     }
 
     fn draw_memory(&self, frame: &mut Frame, area: Rect) {
-        let lines = self.memory.lines.iter().skip(self.scroll).map(|line| Text::from(line.as_str()));
-        let shown = Paragraph::new(lines.collect::<Vec<_>>());
-        // A line that says what to do is read whole; of a table the ends of stacks may be missing.
-        let is_table = self.memory.lines.len() > 1;
-        frame.render_widget(if is_table { shown } else { shown.wrap(Wrap { trim: true }) }, area);
+        let lines = self.memory.shown(area.width).into_iter().skip(self.scroll).map(Text::from);
+        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
     }
 
     /// How many can be scrolled.
