@@ -95,8 +95,9 @@ static void sleep_for_good(void) {
 
 static void serve(void) {
     const uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : OUR_LONG_LOOK_MS;
+    sys_control_guests_t guests = {0};
     while (!must_leave()) {
-        const long peer = sys_control_accept(listener, look_ms);
+        const long peer = sys_control_next(listener, &guests, look_ms, PATIENCE_MS);
         if (sys_is_confined())
             sleep_for_good();
         const bool is_over =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/control_socket.h"
 
+#include "sys/clock.h"
 #include "sys/confined.h"
 #include "sys/file.h"
 #include "sys/kernel.h"
@@ -109,12 +110,48 @@ static long wait_for(long fd, uint32_t timeout_ms) {
     return got > 0 ? 0 : got == 0 ? -EAGAIN : got;
 }
 
+/* Is no guest any more. */
+static int take_guest(sys_control_guests_t *guests, uint32_t at) {
+    const int fd = guests->fds[at];
+    for (guests->count--; at < guests->count; at++) {
+        guests->fds[at] = guests->fds[at + 1];
+        guests->until_ms[at] = guests->until_ms[at + 1];
+    }
+    return fd;
+}
+
+static long accept_guest(long listener, sys_control_guests_t *guests, uint32_t patience_ms) {
+    const long fd = sys_call4(SYS_accept4, listener, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (sys_failed(fd))
+        return fd;
+    if (guests->count == SYS_CONTROL_GUESTS)
+        sys_close(take_guest(guests, 0));
+    guests->fds[guests->count] = (int)fd;
+    guests->until_ms[guests->count++] = sys_now_ms() + patience_ms;
+    return -EAGAIN;
+}
+
+/* How long to wait for the next that happens. */
+static uint32_t let_go_of_silent(sys_control_guests_t *guests, uint32_t timeout_ms) {
+    const uint64_t now_ms = guests->count > 0 ? sys_now_ms() : 0;
+    while (guests->count > 0 && guests->until_ms[0] <= now_ms)
+        sys_close(take_guest(guests, 0));
+    return guests->count > 0 ? (uint32_t)hk_min(guests->until_ms[0] - now_ms, timeout_ms) : timeout_ms;
+}
+
 /* No call is made after the wait in a process that is confined meanwhile. */
-long sys_control_accept(long listener, uint32_t timeout_ms) {
-    const long got = wait_for(listener, timeout_ms);
-    if (got != 0 || sys_is_confined())
-        return got != 0 ? got : -EPERM;
-    return sys_call4(SYS_accept4, listener, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
+long sys_control_next(long listener, sys_control_guests_t *guests, uint32_t timeout_ms, uint32_t patience_ms) {
+    const uint32_t wait_ms = let_go_of_silent(guests, timeout_ms);
+    struct pollfd entries[1 + SYS_CONTROL_GUESTS] = {{.fd = (int)listener, .events = POLLIN}};
+    for (uint32_t i = 0; i < guests->count; i++)
+        entries[1 + i] = (struct pollfd){.fd = guests->fds[i], .events = POLLIN};
+    const long got = sys_poll(entries, 1 + guests->count, wait_ms);
+    if (got <= 0 || sys_is_confined())
+        return got < 0 ? got : got == 0 ? -EAGAIN : -EPERM;
+    for (uint32_t i = 0; i < guests->count; i++)
+        if (entries[1 + i].revents != 0)
+            return take_guest(guests, i);
+    return accept_guest(listener, guests, patience_ms);
 }
 
 uint32_t sys_control_peer(long connection) {

@@ -7,7 +7,9 @@ use running::{
     as_nobody, hakmem, is_root, json, skipped, sleeping, started, stderr, stdout, until, Folder, Running, ARCHIVE,
     LIBRARY, TOOL, WITHOUT_READ,
 };
+use nix::sys::socket::{connect, socket, AddressFamily, SockFlag, SockType, UnixAddr};
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -49,6 +51,28 @@ fn an_idle_process_answers_at_once() {
     soon(&["profile", "--every", "64K", "--for", "1ms", id], "a sample each 64.0 KiB");
     let refused = hakmem(&["options", "--set", "PURGE_DELAY=soon", id]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
+/// More than are kept, and than wait to be accepted.
+#[test]
+fn silent_connections_keep_nobody_waiting() {
+    let folder = Folder::new("socket-silent");
+    let (child, path) = idle(&folder);
+    let silent = || {
+        let kind = (AddressFamily::Unix, SockType::SeqPacket);
+        let stream = socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        connect(stream.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        stream
+    };
+    let took = (0..5).map(|_| {
+        let _guests: Vec<_> = (0..20).map(|_| silent()).collect();
+        let begin = Instant::now();
+        let output = hakmem(&["trim", &child.id()]);
+        assert!(stdout(&output).contains("gave back"), "{output:?}");
+        begin.elapsed()
+    });
+    let took = took.min().unwrap();
+    assert!(took < Duration::from_millis(500), "{took:?}");
 }
 
 /// All of resident memory is accounted for, at the same moment; and from outside it looks the same.
