@@ -85,7 +85,7 @@ static void look_at_pages(batch_t *batch, slot_t first) {
         memset(batch->resident, 1, sizeof batch->resident);
 }
 
-static size_t resident_bytes(const batch_t *batch, sys_range_t range) {
+static size_t count_resident(const batch_t *batch, sys_range_t range) {
     size_t page = sys_page_size(), at = ((uintptr_t)range.address & (HK_SUPERSLAB_SIZE - 1)) / page, bytes = 0;
     for (size_t i = at; i < at + range.size / page; i++)
         bytes += (batch->resident[i] & 1) * page;
@@ -103,7 +103,7 @@ static void collect_slab_locked(batch_t *batch, slab_t *slab) {
             continue;
         hk_assert(batch->count < STRETCHES_MAX);
         slab_take_stretch(slab, first, end);
-        batch->resident_bytes += resident_bytes(batch, range);
+        batch->resident_bytes += count_resident(batch, range);
         batch->ranges[batch->count] = range;
         batch->stretches[batch->count++] = (taken_stretch_t){slab_slot(slab), (uint16_t)first, (uint16_t)end};
     }
