@@ -541,8 +541,9 @@ static void large_serves_from_the_queue(void) {
     while (map_lookup(freed[oldest]) == 0)
         oldest++;
     CHECK(oldest > 0 && oldest < FREED - 2);
-    char *shorter = heap_malloc_slow(HK_MIB / 2), *aligned = hardened_alloc(h, 8 * HK_MIB, HK_MIB, NULL);
-    CHECK(shorter != freed[oldest] && (uintptr_t)aligned % (8 * HK_MIB) == 0);
+    const size_t place = (uintptr_t)freed[oldest], align = 2 * (place & -place); /* it has half of that */
+    char *shorter = heap_malloc_slow(HK_MIB / 2), *aligned = hardened_alloc(h, align, HK_MIB, NULL);
+    CHECK(shorter != freed[oldest] && aligned != NULL && (uintptr_t)aligned % align == 0);
     freed[oldest][5] = 1;
     char *block = heap_malloc_slow(HK_MIB);
     CHECK(block == freed[oldest] && large_is_live(block));
