@@ -23,7 +23,7 @@ enum {
     PACE_SHARE = 2000,
     PACE_FIRST = 256,
     PACE_FIRST_SHARE = 128,
-    PACE_BURST_NS = 24000,
+    PACE_BURST_NS = 12000,
     PACE_COST_NS = 2000,       /* of a sample, before one was measured */
     PACE_COST_MOST_NS = 16000, /* what is longer was the first of all, or not on a processor; */
     PACE_COST_JUMP = 4,        /* ... so are so many times the average: no more counts */

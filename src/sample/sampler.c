@@ -454,5 +454,9 @@ void sample_after_fork(void) {
     if (!sample_was_ever_on())
         return;
     hk_write(hk_profile.header.process_id, sys_process_id());
+    if (is_asked && sample_is_active()) {
+        hk_write(hk_profile.header.flags, (uint32_t)PROFILE_IS_LIVE);
+        draw_set_active(false);
+    }
     draw_all_anew();
 }

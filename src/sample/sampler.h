@@ -82,6 +82,8 @@ bool sample_follow_tracer(void);
 /* Forgets all. Blocks that are live are no longer known. */
 void sample_reset(void);
 
+/* In the child. A sampling that a tool asked for ends there: the tool looks at the parent, and nobody would end the
+ * child's. */
 void sample_after_fork(void);
 
 /* Whether it is a record that SAMPLE-1 speaks of: its block was freed. */

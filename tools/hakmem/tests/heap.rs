@@ -13,6 +13,7 @@ const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../build/release/
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,12 @@ __attribute__((noinline)) void temporary(void) {
     sink = malloc(100);
     free(sink);
 }
+static volatile sig_atomic_t forks;
+static void on_signal(int number) {
+    forks = number;
+}
 int main(int count, char **words) {
+    signal(SIGUSR1, on_signal);
     int (*start)(size_t) = (int (*)(size_t))dlsym(RTLD_DEFAULT, "hak_profile_start");
     if (count > 1 && start)
         start((size_t)atol(words[1]));
@@ -42,6 +48,9 @@ int main(int count, char **words) {
     puts("grown");
     fflush(stdout);
     for (;;) {
+        if (forks && fork() > 0)
+            pause();
+        forks = 0;
         keeps();
         for (int i = 0; i < 1000; i++)
             temporary();
@@ -227,6 +236,25 @@ fn sampling_is_ended_by_a_command() {
     assert!(!service.is_sampled());
     assert_eq!(service.hakmem(&["profile", "--stop", "PID", "--for", "1s"]).status.code(), Some(2));
     assert_eq!(service.hakmem(&["profile", "--stop"]).status.code(), Some(2));
+}
+
+/// The child has what there was before, and nobody looks at it. The parent waits, so it answers at no command.
+#[test]
+fn the_child_of_a_fork_is_not_sampled_for_a_look_at_its_parent() {
+    let service = Running::of("forks", None);
+    left_on(&service);
+    kill(Pid::from_raw(service.child.id() as i32), Signal::SIGUSR1).unwrap();
+    let path = format!("/proc/{0}/task/{0}/children", service.child.id());
+    let child = || fs::read_to_string(&path).unwrap().trim().to_string();
+    until("it never forks", || !child().is_empty());
+    let shown = || service.says(&["heap", &child()]);
+    until("the child is sampled", || shown().contains("not sampled any more"));
+    let before = shown().lines().next().unwrap().to_string();
+    std::thread::sleep(Duration::from_millis(500));
+    let (after, of_parent) = (shown(), service.is_sampled());
+    let _ = kill(Pid::from_raw(child().parse().unwrap()), Signal::SIGKILL);
+    assert_eq!(after.lines().next(), Some(&before[..]));
+    assert!(of_parent);
 }
 
 /// The program's own sampling outlives looks, and ends by a command alone.

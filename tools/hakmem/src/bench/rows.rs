@@ -158,7 +158,7 @@ fn pairs() -> Vec<Row> {
         pair("pair 4 KiB", "4096 8000000 200"),
         pair("pair 32 KiB", "32768 3000000 200").gated(),
         pair("pair 128 KiB", "131072 2000000 200").takes(0.2),
-        pair("pair 1 MiB", "1048576 300000 200").gated(),
+        pair("pair 1 MiB", "1048576 3000000 200").gated(),
     ]
 }
 
