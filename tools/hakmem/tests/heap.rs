@@ -17,6 +17,7 @@ const SOURCE: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 static void *volatile sink;
 __attribute__((noinline)) void grows(void) {
@@ -50,6 +51,8 @@ int main(int count, char **words) {
     for (;;) {
         if (forks && fork() > 0)
             pause();
+        if (forks)
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
         forks = 0;
         keeps();
         for (int i = 0; i < 1000; i++)
@@ -252,7 +255,6 @@ fn the_child_of_a_fork_is_not_sampled_for_a_look_at_its_parent() {
     let before = shown().lines().next().unwrap().to_string();
     std::thread::sleep(Duration::from_millis(500));
     let (after, of_parent) = (shown(), service.is_sampled());
-    let _ = kill(Pid::from_raw(child().parse().unwrap()), Signal::SIGKILL);
     assert_eq!(after.lines().next(), Some(&before[..]));
     assert!(of_parent);
 }
