@@ -125,6 +125,32 @@ size_t index_next(size_t from, size_t limit, index_kind_t kind) { return next_wh
 
 size_t index_end(size_t from, size_t limit, index_kind_t kind) { return next_where(from, limit, kind, ~UINT64_C(0)); }
 
+void index_set_vacant(size_t superslab, bool vacant) {
+    uint64_t mask = UINT64_C(1) << superslab % 64, *word = &words[superslab / 64].vacant;
+    if (((*word & mask) != 0) != vacant)
+        *word ^= mask;
+}
+
+bool index_is_vacant(size_t superslab) { return words[superslab / 64].vacant >> superslab % 64 & 1; }
+
+size_t index_vacant_end(size_t from, size_t limit) {
+    for (size_t at = from; at < limit; at = hk_align_down(at, 64) + 64) {
+        uint64_t others = ~words[at / 64].vacant >> at % 64;
+        if (others != 0)
+            return hk_min(at + hk_ctz64(others), limit);
+    }
+    return limit;
+}
+
+size_t index_vacant_begin(size_t to) {
+    for (size_t at = to; at > 0; at = hk_align_down(at - 1, 64)) {
+        uint64_t others = ~words[(at - 1) / 64].vacant << (63 - (at - 1) % 64);
+        if (others != 0)
+            return at - (63 - hk_msb64(others));
+    }
+    return 0;
+}
+
 /* The largest part that begins at `at` and need not be looked into: that which ends the search, or has no run that
  * long. */
 static sum_t look_at(size_t at, size_t run, size_t count, unsigned *stair) {

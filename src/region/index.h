@@ -13,8 +13,10 @@
  * longest in it. So the first run of any length is found by some 160 looks at the most in a window of 16 TiB, and by a
  * few in a heap of 8 GiB.
  *
+ * A third bit is the pool's (superslab/bins.h): a USED superslab is *vacant* when all its slots are free for anything.
+ *
  * The words lie where index_init says, and are zeros at first: only those of superslabs below every `limit` and of what
- * was set are touched. The caller holds the region lock.
+ * was set are touched. The caller holds the region lock; for vacancy it holds the pool's.
  *
  * INDEX-1  a sum is that of the words below it.
  */
@@ -24,6 +26,7 @@
 
 typedef struct index_word {
     uint64_t available, claimed;
+    uint64_t vacant;
 } index_word_t;
 
 enum { INDEX_WORD_SHIFT = 6 };
@@ -46,6 +49,15 @@ size_t index_end(size_t from, size_t limit, index_kind_t kind);
 
 /* The first of `count` neighbours in [from, limit) that are all available; 0 when there are none. */
 size_t index_find(size_t from, size_t limit, size_t count);
+
+/* Long stretches of free slots are found by these bits, 2 MiB each, without a look at any record. */
+void index_set_vacant(size_t superslab, bool vacant);
+bool index_is_vacant(size_t superslab);
+
+/* The first superslab in [from, limit) that is not vacant, or `limit`; and one past the last in [0, to) that is not, or
+ * 0. */
+size_t index_vacant_end(size_t from, size_t limit);
+size_t index_vacant_begin(size_t to);
 
 /* Verifies INDEX-1 for the superslabs below `limit`. */
 bool index_check(size_t limit);

@@ -10,7 +10,7 @@ region_window_t hk_window;
 
 size_t window_area_share(region_area_t area) {
     static const size_t shares[REGION_AREA_COUNT] = {
-        [REGION_AREA_STATE] = 1, /* a quarter of a byte */
+        [REGION_AREA_STATE] = 1, /* three bits */
         [REGION_AREA_TABLE] = HK_SLOTS_PER_SUPERSLAB * 4,
         [REGION_AREA_LIVE] = HK_SUPERSLAB_SIZE / 128,
         [REGION_AREA_SUPERSLABS] = 64,

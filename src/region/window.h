@@ -31,7 +31,7 @@ enum {
 
 /* An array of our own records, claimed as far as it is needed. */
 typedef enum region_area {
-    REGION_AREA_STATE,      /* two bits a superslab: region/index */
+    REGION_AREA_STATE,      /* three bits a superslab: region/index */
     REGION_AREA_TABLE,      /* slot table: map/ */
     REGION_AREA_LIVE,       /* live bits: map/ */
     REGION_AREA_SUPERSLABS, /* superslab records: superslab/ */

@@ -4,6 +4,7 @@
 #include "core/counters.h"
 #include "core/panic.h"
 #include "core/message.h"
+#include "region/index.h"
 #include "superslab/dirty.h"
 #include "superslab/haste.h"
 #include "superslab/huge_pages.h"
@@ -75,6 +76,7 @@ static void rebin_locked(superslab_t *s) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(s->in_use && (s->free_mask & s->purging_mask) == 0);
     unbin_locked(s);
+    index_set_vacant(pool_index(s), pool_shared_mask(s) == ALL_SLOTS);
     if (s->free_mask == 0)
         return;
     s->order = (uint8_t)largest_order(s->free_mask);
@@ -193,6 +195,7 @@ static void close_superslab_locked(superslab_t *s) {
     hk_assert(s->purging_mask == 0 && s->zeros_mask == 0);
     hk_assert(s->in_use && !s->queued && s->dirty_mask == 0);
     unbin_locked(s);
+    index_set_vacant(pool_index(s), false);
     pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount64(s->free_mask));
     s->free_mask = 0;
     s->in_use = false;
@@ -424,6 +427,7 @@ static size_t check_one_locked(const superslab_t *s) {
     bad += (s->free_mask & ~s->present_mask) != 0;
     bad += part && (s->huge || s->free_mask == s->present_mask);
     bad += s->binned != (s->free_mask != 0);
+    bad += index_is_vacant(pool_index(s)) != (pool_shared_mask(s) == ALL_SLOTS);
     bad += s->binned && (s->order != largest_order(s->free_mask) || s->room != room_for(s));
     bad += (s->dirty_mask != 0) != s->queued;
     if (bad != 0)

@@ -5,6 +5,7 @@
 #include "core/events.h"
 #include "core/options.h"
 #include "core/panic.h"
+#include "region/index.h"
 #include "superslab/bins.h"
 #include "superslab/dirty.h"
 #include "superslab/huge_pages.h"
@@ -103,7 +104,11 @@ static size_t dirty_slots_at(size_t first, size_t count) {
 static size_t free_after(size_t at, size_t most, size_t wanted) {
     size_t length = 0, more, left;
     do {
-        size_t index = (at + length) / SLOTS;
+        size_t index = (at + length) / SLOTS, end = index_vacant_end(index, map_count() / SLOTS);
+        if (end > index) {
+            length = end * SLOTS - at;
+            index = end;
+        }
         uint64_t free = pool_knows(index)                            ? pool_shared_mask(pool_record(index))
                         : length < wanted && region_may_serve(index) ? ALL_SLOTS
                                                                      : 0;
@@ -117,15 +122,10 @@ static size_t free_after(size_t at, size_t most, size_t wanted) {
 /* Free slots of the pool in front of `at`. */
 static size_t free_before(size_t at, size_t most) {
     hk_assert(at > 0);
-    size_t length = 0, more, left;
-    do {
-        size_t index = (at - length - 1) / SLOTS;
-        uint64_t free = pool_knows(index) ? pool_shared_mask(pool_record(index)) : 0;
-        left = (at - length - 1) % SLOTS + 1;
-        more = 63 - hk_msb64(~(free << (64 - left)));
-        length += more;
-    } while (more == left && length < most);
-    return hk_min(length, most);
+    size_t from = index_vacant_begin((at - 1) / SLOTS + 1) * SLOTS, length = from < at ? at - from : 0;
+    size_t index = (at - length - 1) / SLOTS, left = (at - length - 1) % SLOTS + 1;
+    uint64_t free = pool_knows(index) ? pool_shared_mask(pool_record(index)) : 0;
+    return hk_min(length + 63 - hk_msb64(~(free << (64 - left))), most);
 }
 
 /* Where a run would go: the most of it resident, in the shortest stretch of such. */
@@ -162,7 +162,7 @@ static void consider_around(place_t *best, size_t at) {
         best->seen = at - free_before(at, LENGTH_MAX);
         best->seen_end = at + free_after(at, LENGTH_MAX, best->count);
     }
-    best->walked += seen ? 1 : pool_superslabs_for(best->seen_end - best->seen);
+    best->walked++;
     size_t from = hk_align_up(best->seen, best->align), end = best->seen_end;
     if (from + best->count > end)
         return;
@@ -178,10 +178,13 @@ static void consider_around(place_t *best, size_t at) {
 /* Looks at the free runs around the superslab's dirty runs of `least` slots or more. */
 static void look_into(place_t *best, const superslab_t *s, unsigned least) {
     hk_assert(least > 0 && least <= SLOTS);
+    size_t first = pool_first_slot(s);
+    if (best->dirty == best->count && first >= best->seen && first + SLOTS <= best->seen_end)
+        return; /* no other place in the stretch is better */
     for (uint32_t begins = pool_stretches(s->dirty_mask & pool_shared_mask(s), least, 1);
          begins != 0 && !is_enough(best);) {
         unsigned at = hk_ctz64(begins), length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
-        consider_around(best, (size_t)pool_first_slot(s) + at);
+        consider_around(best, first + at);
         begins &= ~(uint32_t)hk_low_mask64(at + length);
     }
 }

@@ -100,6 +100,29 @@ static void one_run(void) {
     CHECK(index_check(COUNT));
 }
 
+/* The bits that are the pool's, against an array. They change nothing of the others'. */
+static void vacant(size_t limit) {
+    static bool is_vacant[COUNT];
+    for (unsigned i = 0; i < CHANGES; i++) {
+        size_t first = somewhere(limit), count = some_length(limit - first), from = somewhere(limit);
+        bool becomes = below(2) == 0;
+        for (size_t at = first; at < first + count; at++)
+            index_set_vacant(at, is_vacant[at] = becomes);
+        size_t begin = from, end = from;
+        while (begin > 0 && is_vacant[begin - 1])
+            begin--;
+        while (end < limit && is_vacant[end])
+            end++;
+        CHECK_EQ(index_vacant_begin(from), begin);
+        CHECK_EQ(index_vacant_end(from, limit), end);
+        CHECK_EQ(index_is_vacant(from), is_vacant[from]);
+    }
+    for (size_t at = 0; at < limit; at++)
+        index_set_vacant(at, is_vacant[at] = false);
+    CHECK(index_check(limit));
+    compare(limit);
+}
+
 /* Processor time of finding two neighbours behind holes of one, the least of a few rounds. */
 static int64_t find_ns(size_t count) {
     enum { ROUNDS = 7, FINDS = 2000 };
@@ -134,6 +157,8 @@ int main(void) {
     at_random(SMALL);
     at_random(20000);
     at_random(COUNT);
+    vacant(SMALL);
+    vacant(20000);
     one_run();
     among_holes();
     return CHECK_PASS;
