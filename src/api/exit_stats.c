@@ -23,7 +23,7 @@ void hk_stats_at_exit(void) {
     if (hk_output_choice(wanted) == HK_STATS_OFF)
         return;
     if (heap_system_ready() && heap_stuck_at_exit() != NULL) {
-        hk_message("no statistics: a signal handler that has interrupted malloc or free called exit");
+        hk_message(HEAP_STUCK_AT_EXIT, "no statistics");
         return;
     }
     hak_format_t format = hk_output_choice(wanted) == HK_STATS_JSON ? HAK_FORMAT_JSON : HAK_FORMAT_TEXT;

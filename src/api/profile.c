@@ -71,11 +71,11 @@ void hk_profile_at_exit(const void *frame) {
     if (name != NULL && stuck == NULL)
         write_at_exit(name);
     else if (name != NULL)
-        hk_message("no heap profile: a signal handler that has interrupted malloc or free called exit");
+        hk_message(HEAP_STUCK_AT_EXIT, "no heap profile");
     if (leaks == HK_LEAKS_OFF)
         return;
     if (stuck != NULL && stuck != &hk_sample_lock)
-        hk_message("leaks are not looked for: a signal handler that has interrupted malloc or free called exit");
+        hk_message(HEAP_STUCK_AT_EXIT, "leaks are not looked for");
     else if (hk_leaks_report(frame, stuck == NULL) > 0 && leaks == HK_LEAKS_FAIL) {
         libc_exit_otherwise(LEAKS_STATUS);
         sys_exit(LEAKS_STATUS);

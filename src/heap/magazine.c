@@ -262,13 +262,13 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
 
 /* --- When the thread is over, and now and then -------------------------------------------------------------------- */
 
-void magazine_drop_all(heap_t *h) { for_each_magazine(h, drop); }
+HK_COLD void magazine_drop_all(heap_t *h) { for_each_magazine(h, drop); }
 
 _Static_assert(SWEEP_BYTES << SWEEP_SHIFT_MAX == LONG_STREAK_BYTES, "the longest distance");
 _Static_assert(HK_CLASS_COUNT == HK_MAP_CLASS_LARGE && HK_CLASS_COUNT % 64 == 0,
                "magazines of runs have words of their own");
 
-void magazine_drop_large(heap_t *h) { for_each_magazine_from(h, HK_MAP_CLASS_LARGE / 64, drop); }
+HK_COLD void magazine_drop_large(heap_t *h) { for_each_magazine_from(h, HK_MAP_CLASS_LARGE / 64, drop); }
 
 static void retire(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
@@ -279,7 +279,7 @@ static void retire(heap_t *h, unsigned cls) {
         empty(h, cls);
 }
 
-void magazine_retire_all(heap_t *h) {
+HK_COLD void magazine_retire_all(heap_t *h) {
     for_each_magazine(h, retire);
     h->sweep_shift = 0;
     h->has_swept = false;

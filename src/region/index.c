@@ -126,12 +126,9 @@ size_t index_next(size_t from, size_t limit, index_kind_t kind) { return next_wh
 size_t index_end(size_t from, size_t limit, index_kind_t kind) { return next_where(from, limit, kind, ~UINT64_C(0)); }
 
 void index_set_vacant(size_t superslab, bool vacant) {
-    uint64_t mask = UINT64_C(1) << superslab % 64, *word = &words[superslab / 64].vacant;
-    if (((*word & mask) != 0) != vacant)
-        *word ^= mask;
+    uint64_t *word = &words[superslab / 64].vacant;
+    *word = (*word & ~(UINT64_C(1) << superslab % 64)) | (uint64_t)vacant << superslab % 64;
 }
-
-bool index_is_vacant(size_t superslab) { return words[superslab / 64].vacant >> superslab % 64 & 1; }
 
 size_t index_vacant_end(size_t from, size_t limit) {
     for (size_t at = from; at < limit; at = hk_align_down(at, 64) + 64) {

@@ -52,7 +52,6 @@ size_t index_find(size_t from, size_t limit, size_t count);
 
 /* Long stretches of free slots are found by these bits, 2 MiB each, without a look at any record. */
 void index_set_vacant(size_t superslab, bool vacant);
-bool index_is_vacant(size_t superslab);
 
 /* The first superslab in [from, limit) that is not vacant, or `limit`; and one past the last in [0, to) that is not, or
  * 0. */

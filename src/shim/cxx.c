@@ -192,7 +192,7 @@ static sized_block_t with_size(void *p, size_t size, bool replaced) {
 
 static sized_block_t sized_new(size_t size) { return with_size(_Znwm(size), size, new_replaced()); }
 
-static sized_block_t sized_new_nothrow(size_t size) {
+static HK_COLD sized_block_t sized_new_nothrow(size_t size) {
     return with_size(new_nothrow(&form_new, new_replaced(), size), size, new_replaced());
 }
 
@@ -200,7 +200,7 @@ static sized_block_t sized_new_aligned(size_t size, size_t alignment) {
     return with_size(_ZnwmSt11align_val_t(size, alignment), size, new_aligned_replaced());
 }
 
-static sized_block_t sized_new_aligned_nothrow(size_t size, size_t alignment) {
+static HK_COLD sized_block_t sized_new_aligned_nothrow(size_t size, size_t alignment) {
     bool replaced = new_aligned_replaced();
     return with_size(new_nothrow_aligned(&form_new_aligned, replaced, size, alignment), size, replaced);
 }

@@ -332,7 +332,7 @@ static size_t check_bits(const slab_t *slab, unsigned *free_seen) {
     return bad;
 }
 
-size_t slab_check(const slab_t *slab) {
+HK_COLD size_t slab_check(const slab_t *slab) {
     unsigned free_seen = 0;
     size_t bad = check_bits(slab, &free_seen);
     bad += free_seen != slab->free_count;

@@ -427,7 +427,7 @@ static size_t check_one_locked(const superslab_t *s) {
     bad += (s->free_mask & ~s->present_mask) != 0;
     bad += part && (s->huge || s->free_mask == s->present_mask);
     bad += s->binned != (s->free_mask != 0);
-    bad += index_is_vacant(pool_index(s)) != (pool_shared_mask(s) == ALL_SLOTS);
+    bad += (index_vacant_begin(pool_index(s) + 1) <= pool_index(s)) != (pool_shared_mask(s) == ALL_SLOTS);
     bad += s->binned && (s->order != largest_order(s->free_mask) || s->room != room_for(s));
     bad += (s->dirty_mask != 0) != s->queued;
     if (bad != 0)
