@@ -17,7 +17,7 @@ enum {
     FIT_LOOKS_MAX = 8,    /* superslabs with a place for a short run that are looked at for the best, */
     LOOKS_MAX = 16,       /* ... and without one, for what goes on in the next */
     LENGTH_MAX = 16384,   /* slots of a stretch that are followed: 1 GiB */
-    WALK_MAX = 1024,      /* superslabs that are gone over for a run, each as often as it is: 25 us */
+    WALK_MAX = 1024,      /* looks, and superslabs of the places that they find, for one run */
     WASTE_SHARE = 4,      /* so much of a superslab is much */
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
     CLOSE_SHARE = 16,     /* a stretch that is longer by this part at most is not worth looking further */

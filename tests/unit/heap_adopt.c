@@ -162,7 +162,7 @@ static void not_what_the_drain_closes(void) {
     all_is_well();
     /* Another heap's slab is there now. */
     heap_lock(h);
-    slab_t *other = slab_open(CLS, h->front.id);
+    slab_t *other = slab_open(CLS, h->front.id, true);
     CHECK(other != NULL);
     heap_insert_locked(h, other);
     heap_unlock(h);

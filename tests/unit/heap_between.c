@@ -107,7 +107,7 @@ static void to_the_pool(void) { move(other, heap_shared()); }
 /* All of its blocks are out, so that the first one that comes back moves it from one list to another. */
 static void full_slab(void) {
     granule_t all[4096];
-    slab = slab_open(CLS, other->front.id);
+    slab = slab_open(CLS, other->front.id, true);
     CHECK(slab != NULL);
     hk_lock(&other->lock);
     heap_insert_locked(other, slab);

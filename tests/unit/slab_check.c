@@ -79,7 +79,7 @@ static void stops(void (*body)(void)) {
 
 int main(void) {
     start_slab();
-    slab = slab_open(CLS, OWNER);
+    slab = slab_open(CLS, OWNER, true);
     CHECK(slab != NULL && slab->block_count == 204);
     CHECK_EQ(take_blocks(slab, &block + 1, 1), 1);
     CHECK_EQ(slab_check(slab), 0);

@@ -15,7 +15,7 @@ static void *blocks[4096];
 
 static slab_t *open_slab(unsigned cls) {
     uint64_t opened_new = atomic_load(&hk_counters.slabs_new), reused = atomic_load(&hk_counters.slabs_reused);
-    slab_t *slab = slab_open(cls, OWNER);
+    slab_t *slab = slab_open(cls, OWNER, true);
     CHECK(slab != NULL);
     CHECK_EQ(slab->free_count, hk_class_info[cls].block_count);
     CHECK_EQ(atomic_load(&slab->state), SLAB_OPEN);

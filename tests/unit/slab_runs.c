@@ -57,7 +57,7 @@ static void taken_and_back(slab_t *slab) {
 
 static void at_random(unsigned cls) {
     uint64_t random = cls + 1;
-    slab_t *slab = slab_open(cls, OWNER);
+    slab_t *slab = slab_open(cls, OWNER, true);
     CHECK(slab != NULL);
     every_run(slab);
     CHECK_EQ(take_blocks(slab, blocks + 4096, 4096), slab->block_count);

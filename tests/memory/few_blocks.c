@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * 2,000 threads that live, each with 100 blocks of 16 B to 2 KiB: 103 KiB each, and at most 210 resident, with its
+ * stack and its heap. None of them fills a slab of any class, so pages come with the blocks and not ahead of them: 163.
+ * With the pages or the huge pages that slabs of such a heap get where there are few threads: 314.
+ */
+#include "testing.h"
+
+enum { THREADS = 2000, BLOCKS = 100, LIMIT_KIB = 210 };
+
+static pthread_barrier_t filled, seen;
+
+static void *fill(void *argument) {
+    uint64_t random = (uintptr_t)argument;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        size_t size = 16 + test_random_below(&random, 2033);
+        void *block = malloc(size);
+        CHECK(block != NULL);
+        memset(test_opaque(block), 1, size);
+    }
+    pthread_barrier_wait(&filled);
+    pthread_barrier_wait(&seen);
+    return NULL;
+}
+
+int main(void) {
+    test_require_hakmem();
+    test_alarm(120);
+    static pthread_t ids[THREADS];
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 64 * TEST_KIB);
+    pthread_barrier_init(&filled, NULL, THREADS + 1);
+    pthread_barrier_init(&seen, NULL, THREADS + 1);
+    long base = test_rss_kib();
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&ids[i], &attributes, fill, (void *)(uintptr_t)(i + 1)) == 0);
+    pthread_barrier_wait(&filled);
+    long kib = (test_rss_kib() - base) / THREADS;
+    pthread_barrier_wait(&seen);
+    for (unsigned i = 0; i < THREADS; i++)
+        test_join(ids[i]);
+    test_say("%ld KiB a thread\n", kib);
+    CHECK_SAY(kib <= LIMIT_KIB, "%ld KiB a thread, at most %d expected", kib, LIMIT_KIB);
+    return TEST_PASS;
+}
