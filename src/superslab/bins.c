@@ -152,8 +152,8 @@ static void reset_record_locked(superslab_t *s) {
 
 static void set_use_locked(superslab_t *s, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(!s->binned && (!pool_is_private(s) || s->use == use));
-    if (use >= SLOTS_USES && s->use != use)
+    hk_assert(!s->binned && (!pool_is_private(s) || pool_is_of(s, use)));
+    if (use >= SLOTS_USES && !pool_is_of(s, use))
         private_of(use)->count++;
     s->use = (uint16_t)use;
 }

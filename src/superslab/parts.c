@@ -26,7 +26,7 @@ static slots_t regrow_locked(superslab_t *s, unsigned count, unsigned align) {
     return (slots_t){0};
 }
 
-static bool may_serve(const superslab_t *s, slots_use_t use) { return !pool_is_private(s) || s->use == use; }
+static bool may_serve(const superslab_t *s, slots_use_t use) { return !pool_is_private(s) || pool_is_of(s, use); }
 
 static slots_t regrow_any_locked(unsigned count, unsigned align, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));

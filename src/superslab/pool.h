@@ -100,6 +100,9 @@ HK_INLINE bool slots_are_sparse(slots_use_t use) { return use % SLOTS_USES == SL
 
 HK_INLINE bool pool_is_private(const superslab_t *s) { return s->use >= SLOTS_USES; }
 
+/* It is of the class that the use says, or shared and the use is for shared ones. */
+HK_INLINE bool pool_is_of(const superslab_t *s, slots_use_t use) { return s->use / SLOTS_USES == use / SLOTS_USES; }
+
 /* The free slots that anything may take. */
 HK_INLINE uint32_t pool_shared_mask(const superslab_t *s) { return pool_is_private(s) ? 0 : s->free_mask; }
 
