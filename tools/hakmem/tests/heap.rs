@@ -36,12 +36,14 @@ __attribute__((noinline)) void temporary(void) {
     sink = malloc(100);
     free(sink);
 }
-static volatile sig_atomic_t forks;
+static volatile sig_atomic_t forks, starts;
 static void on_signal(int number) {
-    forks = number;
+    forks |= number == SIGUSR1;
+    starts |= number == SIGUSR2;
 }
 int main(int count, char **words) {
     signal(SIGUSR1, on_signal);
+    signal(SIGUSR2, on_signal);
     int (*start)(size_t) = (int (*)(size_t))dlsym(RTLD_DEFAULT, "hak_profile_start");
     if (count > 1 && start)
         start((size_t)atol(words[1]));
@@ -54,6 +56,9 @@ int main(int count, char **words) {
         if (forks)
             prctl(PR_SET_PDEATHSIG, SIGKILL);
         forks = 0;
+        if (starts && start)
+            start(65536);
+        starts = 0;
         keeps();
         for (int i = 0; i < 1000; i++)
             temporary();
@@ -239,6 +244,18 @@ fn sampling_is_ended_by_a_command() {
     assert!(!service.is_sampled());
     assert_eq!(service.hakmem(&["profile", "--stop", "PID", "--for", "1s"]).status.code(), Some(2));
     assert_eq!(service.hakmem(&["profile", "--stop"]).status.code(), Some(2));
+}
+
+#[test]
+fn what_the_program_begins_during_a_look_goes_on() {
+    let service = Running::of("begins", None);
+    let look = service.begins(&["profile", "--for", "4s", "--every", "1"]);
+    until("it is never sampled", || service.is_sampled());
+    kill(Pid::from_raw(service.child.id() as i32), Signal::SIGUSR2).unwrap();
+    let is_its_own = || service.says(&["heap", "PID"]).contains("a sample each 64.0 KiB");
+    until("the program never begins", is_its_own);
+    assert!(look.wait_with_output().unwrap().status.success());
+    assert!(is_its_own() && service.is_sampled());
 }
 
 /// The child has what there was before, and nobody looks at it. The parent waits, so it answers at no command.

@@ -63,8 +63,9 @@ fn watch(pid: i32, every: Option<u64>, left: &mut Duration) -> Result<(Option<Pr
 struct Sampling<'a> {
     process: &'a Source,
     look: Look,
-    /// The program had itself sampled before, and goes on with that.
-    is_of_program: bool,
+    /// The program has itself sampled, before or by now, and goes on with that. So it is with what another tool began
+    /// where this user cannot know whether that still looks.
+    is_of_program: Cell<bool>,
     /// As far as is known.
     is_on: Cell<bool>,
 }
@@ -77,8 +78,9 @@ impl Sampling<'_> {
         // What a tool that was killed has left on is begun anew, and so ended.
         let is_left = |profile: &Profile| profile.is_asked && look.is_alone && look.is_known();
         let active = before.as_ref().filter(|profile| profile.is_active && !is_left(profile));
+        let is_of_program = active.is_some_and(|profile| profile.is_of_program() || !look.is_known());
         let mut sampling =
-            Sampling { process, is_of_program: active.is_some() && look.is_alone, look, is_on: Cell::new(true) };
+            Sampling { process, is_of_program: Cell::new(is_of_program), look, is_on: Cell::new(true) };
         match active {
             Some(profile) if every.is_some() => remark(format_args!(
                 "hakmem: process {} is sampled already: --every does not apply, {}",
@@ -92,7 +94,7 @@ impl Sampling<'_> {
                 sampling.ask(&Order::ProfileStart(every), true)?;
             }
         }
-        match sampling.is_of_program {
+        match is_of_program {
             true => sampling.look.leave(),
             false => sampling.look.go_on(),
         }
@@ -105,6 +107,7 @@ impl Sampling<'_> {
         let nothing = || Failure::NoProfile(nothing_seen(pid, is_stopped(pid)));
         let profile = self.process.profile()?;
         self.is_on.set(profile.as_ref().is_some_and(|profile| profile.is_active));
+        self.is_of_program.set(self.is_of_program.get() || profile.as_ref().is_some_and(Profile::is_of_program));
         profile.ok_or_else(|| nothing().into())
     }
 
@@ -133,7 +136,7 @@ impl Sampling<'_> {
 impl Drop for Sampling<'_> {
     /// Not in another program. Where sampling never began, what would begin it is taken back.
     fn drop(&mut self) {
-        if self.is_of_program || !self.look.is_last() || self.process.check_place().is_err() {
+        if self.is_of_program.get() || !self.look.is_last() || self.process.check_place().is_err() {
             return;
         }
         if let Err(error) = self.ask(&Order::ProfileStop, self.is_on.get()) {

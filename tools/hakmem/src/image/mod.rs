@@ -202,6 +202,11 @@ impl Profile {
         named.map_or_else(|| format!("thread {id}"), |thread| thread.name.clone())
     }
 
+    /// Sampled, and no tool has asked for it.
+    pub fn is_of_program(&self) -> bool {
+        self.is_active && !self.is_asked
+    }
+
     /// Of the samples that the figures come from.
     pub fn sampling(&self) -> String {
         let every = match self.interval {
