@@ -5,9 +5,12 @@
  * and not ahead of them: 163, and 423 at levels 2 and 3. With the pages or the huge pages that slabs of such a heap get
  * where there are few threads: 314, and 600.
  *
- * Before, the main thread fills slabs of each class and empties them: what they leave serves the threads.
+ * On one processor: for many, these threads are few. Before, the main thread fills slabs of each class and empties
+ * them: what they leave serves the threads.
  */
 #include "testing.h"
+
+#include <sched.h>
 
 enum { THREADS = 2000, BLOCKS = 100, LIMIT_KIB = 210, EARLY = 20000 };
 
@@ -34,11 +37,24 @@ static void fill_early(void) {
         free(blocks[i]);
 }
 
+/* The first that the process may use. */
+static void use_one_processor(void) {
+    cpu_set_t all, one;
+    size_t cpu = 0;
+    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+}
+
 int main(int count, char **words) {
     test_require_hakmem();
     test_alarm(120);
     const long limit = count > 1 ? atol(words[1]) : LIMIT_KIB;
     CHECK_SAY(limit > 0, "KIB is '%s', not a number of KiB", words[1]);
+    use_one_processor();
     fill_early();
     static pthread_t ids[THREADS];
     pthread_attr_t attributes;
