@@ -10,6 +10,7 @@
 #define HK_TEST_CHECK_H
 
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +127,18 @@ static inline int check_child(void (*body)(void), int fd, char *text, size_t siz
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);
     return status;
+}
+
+/* From here on the process may use one processor, the first of those that it might. */
+static inline void test_use_one_processor(void) {
+    cpu_set_t set;
+    size_t first = 0;
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
+    while (!CPU_ISSET(first, &set))
+        first++;
+    CPU_ZERO(&set);
+    CPU_SET(first, &set);
+    CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
 }
 
 #endif

@@ -183,7 +183,7 @@ slab_t *heap_open_slab_locked(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
-    /* Each of many threads has a few blocks of a class. */
+    /* Where there are many threads, each has a few blocks of a class only. */
     slab_t *slab = slab_open(cls, h->front.id, heap_press() != HEAP_HEAVILY);
     if (slab != NULL)
         heap_insert_locked(h, slab);

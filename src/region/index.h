@@ -13,7 +13,8 @@
  * longest in it. So the first run of any length is found by some 160 looks at the most in a window of 16 TiB, and by a
  * few in a heap of 8 GiB.
  *
- * A third bit is the pool's (superslab/bins.h): a USED superslab is *vacant* when all its slots are free for anything.
+ * A third bit is the pool's: a USED superslab is *vacant* when all its slots are free for anything. superslab/bins.h
+ * writes it, superslab/runs.h reads it.
  *
  * The words lie where index_init says, and are zeros at first: only those of superslabs below every `limit` and of what
  * was set are touched. The caller holds the region lock; for vacancy it holds the pool's.

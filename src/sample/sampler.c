@@ -454,9 +454,10 @@ void sample_after_fork(void) {
     if (!sample_was_ever_on())
         return;
     hk_write(hk_profile.header.process_id, sys_process_id());
-    if (is_asked && sample_is_active()) {
+    if (is_asked) {
         hk_write(hk_profile.header.flags, (uint32_t)PROFILE_IS_LIVE);
         draw_set_active(false);
+    } else {
+        draw_all_anew();
     }
-    draw_all_anew();
 }

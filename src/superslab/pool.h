@@ -100,7 +100,7 @@ HK_INLINE bool slots_are_sparse(slots_use_t use) { return use % SLOTS_USES == SL
 
 HK_INLINE bool pool_is_private(const superslab_t *s) { return s->use >= SLOTS_USES; }
 
-/* It is of the class that the use says, or shared and the use is for shared ones. */
+/* Whether its slots are for the same class as those of `use`, or both are shared. */
 HK_INLINE bool pool_is_of(const superslab_t *s, slots_use_t use) { return s->use / SLOTS_USES == use / SLOTS_USES; }
 
 /* The free slots that anything may take. */

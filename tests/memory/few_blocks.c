@@ -10,8 +10,6 @@
  */
 #include "testing.h"
 
-#include <sched.h>
-
 enum { THREADS = 2000, BLOCKS = 100, LIMIT_KIB = 210, EARLY = 20000 };
 
 static pthread_barrier_t filled, seen;
@@ -37,24 +35,12 @@ static void fill_early(void) {
         free(blocks[i]);
 }
 
-/* The first that the process may use. */
-static void use_one_processor(void) {
-    cpu_set_t all, one;
-    size_t cpu = 0;
-    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
-    while (!CPU_ISSET(cpu, &all))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
-}
-
 int main(int count, char **words) {
     test_require_hakmem();
     test_alarm(120);
     const long limit = count > 1 ? atol(words[1]) : LIMIT_KIB;
     CHECK_SAY(limit > 0, "KIB is '%s', not a number of KiB", words[1]);
-    use_one_processor();
+    test_use_one_processor();
     fill_early();
     static pthread_t ids[THREADS];
     pthread_attr_t attributes;

@@ -25,17 +25,6 @@ static void *start(void *argument) {
     return argument;
 }
 
-static void bind_to_one(void) {
-    cpu_set_t set;
-    CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
-    size_t first = 0;
-    while (!CPU_ISSET(first, &set))
-        first++;
-    CPU_ZERO(&set);
-    CPU_SET(first, &set);
-    CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
-}
-
 /* Slabs of a class of which everything is free again. */
 static unsigned spares_left(unsigned cls) {
     heap_t *h = heap_current();
@@ -65,7 +54,7 @@ static bool is_oversubscribed_with_threads(void) {
 }
 
 static void bound(void) {
-    bind_to_one();
+    test_use_one_processor();
     CHECK(is_oversubscribed_with_threads());
 }
 

@@ -85,8 +85,8 @@ fn trimmed(process: &Source, answer: Option<Answer>) -> Result<String> {
     let Some(answer) = answer else {
         return Ok(format!(
             "{who} did not come to it within {} s: it allocates next to nothing. What it freed goes back by itself \
-             after HAKMEM_PURGE_DELAY, unless that is -1; what is left are the magazines of its threads. With HAKMEM_CONTROL=PATH from its \
-             start on an idle process answers at once\n",
+             after HAKMEM_PURGE_DELAY, unless that is -1; what is left are the magazines of its threads. With \
+             HAKMEM_CONTROL=PATH from its start on an idle process answers at once\n",
             PATIENCE.as_secs()
         ));
     };
