@@ -7,7 +7,7 @@
  * is paid from a credit, in slots. Time brings credit; a slot that goes takes one; and one that is taken again within
  * the delay takes HASTE_REGRET more. A program that frees and takes the same memory soon has none, and its memory goes
  * by the delay alone; one whose phases differ has enough. The process need not grow by our memory to be in haste: slots
- * that lie free all through a round and are more than those in use are of a phase that is over.
+ * that lie free all through a round and are more than half of those in use are of a phase that is over.
  *
  * The functions of haste_t are pure: the clock is an argument.
  */
@@ -20,6 +20,7 @@ enum {
     HASTE_CREDIT_MAX = 1024, /* what can be saved up, and what a process begins with: 64 MiB */
     HASTE_DEBT_MAX = 8192,
     HASTE_REGRET = 4,
+    HASTE_KEEP_SHARE = 2, /* this part of what is in use may lie free while memory does not grow */
 };
 
 typedef struct haste {
@@ -46,9 +47,9 @@ HK_INLINE void haste_regret(haste_t *haste, size_t slot_count) {
 }
 
 /* Of `unneeded` slots that lay free all through a round, beside `used` ones, so many should go now: all while memory
- * grows, or else what is more than there is in use. */
+ * grows, or else what is more than half of what is in use. */
 HK_INLINE size_t haste_wants(size_t unneeded, size_t used, bool grows) {
-    return grows ? unneeded : unneeded - hk_min(unneeded, used);
+    return grows ? unneeded : unneeded - hk_min(unneeded, used / HASTE_KEEP_SHARE);
 }
 
 /* --- The credit of the process ----------------------------------------------------------------------------------- */

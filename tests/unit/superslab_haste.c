@@ -45,10 +45,11 @@ static void regret(void) {
     CHECK(haste_allows(&calm, now + 300) > 0);
 }
 
-/* A phase is over when more lies free than there is in use; growth wants all that nobody needs. */
+/* A phase is over when more lies free than half of what is in use; growth wants all that nobody needs. */
 static void wants(void) {
     CHECK_EQ(haste_wants(100, 1000, false), 0);
-    CHECK_EQ(haste_wants(1000, 100, false), 900);
+    CHECK_EQ(haste_wants(500, 1000, false), 0);
+    CHECK_EQ(haste_wants(1000, 100, false), 950);
     CHECK_EQ(haste_wants(100, 1000, true), 100);
     CHECK_EQ(haste_wants(0, 0, false), 0);
 }
@@ -59,7 +60,7 @@ static slot_t grow(void) {
     return first;
 }
 
-/* What lies free is more than what is used, and goes without any growth; as much as is used stays. */
+/* What lies free is more than half of what is used, and goes without any growth; that half stays. */
 static void a_phase_is_over(void) {
     slot_t runs[8];
     for (unsigned i = 0; i < 8; i++)
@@ -70,7 +71,7 @@ static void a_phase_is_over(void) {
     CHECK_EQ(used, 8);
     CHECK_EQ(dirty, 8 * (SLOTS - 1));
     size_t wanted = haste_wants(dirty, used, false);
-    CHECK_EQ(wanted, dirty - used);
+    CHECK_EQ(wanted, dirty - used / 2);
     size_t went = superslab_purge_in_haste(wanted) >> HK_SLOT_SHIFT;
     CHECK(went > 0 && went <= wanted);
     CHECK_EQ(superslab_used_slots(), used);
