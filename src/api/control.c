@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/build.h"
+#include "core/message.h"
 #include "core/options.h"
 #include "core/print.h"
 #include "hakmem.h"
@@ -11,7 +11,7 @@ enum { VERSION_NUMBER = HAK_VERSION_MAJOR * 10000 + HAK_VERSION_MINOR * 100 + HA
 
 HK_EXPORT int hak_version(void) { return VERSION_NUMBER; }
 
-HK_EXPORT const char *hak_build_info(void) { return HK_BUILD_INFO; }
+HK_EXPORT const char *hak_build_info(void) { return hk_build_info; }
 
 HK_EXPORT int hak_option_set(const char *name, const char *value) {
     int error = hk_option_set(name, value);

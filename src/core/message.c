@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/message.h"
 
+#include "base/build.h"
 #include "core/print.h"
 #include "sys/sys.h"
 
 #include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
+
+const char hk_build_info[] = HK_BUILD_INFO;
 
 enum { NUMBER_MAX = 10 /* digits of a process id */ };
 enum { STDERR = 2, MESSAGE_MAX = 1024 /* bytes of one message; a longer one is cut, so that it stays one write */ };

@@ -11,6 +11,9 @@
 
 #include "base/base.h"
 
+/* HK_BUILD_INFO, once. */
+extern const char hk_build_info[] HK_HIDDEN;
+
 /* One line, prefixed by "hakmem: " and ended by a newline, in a single write. */
 void hk_message(const char *format, ...) HK_PRINTF(1, 2);
 

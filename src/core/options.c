@@ -2,7 +2,6 @@
 #include "core/options.h"
 
 #include "base/bits.h"
-#include "base/build.h"
 #include "core/message.h"
 #include "core/parse.h"
 #include "sys/sys.h"
@@ -393,7 +392,7 @@ static HK_COLD void announce(void) {
     char text[ANNOUNCE_MAX];
     hk_out_t out;
     hk_out_to_memory(&out, text, sizeof text);
-    hk_print(&out, "hakmem: %s\n", HK_BUILD_INFO);
+    hk_print(&out, "hakmem: %s\n", hk_build_info);
     hk_options_print(&out);
     hk_message_write(text, hk_min(out.total, sizeof text - 1));
 }

@@ -19,8 +19,6 @@ bool heap_has_id(uint32_t id) {
     return id >= HK_OWNER_EXPLICIT ? id < heap_explicit_limit() : id >= HK_OWNER_SHARED && id < heap_limit();
 }
 
-uint32_t heap_limit(void) { return atomic_load_explicit(&hk_heap_id_limit, memory_order_acquire); }
-
 void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
     hk_assert(id >= HK_OWNER_SHARED && id < HK_OWNER_LIMIT);
     h->front.tag = hardened_is_on() ? HK_MAP_NO_TAG : map_tag(id); /* hardened: no free takes the fast path */

@@ -144,6 +144,7 @@ typedef struct heap {
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
     double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
+    _Atomic uint64_t stretch;             /* of slots: stretch.h */
     size_t magazine_bytes;                /* what the magazines can hold; the heap's thread */
     uint64_t magazines_in_use[3];         /* a bit for each magazine that has a capacity; the heap's thread */
     size_t streak_bytes;                  /* flushed since the thread last allocated; the heap's thread */
@@ -151,6 +152,8 @@ typedef struct heap {
     int64_t streak_countdown;             /* the countdown when streak_bytes was last written; the heap's thread */
     uint8_t sweep_shift;                  /* how often it refilled after a sweep (magazine.c); the heap's thread */
     uint8_t alone_count;                  /* blocks alone since the last tick (slow/blocks.c); the heap's thread */
+    uint8_t stretch_credit;               /* runs that it may keep (stretch.c); the heap's thread */
+    uint16_t asked;                       /* for classes that are earned, since the last tick; the heap's thread */
     bool has_swept;                       /* in the last streak; the heap's thread */
     int64_t countdown_set;                /* what the countdown was set to; this and the next, the heap's thread */
     uint64_t tick_charged;                /* bytes allocated since the last tick, when it was set */
@@ -317,10 +320,9 @@ HK_INLINE size_t heap_freed_bytes(const heap_t *h) {
 extern hk_lock_t hk_heap_list_lock;
 
 /* One past the highest id in use. */
-uint32_t heap_limit(void);
+extern _Atomic uint32_t hk_heap_id_limit HK_HIDDEN;
 
-/* What it returns, for readers outside the process. */
-extern _Atomic uint32_t hk_heap_id_limit;
+HK_INLINE uint32_t heap_limit(void) { return atomic_load_explicit(&hk_heap_id_limit, memory_order_acquire); }
 
 /* One past the highest id of an explicit heap that was ever in use. */
 extern _Atomic uint32_t hk_explicit_id_limit;

@@ -20,6 +20,7 @@ enum {
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
     EARNED_EVENTS = 8,
+    EARNED_SHARE = 8,
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     STILL_TICKS_BEFORE_DROP = 4,
@@ -63,7 +64,7 @@ static void set_array_locked(heap_t *h, unsigned cls, granule_t *array, unsigned
 }
 
 /* Gives the magazine another capacity; its count must fit. False when there is no memory for it. */
-static bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
+static HK_COLD bool set_capacity(heap_t *h, unsigned cls, unsigned capacity) {
     hk_assert(cls < HK_MAGAZINE_COUNT && capacity <= hk_class_info[cls].magazine_max);
     granule_t *array = NULL, *old = h->class_stats[cls].array;
     unsigned before = heap_magazine_capacity(h, cls);
@@ -139,7 +140,10 @@ void *magazine_take_large(heap_t *h, unsigned cls) {
 
 bool magazine_is_earned(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
-    return ++h->class_stats[cls].events >= EARNED_EVENTS;
+    heap_class_stats_t *stats = &h->class_stats[cls];
+    h->asked = (uint16_t)hk_min(h->asked + 1, UINT16_MAX);
+    stats->events = (uint8_t)hk_min(stats->events + 1, UINT8_MAX);
+    return stats->events >= EARNED_EVENTS && stats->events * EARNED_SHARE >= h->asked;
 }
 
 bool magazine_wants_large(heap_t *h, unsigned cls) {
@@ -270,7 +274,7 @@ _Static_assert(HK_CLASS_COUNT == HK_MAP_CLASS_LARGE && HK_CLASS_COUNT % 64 == 0,
 
 HK_COLD void magazine_drop_large(heap_t *h) { for_each_magazine_from(h, HK_MAP_CLASS_LARGE / 64, drop); }
 
-static void retire(heap_t *h, unsigned cls) {
+static HK_COLD void retire(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     stats->events = stats->idle_ticks = stats->still_ticks = 0;
     if (heap_is_oversubscribed() || heap_magazine_capacity(h, cls) > RETIRED_SLOTS)
@@ -300,7 +304,7 @@ static void mend(heap_t *h, unsigned cls) {
     h->magazine_bytes += heap_magazine_capacity(h, cls) * (size_t)hk_class_info[cls].block_size;
 }
 
-void magazine_mend(heap_t *h) {
+HK_COLD void magazine_mend(heap_t *h) {
     memset(h->magazines_in_use, 0, sizeof h->magazines_in_use);
     h->magazine_bytes = 0;
     for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
@@ -308,7 +312,7 @@ void magazine_mend(heap_t *h) {
 }
 
 /* Malloc would take the block on top of an empty magazine, and look for the next one below the array. */
-bool magazine_is_between(const heap_t *h) {
+HK_COLD bool magazine_is_between(const heap_t *h) {
     for (unsigned cls = 0; cls < HK_MAGAZINE_COUNT; cls++)
         if (heap_magazine_count(h, cls) == 0 && hk_read(h->front.magazines[cls].top) != 0)
             return true;
@@ -361,13 +365,14 @@ static void shrink_if_idle(heap_t *h, unsigned cls) {
     shrink(h, cls, still || half < hk_class_info[cls].magazine_min ? 0 : half);
 }
 
-void magazine_tick(heap_t *h) {
+HK_COLD void magazine_tick(heap_t *h) {
     heap_lock(h);
     for_each_magazine(h, tick_class_locked);
     for (unsigned cls = class_of_mid(HK_EARNED_ABOVE); cls < HK_MAGAZINE_COUNT; cls++)
         h->class_stats[cls].events = 0;
     heap_unlock(h);
     h->alone_count = 0;
+    h->asked = 0;
     if (hk_option(HK_OPT_ADAPT) != 0)
         for_each_magazine(h, shrink_if_idle);
 }

@@ -7,6 +7,7 @@
 #include "heap/budget.h"
 #include "heap/lists.h"
 #include "heap/messages.h"
+#include "heap/stretch.h"
 #include "limit/limit.h"
 #include "sys/sys.h"
 
@@ -287,6 +288,7 @@ void heap_hand_over_locked(heap_t *h) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(h != heap_shared());
     heap_t *shared = heap_shared();
+    stretch_give_back(h);
     heap_drain_locked(h);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         for (unsigned bin = 0; bin < HEAP_BINS && h->class_stats[cls].slab_count > 0; bin++)

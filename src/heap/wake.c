@@ -5,15 +5,9 @@
 #include "superslab/superslab.h"
 
 static void (*_Atomic wake)(void); /* NULL until it is set */
-static _Atomic size_t ended_bytes;
+_Atomic size_t hk_ended_bytes;
 
 void heap_wake_by(void (*who)(void)) { atomic_store_explicit(&wake, who, memory_order_relaxed); }
-
-size_t heap_ended_bytes(void) { return atomic_load_explicit(&ended_bytes, memory_order_relaxed); }
-
-void heap_add_ended(size_t bytes) { atomic_fetch_add_explicit(&ended_bytes, bytes, memory_order_relaxed); }
-
-void heap_subtract_ended(size_t bytes) { atomic_fetch_sub_explicit(&ended_bytes, bytes, memory_order_relaxed); }
 
 void heap_memory_freed_much(void) {
     void (*who)(void) = atomic_load_explicit(&wake, memory_order_relaxed);

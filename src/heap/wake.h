@@ -22,9 +22,8 @@ void heap_memory_freed(const heap_t *h);
 void heap_memory_freed_much(void);
 
 /* What heaps without a thread may hold: slabs and magazines of parked ones, records of the unused. */
-size_t heap_ended_bytes(void);
-void heap_add_ended(size_t bytes);
-void heap_subtract_ended(size_t bytes);
+extern _Atomic size_t hk_ended_bytes HK_HIDDEN;
+HK_INLINE size_t heap_ended_bytes(void) { return atomic_load_explicit(&hk_ended_bytes, memory_order_relaxed); }
 
 /* Since the helper was last called for what went to other heaps. */
 HK_INLINE bool heap_posted_much(heap_t *h) {

@@ -4,6 +4,7 @@
 #include "base/build.h"
 #include "core/counters.h"
 #include "core/lock.h"
+#include "core/message.h"
 #include "core/options.h"
 #include "core/panic.h"
 #include "core/request.h"
@@ -15,8 +16,6 @@
 #include "sample/tables.h"
 #include "superslab/superslab.h"
 #include "sys/note.h"
-
-static const char build[] = HK_BUILD_INFO;
 
 static const char option_list[] =
 #define HK_OPTION(id, name, kind, initial, min, max, choices, when, help) name "\t" #kind "\t" choices "\n"

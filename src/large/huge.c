@@ -263,8 +263,6 @@ void *huge_resize(void *block, size_t size) { return resize(block, size, remap);
 
 bool huge_resize_here(void *block, size_t size) { return resize(block, size, remap_here) != NULL; }
 
-size_t huge_bytes(void) { return atomic_load_explicit(&hk_huge_total, memory_order_relaxed); }
-
 void huge_for_each(void (*visit)(void *context, const void *start, size_t size), void *context, bool held) {
     huge_block_t some[HUGE_LOOK];
     for (size_t left = SIZE_MAX, count; left != 0; left -= count) {

@@ -58,7 +58,7 @@ size_t huge_list(uint32_t owner, void **blocks, size_t most);
 /* True when `block` is among the huge blocks that were freed last, and no longer one: a double free. */
 bool huge_was_freed(const void *block, size_t *size);
 
-size_t huge_bytes(void);
+HK_INLINE size_t huge_bytes(void) { return atomic_load_explicit(&hk_huge_total, memory_order_relaxed); }
 
 /* Calls `visit` for every huge block; `held`: with the huge lock held, so that it may look into the block, which may be
  * gone else. One that is freed meanwhile may bring another one twice. */

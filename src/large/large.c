@@ -54,6 +54,12 @@ static bool map_anew(char *from, size_t size, bool *dirty) {
     return !*dirty || sys_is_mapped(from, size);
 }
 
+static void unmark(slot_t first) {
+    hk_assert(atomic_load_explicit(&run_at(first)->state, memory_order_relaxed) == LARGE_HELD);
+    map_set(first, run_at(first)->slot_count, 0);
+    atomic_store_explicit(&run_at(first)->state, LARGE_FREE, memory_order_relaxed);
+}
+
 /* Returns the slots of a run that is not live any more; `dirty` when its pages may be resident. */
 static void run_release(slot_t first, bool dirty, bool reuse) {
     hk_assert(run_at(first)->slot_count > 0);
@@ -67,8 +73,7 @@ static void run_release(slot_t first, bool dirty, bool reuse) {
         is_mapped = map_anew(block, count << HK_SLOT_SHIFT, &dirty);
         run->moved = false;
     }
-    map_set(first, (unsigned)count, 0);
-    atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
+    unmark(first);
     if (!is_mapped)
         return;
     if (reuse && dirty)
@@ -209,14 +214,32 @@ void large_set_slack(void *block, size_t slack) {
 
 size_t large_slack(const void *block) { return atomic_load_explicit(&large_run(block)->slack, memory_order_relaxed); }
 
-bool large_free(large_counts_t *counts, void *block, bool reuse) {
+static bool finish(large_counts_t *counts, void *block) {
     large_run_t *run = large_run(block);
     if (!end_life(run))
         return false;
     if (run->fresh)
         filling_observe(block, large_size(block));
     count_freed(counts, run->slot_count);
+    return true;
+}
+
+bool large_free(large_counts_t *counts, void *block, bool reuse) {
+    if (!finish(counts, block))
+        return false;
     run_release((slot_t)map_slot(block), true, reuse);
+    return true;
+}
+
+void *large_begin(large_counts_t *counts, slot_t first, size_t slot_count) {
+    hk_count(large_allocs);
+    return run_begin(counts, (slots_t){.first = first}, slot_count, false);
+}
+
+bool large_end(large_counts_t *counts, void *block) {
+    if (!finish(counts, block))
+        return false;
+    unmark((slot_t)map_slot(block));
     return true;
 }
 

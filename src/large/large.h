@@ -37,6 +37,15 @@ void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroe
  * whole superslabs go at once. False when the block is free already. */
 bool large_free(large_counts_t *counts, void *block, bool reuse);
 
+/* The same for slots that the caller has from the pool, and that stay its own: they become a run, and cease to be
+ * one. Only of plain runs, whose memory is all there as the pool gave it. */
+void *large_begin(large_counts_t *counts, slot_t first, size_t slot_count);
+bool large_end(large_counts_t *counts, void *block);
+HK_INLINE bool large_is_plain(const void *block) {
+    const large_run_t *run = large_run(block);
+    return !run->moved && run->fenced_bytes == 0 && !run->fenced_before;
+}
+
 /* large_free in two steps, for hardened heaps. A held run is free, but serves nobody until it is let go, with its pages
  * (`dirty`) or after they went, or is taken as it is. */
 bool large_hold(large_counts_t *counts, void *block);

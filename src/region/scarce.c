@@ -81,5 +81,3 @@ void scarce_refused(size_t bytes) {
 }
 
 size_t region_claimed_bytes(void) { return atomic_load_explicit(&claimed_bytes, memory_order_relaxed); }
-
-size_t region_peak_bytes(void) { return atomic_load_explicit(&hk_region_peak, memory_order_relaxed); }

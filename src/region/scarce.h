@@ -43,8 +43,8 @@ void scarce_beside(size_t bytes);
 
 /* Bytes claimed for superslabs; and the most there have ever been, with what was beside them. */
 size_t region_claimed_bytes(void);
-size_t region_peak_bytes(void);
 extern _Atomic size_t hk_region_peak;
+HK_INLINE size_t region_peak_bytes(void) { return atomic_load_explicit(&hk_region_peak, memory_order_relaxed); }
 
 /* True when address space is scarce, so that free superslabs are unmapped rather than kept. */
 HK_INLINE bool region_is_tight(void) { return atomic_load_explicit(&hk_scarce_tight, memory_order_relaxed); }

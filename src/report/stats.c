@@ -7,6 +7,7 @@
 #include "heap/explicit.h"
 #include "heap/lane.h"
 #include "heap/remote.h"
+#include "heap/stretch.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "region/region.h"
@@ -125,9 +126,10 @@ static void fill_resident(hak_stats_t *stats, const sums_t *sums) {
     live += account.huge;
     live += split_used(stats, (uint64_t)sums->large_live - sums->large_in_magazines, sums->large_in_magazines,
                        account.runs_live);
-    stats->cached += account.runs_cached;
+    const uint64_t stretches = hk_min(stretches_bytes(), account.retained); /* to the pool they are taken */
+    stats->cached += account.runs_cached + stretches;
     stats->fragmented = account.slabs > in_blocks ? account.slabs - in_blocks : 0;
-    stats->retained = account.retained;
+    stats->retained = account.retained - stretches;
     stats->metadata = account.metadata;
     stats->huge_page_waste = account.huge_page_waste;
     live = hk_min(live, stats->live);

@@ -104,7 +104,7 @@ static slots_t take_slots(unsigned cls, const size_class_info_t *info, slots_use
                      : slots_alloc(info->slab_slots, info->slab_slots, slots_use_of_class(cls, use));
 }
 
-slab_t *slab_open(unsigned cls, uint32_t owner, bool is_filled) {
+HK_COLD slab_t *slab_open(unsigned cls, uint32_t owner, bool is_filled) {
     hk_assert(cls < HK_CLASS_COUNT && owner >= HK_OWNER_SHARED && owner < HK_OWNER_LIMIT);
     const size_class_info_t *info = &hk_class_info[cls];
     const slots_use_t use = is_filled ? use_of(info) : SLOTS_SPARSE;
@@ -330,7 +330,7 @@ static size_t check_bits(const slab_t *slab, unsigned *free_seen) {
     return bad;
 }
 
-HK_COLD size_t slab_check(const slab_t *slab) {
+HK_COLD HK_COLD size_t slab_check(const slab_t *slab) {
     unsigned free_seen = 0;
     size_t bad = check_bits(slab, &free_seen);
     bad += free_seen != slab->free_count;

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "core/panic.h"
 #include "heap/magazine.h"
+#include "heap/stretch.h"
 #include "heap/supply.h"
 #include "large/fence.h"
 #include "large/huge.h"
@@ -57,12 +58,22 @@ void heap_untag(heap_t *h, void *block, uint32_t entry) {
     heap_unlock(counts);
 }
 
+static void *run_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
+    if (h == NULL)
+        return large_alloc(&heap_shared()->large, size, align, zeroed);
+    void *block = align <= HK_SLOT_SIZE ? stretch_take(h, size, zeroed) : NULL;
+    if (block != NULL)
+        return block;
+    stretch_note_taken(h);
+    return large_alloc(&h->large, size, align, zeroed);
+}
+
 static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     void *block = NULL;
     if (!limit_allows(size))
         return NULL;
     if (size <= HK_LARGE_MAX && align <= HK_LARGE_MAX)
-        block = large_alloc(h != NULL ? &h->large : &heap_shared()->large, size, align, zeroed);
+        block = run_try(h, size, align, zeroed);
     if (block != NULL)
         return block;
     if (zeroed != NULL)
@@ -153,17 +164,28 @@ static bool may_be_alone(heap_t *h, unsigned cls) {
     size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
     return (near ? info->slab_slots > 1 : class_is_earned(cls)) && hk_read(h->class_stats[cls].slab_count) == 0 &&
            heap_magazine_count(h, cls) == 0 && (large_alone_count(cls) + 1) * slots <= info->slab_slots &&
-           (near || (h->alone_count < ALONE_MAX && !magazine_is_earned(h, cls)));
+           (near || !magazine_is_earned(h, cls));
+}
+
+/* From the pool, not too often. */
+static void *alone_from_pool(heap_t *h, size_t size, size_t align, bool *zeroed) {
+    if (h->alone_count >= ALONE_MAX && !region_shares_slabs())
+        return NULL;
+    h->alone_count = (uint8_t)hk_min(h->alone_count + 1, UINT8_MAX);
+    stretch_note_taken(h);
+    return large_alloc(&h->large, size, align, zeroed);
 }
 
 void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed) {
     hk_assert(h != NULL && cls < HK_CLASS_COUNT);
     size_t size = hk_class_info[cls].block_size;
-    void *block = may_be_alone(h, cls) && limit_allows(size) ? large_alloc(&h->large, size, align, zeroed) : NULL;
-    if (block == NULL)
+    if (!may_be_alone(h, cls) || !limit_allows(size))
         return NULL;
-    large_set_alone(block, cls);
-    h->alone_count = (uint8_t)hk_min(h->alone_count + 1, UINT8_MAX);
+    void *block = align <= HK_SLOT_SIZE ? stretch_take(h, size, zeroed) : NULL;
+    if (block == NULL)
+        block = alone_from_pool(h, size, align, zeroed);
+    if (block != NULL)
+        large_set_alone(block, cls);
     return block;
 }
 

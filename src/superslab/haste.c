@@ -14,8 +14,6 @@ size_t haste_allowance(void) {
     return allowed;
 }
 
-bool superslab_may_haste(void) { return haste_allowance() > 0; }
-
 void superslab_went_in_haste(size_t bytes) {
     hk_lock(&hk_superslab_lock);
     haste_spend(&haste, bytes >> HK_SLOT_SHIFT);

@@ -58,7 +58,7 @@ HK_INLINE size_t haste_wants(size_t unneeded, size_t used, bool grows) {
 size_t haste_allowance(void);
 
 /* Whether anything may go in haste; and so many bytes went of what is no slot of the pool. */
-bool superslab_may_haste(void);
+HK_INLINE bool superslab_may_haste(void) { return haste_allowance() > 0; }
 void superslab_went_in_haste(size_t bytes);
 
 /* Slots are taken of which some went back in haste. */

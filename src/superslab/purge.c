@@ -25,8 +25,6 @@ static _Atomic size_t floor_slot_count; /* option: written at start */
 static _Atomic size_t growth_owed;      /* slots that memory has grown by and no purge has answered yet */
 static _Atomic size_t grown;            /* ... since it was last asked for */
 
-size_t superslab_dirty_bytes(void) { return pool_count(&hk_pool.dirty) << HK_SLOT_SHIFT; }
-
 size_t superslab_waiting_bytes(void) {
     size_t dirty = pool_count(&hk_pool.dirty), floor = pool_count(&floor_slot_count);
     return dirty > floor ? (dirty - floor) << HK_SLOT_SHIFT : 0;

@@ -32,7 +32,7 @@ extern _Atomic uint32_t hk_slots_holders;
 bool superslab_wait_for_held(void);
 
 /* Dirty bytes, and those of them that purging does not leave alone; without a lock. */
-size_t superslab_dirty_bytes(void);
+HK_INLINE size_t superslab_dirty_bytes(void) { return pool_count(&hk_pool.dirty) << HK_SLOT_SHIFT; }
 size_t superslab_waiting_bytes(void);
 
 /* Bytes of slots that are taken or dirty, but not those on their way to the kernel; without a lock. */

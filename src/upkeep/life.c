@@ -29,7 +29,7 @@ static void take_off_list_locked(heap_t *h, uint32_t life) {
     hk_assert(hk_lock_is_held(&hk_heap_list_lock));
     if (atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_PARKED)
         parked_count--;
-    heap_subtract_ended(h->ended_with_bytes);
+    atomic_fetch_sub_explicit(&hk_ended_bytes, h->ended_with_bytes, memory_order_relaxed);
     atomic_store_explicit(&h->life, life, memory_order_relaxed);
 }
 
@@ -38,7 +38,7 @@ static void push_locked(uint32_t *ids, heap_t *h, uint32_t life, size_t bytes) {
     hk_assert(h->front.id >= HK_OWNER_FIRST);
     hk_assert(life == HEAP_PARKED || life == HEAP_UNUSED);
     h->ended_with_bytes = bytes;
-    heap_add_ended(bytes);
+    atomic_fetch_add_explicit(&hk_ended_bytes, bytes, memory_order_relaxed);
     atomic_store_explicit(&h->life, life, memory_order_relaxed);
     h->next_unused = *ids;
     *ids = h->front.id;

@@ -5,6 +5,7 @@
 #include "core/panic.h"
 #include "heap/lists.h"
 #include "heap/messages.h"
+#include "heap/stretch.h"
 #include "heap/wake.h"
 #include "limit/limit.h"
 #include "superslab/superslab.h"
@@ -51,6 +52,7 @@ static void tidy_heap(heap_t *h, bool force) {
     forget_freed_locked(h);
     if (force || h->lock_takes == h->seen_takes) {
         heap_drain_locked(h);
+        stretch_give_back(h);
         if (atomic_load_explicit(&h->slot_count, memory_order_relaxed) > 0)
             heap_close_spares_locked(h);
     }
@@ -107,13 +109,14 @@ bool upkeep_round(void) {
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
     (void)superslab_purge_in_haste(wanted_locked(least - hk_min(least, slots), grows, now, age));
     hk_unlock(&round_lock);
-    return superslab_waiting_bytes() + sparse.waiting_bytes + heap_ended_bytes() >= HEAP_WORTH_BYTES;
+    return superslab_waiting_bytes() + sparse.waiting_bytes + heap_ended_bytes() + stretches_bytes() >=
+           HEAP_WORTH_BYTES;
 }
 
 bool upkeep_waits(void) {
     if (upkeep_delay_ms() == UINT64_MAX || sys_purge_refused())
         return false;
-    if (superslab_waiting_bytes() + heap_ended_bytes() >= HEAP_WORTH_BYTES)
+    if (superslab_waiting_bytes() + heap_ended_bytes() + stretches_bytes() >= HEAP_WORTH_BYTES)
         return true;
     for (uint32_t id = HK_OWNER_SHARED; id < heap_limit(); id++)
         if (heap_freed_bytes(heap_by_id(id)) >= HEAP_WORTH_BYTES)

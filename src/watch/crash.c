@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/crash.h"
 
-#include "base/build.h"
 #include "core/options.h"
 #include "core/message.h"
 #include "sys/signals.h"
@@ -92,7 +91,7 @@ static void crash_handler(int number, siginfo_t *info, void *context) {
     if (has_address(number, info))
         report_address(tags_strip(info->si_addr));
     stack_show_interrupted(&at, "crash:");
-    hk_message("crash: %s", HK_BUILD_INFO);
+    hk_message("crash: %s", hk_build_info);
     sys_signal_hand_back(number, info, &crash_previous[index]);
 }
 

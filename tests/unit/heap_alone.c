@@ -50,19 +50,35 @@ static void no_more_than_a_slab(void) {
     all_is_well();
 }
 
-/* A program that uses many classes, each of them rarely. */
+/* A program that uses many classes, each of them rarely, and keeps its blocks for a while: each from the pool. */
 static void not_too_many_in_a_tick(void) {
     enum { CLASSES = 32, MOST = 32 };
     heap_t *h = start_heap();
+    void *blocks[2 * CLASSES];
     for (unsigned tick = 0; tick < 2; tick++) {
         unsigned alone = 0;
         for (unsigned i = 0; i < 2 * CLASSES; i++) {
-            void *block = heap_malloc_slow(hk_class_info[class_of(SHORT + 1) + i % CLASSES].block_size);
-            alone += is_alone(block);
-            release(block);
+            blocks[i] = heap_malloc_slow(hk_class_info[class_of(SHORT + 1) + i % CLASSES].block_size);
+            alone += is_alone(blocks[i]);
         }
         CHECK_SAY(tick == 0 ? alone == MOST : alone <= MOST, "%u alone", alone);
+        for (unsigned i = 0; i < 2 * CLASSES; i++)
+            release(blocks[i]);
         magazine_tick(h);
+    }
+    all_is_well();
+}
+
+/* Where one block after the other is of another class, no class earns a slab: the stretch serves them all. */
+static void many_classes_in_turn(void) {
+    enum { CLASSES = 32, TURNS = 20 };
+    heap_t *h = start_heap();
+    release(heap_malloc_slow(HK_MIB - HK_SLOT_SIZE));
+    for (unsigned i = 0; i < TURNS * CLASSES; i++) {
+        unsigned cls = class_of(SHORT + 1) + i % CLASSES;
+        void *block = heap_malloc_slow(hk_class_info[cls].block_size);
+        CHECK(is_alone(block) && h->class_stats[cls].slab_count == 0);
+        release(block);
     }
     all_is_well();
 }
@@ -114,6 +130,7 @@ int main(void) {
     in_child(until_it_is_used_often);
     in_child(no_more_than_a_slab);
     in_child(not_too_many_in_a_tick);
+    in_child(many_classes_in_turn);
     in_child(as_a_block_of_its_class);
     in_child(wrong_sizes_are_found);
     return CHECK_PASS;
