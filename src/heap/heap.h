@@ -153,7 +153,7 @@ typedef struct heap {
     uint8_t sweep_shift;                  /* how often it refilled after a sweep (magazine.c); the heap's thread */
     uint8_t alone_count;                  /* blocks alone since the last tick (slow/blocks.c); the heap's thread */
     uint8_t stretch_credit;               /* runs that it may keep (stretch.c); the heap's thread */
-    uint16_t asked;                       /* for classes that are earned, since the last tick; the heap's thread */
+    uint8_t asked;                        /* for classes that are earned: magazine_is_earned; the heap's thread */
     bool has_swept;                       /* in the last streak; the heap's thread */
     int64_t countdown_set;                /* what the countdown was set to; this and the next, the heap's thread */
     uint64_t tick_charged;                /* bytes allocated since the last tick, when it was set */
@@ -169,6 +169,7 @@ typedef struct heap {
     uint64_t ended_since_ms;       /* of one without a thread, as the next; written when it is put on a list */
     size_t ended_with_bytes;       /* what it may hold; under the heap-list lock */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
+    uint64_t seen_stretch;         /* at the last round */
     _Atomic size_t freed_bytes;    /* the sum of the classes' freed_blocks, in bytes; also read without the lock */
     size_t posted_bytes;           /* remote frees since the helper was called; own, or under the shared one's lock */
     uint32_t remote_pending_bytes; /* thread's own, as the next */

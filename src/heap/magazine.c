@@ -138,12 +138,18 @@ void *magazine_take_large(heap_t *h, unsigned cls) {
     return heap_magazine_count(h, cls) > 0 ? pop(h, cls) : NULL;
 }
 
+static void forget_asked(heap_t *h) {
+    h->asked = 0;
+    for (unsigned cls = class_of_mid(HK_EARNED_ABOVE); cls < HK_MAGAZINE_COUNT; cls++)
+        h->class_stats[cls].events = 0;
+}
+
 bool magazine_is_earned(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
-    h->asked = (uint16_t)hk_min(h->asked + 1, UINT16_MAX);
-    stats->events = (uint8_t)hk_min(stats->events + 1, UINT8_MAX);
-    return stats->events >= EARNED_EVENTS && stats->events * EARNED_SHARE >= h->asked;
+    if (++h->asked == 0) /* such blocks alone bring no tick */
+        forget_asked(h);
+    return ++stats->events >= EARNED_EVENTS && stats->events * EARNED_SHARE >= h->asked;
 }
 
 bool magazine_wants_large(heap_t *h, unsigned cls) {
@@ -218,13 +224,13 @@ static void empty(heap_t *h, unsigned cls) {
         magazine_flush(h, cls, count);
 }
 
-static void drop(heap_t *h, unsigned cls) {
+static HK_COLD void drop(heap_t *h, unsigned cls) {
     empty(h, cls);
     (void)set_capacity(h, cls, 0);
 }
 
 /* In a long streak of frees: what the magazine takes after this may stay when the thread goes to sleep. */
-static void empty_and_shrink(heap_t *h, unsigned cls) {
+static HK_COLD void empty_and_shrink(heap_t *h, unsigned cls) {
     empty(h, cls);
     if (heap_magazine_capacity(h, cls) > LONG_STREAK_BLOCKS && hk_option(HK_OPT_ADAPT) != 0)
         (void)set_capacity(h, cls, LONG_STREAK_BLOCKS);
@@ -368,11 +374,9 @@ static void shrink_if_idle(heap_t *h, unsigned cls) {
 HK_COLD void magazine_tick(heap_t *h) {
     heap_lock(h);
     for_each_magazine(h, tick_class_locked);
-    for (unsigned cls = class_of_mid(HK_EARNED_ABOVE); cls < HK_MAGAZINE_COUNT; cls++)
-        h->class_stats[cls].events = 0;
+    forget_asked(h);
     heap_unlock(h);
     h->alone_count = 0;
-    h->asked = 0;
     if (hk_option(HK_OPT_ADAPT) != 0)
         for_each_magazine(h, shrink_if_idle);
 }

@@ -13,7 +13,7 @@
 
 /* A stretch in a word: its first slot and how many there are. */
 static uint64_t word_of(slot_t first, uint32_t count) {
-    hk_assert(first != 0 && count > 0 && count <= STRETCH_MAX);
+    hk_assert(first != 0 && count > 0);
     return (uint64_t)first << 32 | count;
 }
 
@@ -67,17 +67,19 @@ static uint64_t joined(uint64_t all, uint64_t more, uint64_t *rest) {
         return word_of(first_of(all), sum);
     if (count_of(all) > 0 && sum <= STRETCH_MAX && end_of(more) == first_of(all))
         return word_of(first_of(more), sum);
-    *rest = count_of(all) > count_of(more) ? more : all;
-    return count_of(all) > count_of(more) ? all : more;
+    const bool stays = count_of(all) > count_of(more) || count_of(more) > STRETCH_MAX;
+    *rest = stays ? more : all;
+    return stays ? all : more;
 }
 
 bool stretch_free(heap_t *h, void *block) {
     hk_assert(!hardened_is_on());
     if (!may_keep(h, block))
         return large_free(&h->large, block, !limit_is_near());
-    const uint64_t more = word_of((slot_t)map_slot(block), (uint32_t)(large_size(block) >> HK_SLOT_SHIFT));
     if (!large_end(&h->large, block))
         return false;
+    /* Another thread may have freed it before, and this was another run by then. */
+    const uint64_t more = word_of((slot_t)map_slot(block), large_run(block)->slot_count);
     h->stretch_credit >>= 1;
     uint64_t all = atomic_load_explicit(&h->stretch, memory_order_relaxed), next, rest;
     do

@@ -7,8 +7,8 @@
  * heap has one stretch of at most STRETCH_MAX slots. A run is cut from its end, and joins it again when it is freed and
  * lies beside it. Of two that are apart the longer stays.
  *
- * To the pool the slots are taken, and the slot table has nothing there. The stretch goes to the pool when the thread
- * did not come behind its magazines for a round of upkeep, when it ends, and when memory is out. A heap keeps no more
+ * To the pool the slots are taken, and the slot table has nothing there. The stretch goes to the pool when it
+ * did not change for a round of upkeep, when the thread ends, and when memory is out. A heap keeps no more
  * runs than it has taken: a thread that frees what others allocate keeps none. Beside many runs none is kept, as it
  * counts then where a run lies; nor near a limit, when oversubscribed, and at levels 2 and 3.
  *

@@ -287,8 +287,8 @@ static void hand_over_list_locked(heap_t *h, heap_t *shared, slot_t *head) {
 void heap_hand_over_locked(heap_t *h) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(h != heap_shared());
-    heap_t *shared = heap_shared();
     stretch_give_back(h);
+    heap_t *shared = heap_shared();
     heap_drain_locked(h);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)
         for (unsigned bin = 0; bin < HEAP_BINS && h->class_stats[cls].slab_count > 0; bin++)

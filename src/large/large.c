@@ -151,17 +151,32 @@ void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroe
     return block;
 }
 
-void large_set_alone(void *block, unsigned cls) {
-    hk_assert(cls < HK_CLASS_COUNT && large_run(block)->alone == 0);
-    large_run(block)->alone = (uint8_t)(cls + 1);
-    atomic_fetch_add_explicit(&alone_counts[cls], 1, memory_order_relaxed);
+/* Bytes of the run that no block of the class has. */
+static size_t beyond(const large_run_t *run, unsigned cls) {
+    return ((size_t)run->slot_count << HK_SLOT_SHIFT) - hk_class_info[cls].block_size;
 }
 
-static void set_not_alone(large_run_t *run) {
+void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
+    large_run_t *run = large_run(block);
+    hk_assert(cls < HK_CLASS_COUNT && run->alone == 0);
+    run->alone = (uint8_t)(cls + 1);
+    atomic_fetch_add_explicit(&alone_counts[cls], 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&counts->taken_bytes, beyond(run, cls), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&counts->live_bytes, beyond(run, cls), memory_order_relaxed);
+}
+
+/* From here on it counts as the run that it is. With `ends` it is about to be counted as freed, and was allocated as
+ * less. */
+static void set_not_alone(large_counts_t *counts, large_run_t *run, bool ends) {
     hk_assert(run->alone <= HK_CLASS_COUNT);
-    if (hk_unlikely(run->alone != 0))
-        atomic_fetch_sub_explicit(&alone_counts[run->alone - 1], 1, memory_order_relaxed);
+    if (hk_likely(run->alone == 0))
+        return;
+    const unsigned cls = run->alone - 1u;
     run->alone = 0;
+    atomic_fetch_sub_explicit(&alone_counts[cls], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts->live_bytes, beyond(run, cls), memory_order_relaxed);
+    if (!ends)
+        atomic_fetch_add_explicit(&counts->taken_bytes, beyond(run, cls), memory_order_relaxed);
 }
 
 unsigned large_alone_class(const void *block) {
@@ -172,7 +187,7 @@ unsigned large_alone_class(const void *block) {
 unsigned large_alone_count(unsigned cls) { return atomic_load_explicit(&alone_counts[cls], memory_order_relaxed); }
 
 /* False when it was free already. */
-static bool end_life(large_run_t *run) {
+static bool end_life(large_counts_t *counts, large_run_t *run) {
     uint32_t live = LARGE_LIVE;
     hk_assert(run->alone <= HK_CLASS_COUNT);
     /* Relaxed: it decides which of two frees counts. What the program did with the block happens before its next use,
@@ -182,12 +197,12 @@ static bool end_life(large_run_t *run) {
                                                  memory_order_relaxed))
         return false;
     hk_count(large_frees);
-    set_not_alone(run);
+    set_not_alone(counts, run, true);
     return true;
 }
 
 bool large_hold(large_counts_t *counts, void *block) {
-    if (!end_life(large_run(block)))
+    if (!end_life(counts, large_run(block)))
         return false;
     count_freed(counts, large_run(block)->slot_count);
     return true;
@@ -216,7 +231,7 @@ size_t large_slack(const void *block) { return atomic_load_explicit(&large_run(b
 
 static bool finish(large_counts_t *counts, void *block) {
     large_run_t *run = large_run(block);
-    if (!end_life(run))
+    if (!end_life(counts, run))
         return false;
     if (run->fresh)
         filling_observe(block, large_size(block));
@@ -278,11 +293,11 @@ static bool grow_in_place(large_counts_t *counts, slot_t first, size_t count) {
     bool zeroed;
     if (!slots_alloc_at(end, extra, &zeroed))
         return false;
+    set_not_alone(counts, run, false);
     run->fresh = run->fresh && zeroed;
     map_set(end, (unsigned)extra, HK_MAP_RUN_BODY);
     run->slot_count = (uint32_t)count;
     count_taken(counts, extra);
-    set_not_alone(run);
     return true;
 }
 
@@ -337,8 +352,8 @@ static void *grow_by_moving(large_counts_t *counts, slot_t first, size_t count, 
     large_run(to)->fresh = run->fresh;
     if (filled)
         (void)sys_advise_huge(to, large_size(to));
+    set_not_alone(counts, run, true);
     count_freed(counts, run->slot_count);
-    set_not_alone(run);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
     run->moved = false;
     release_moved(first, run->slot_count);

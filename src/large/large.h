@@ -65,7 +65,7 @@ large_links_t *large_links(slot_t first);
 
 /* A live run may hold one block in place of a slab of class `cls`. Which class, HK_CLASS_COUNT for other runs; and how
  * many do, in all heaps. */
-void large_set_alone(void *block, unsigned cls);
+void large_set_alone(large_counts_t *counts, void *block, unsigned cls);
 unsigned large_alone_class(const void *block);
 unsigned large_alone_count(unsigned cls);
 

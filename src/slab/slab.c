@@ -143,7 +143,7 @@ HK_COLD slab_t *slab_open(unsigned cls, uint32_t owner, bool is_filled) {
     return slab;
 }
 
-void slab_close(slab_t *slab) {
+HK_COLD void slab_close(slab_t *slab) {
     hk_assert(slab_is_whole(slab));
     hk_assert(slab_is_empty(slab) && slab->list == SLAB_LIST_NONE);
     slot_t first = slab_slot(slab);
@@ -330,7 +330,7 @@ static size_t check_bits(const slab_t *slab, unsigned *free_seen) {
     return bad;
 }
 
-HK_COLD HK_COLD size_t slab_check(const slab_t *slab) {
+HK_COLD size_t slab_check(const slab_t *slab) {
     unsigned free_seen = 0;
     size_t bad = check_bits(slab, &free_seen);
     bad += free_seen != slab->free_count;

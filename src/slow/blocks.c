@@ -185,7 +185,7 @@ void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed) {
     if (block == NULL)
         block = alone_from_pool(h, size, align, zeroed);
     if (block != NULL)
-        large_set_alone(block, cls);
+        large_set_alone(&h->large, block, cls);
     return block;
 }
 

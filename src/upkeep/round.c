@@ -45,14 +45,23 @@ static void forget_freed_locked(heap_t *h) {
         h->class_stats[cls].freed_blocks = 0;
 }
 
+/* Whether it did not change since the last round, whose lock the caller holds. */
+static bool stretch_rests(heap_t *h) {
+    const uint64_t now = atomic_load_explicit(&h->stretch, memory_order_relaxed);
+    const bool rests = now == h->seen_stretch;
+    h->seen_stretch = now;
+    return rests;
+}
+
 /* Tidies a heap whose thread did not come behind its magazines since the last round. */
 static void tidy_heap(heap_t *h, bool force) {
+    if (force || stretch_rests(h))
+        stretch_give_back(h);
     if (!hk_try_lock(&h->lock))
         return;
     forget_freed_locked(h);
     if (force || h->lock_takes == h->seen_takes) {
         heap_drain_locked(h);
-        stretch_give_back(h);
         if (atomic_load_explicit(&h->slot_count, memory_order_relaxed) > 0)
             heap_close_spares_locked(h);
     }

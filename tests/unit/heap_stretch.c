@@ -8,6 +8,7 @@
 #include "heap/supply.h"
 #include "heap_places.h"
 #include "large/large.h"
+#include "slow/sizes.h"
 #include "superslab/superslab.h"
 #include "upkeep/round.h"
 
@@ -96,6 +97,18 @@ static void makes_way(void) {
     CHECK(heap_realloc(low, 12 * HK_SLOT_SIZE, NULL) == low && low[0] == 5);
     CHECK_EQ(stretch_bytes(h), 0);
     release(low);
+    CHECK_EQ(stretch_bytes(h), 12 * HK_SLOT_SIZE);
+    high = heap_malloc_slow(6 * HK_SLOT_SIZE), low = heap_malloc_slow(6 * HK_SLOT_SIZE);
+    release(high);
+    CHECK_EQ(heap_expand(low, 7 * HK_SLOT_SIZE, NULL), 7 * HK_SLOT_SIZE);
+    CHECK_EQ(stretch_bytes(h), 0);
+    release(low);
+    CHECK_EQ(stretch_bytes(h), 7 * HK_SLOT_SIZE);
+    high = heap_malloc_slow(3 * HK_SLOT_SIZE), low = heap_malloc_slow(4 * HK_SLOT_SIZE - HK_SLOT_SIZE / 2); /* alone */
+    CHECK(large_alone_class(low) < HK_CLASS_COUNT && low + 4 * HK_SLOT_SIZE == high);
+    release(high);
+    CHECK(heap_realloc(low, 5 * HK_SLOT_SIZE, NULL) == low && stretch_bytes(h) == 0);
+    release(low);
     all_is_well();
 }
 
@@ -110,26 +123,25 @@ static void *ends(void *unused) {
 static void goes_when_the_thread_rests_or_ends(void) {
     CHECK(setenv("HAKMEM_BACKGROUND", "off", 1) == 0 && setenv("HAKMEM_PURGE_DELAY", "3600000", 1) == 0);
     heap_t *h = heap_current();
-    release(heap_malloc_slow(LONGEST)); /* without a helper the first free does a round of upkeep */
     release(heap_malloc_slow(LONGEST));
     CHECK_EQ(stretch_bytes(h), LONGEST);
     const size_t taken = taken_slots();
     CHECK(upkeep_waits() && heap_trim() >= LONGEST);
     CHECK_EQ(stretch_bytes(h), 0);
     CHECK_EQ(taken_slots(), taken - STRETCH_MAX);
-    release(heap_malloc_slow(LONGEST));
-    heap_lock(h); /* comes behind its magazines */
-    heap_unlock(h);
+    release(heap_malloc_slow(LONGEST - HK_SLOT_SIZE));
     (void)upkeep_round();
-    CHECK_EQ(stretch_bytes(h), LONGEST);
+    CHECK_EQ(stretch_bytes(h), LONGEST - HK_SLOT_SIZE);
+    CHECK(!upkeep_waits());
     (void)upkeep_round();
     CHECK_EQ(stretch_bytes(h), 0);
     pthread_t thread;
     void *ended;
     CHECK_EQ(pthread_create(&thread, NULL, ends, NULL), 0);
     CHECK_EQ(pthread_join(thread, &ended), 0);
-    (void)heap_trim();
+    heap_retire_parked(UINT64_MAX);
     CHECK(ended != h && stretch_bytes(ended) == 0);
+    (void)heap_trim();
     CHECK_EQ(taken_slots(), taken - STRETCH_MAX);
     all_is_well();
 }
