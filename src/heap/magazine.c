@@ -7,6 +7,7 @@
 #include "core/panic.h"
 #include "heap/budget.h"
 #include "heap/flush.h"
+#include "heap/stretch.h"
 #include "heap/supply.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
@@ -147,6 +148,8 @@ static void forget_asked(heap_t *h) {
 bool magazine_is_earned(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
+    if (hk_class_info[cls].block_size > STRETCH_MAX * HK_SLOT_SIZE)
+        return ++stats->events >= EARNED_EVENTS;
     if (++h->asked == 0) /* such blocks alone bring no tick */
         forget_asked(h);
     return ++stats->events >= EARNED_EVENTS && stats->events * EARNED_SHARE >= h->asked;
