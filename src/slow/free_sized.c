@@ -35,7 +35,7 @@ static bool size_fits(const void *block, const found_t *found, size_t align, siz
 
 /* What may be no block, or of another size. Where the program goes on after a report that the size is wrong, the block
  * is freed too: the size is not needed. */
-static HK_NOINLINE void free_rare(void *pointer, size_t align, size_t size, const char *verb, const void *caller) {
+static HK_COLD void free_rare(void *pointer, size_t align, size_t size, const char *verb, const void *caller) {
     void *block = tagged_enter(verb, pointer, caller);
     if (block == NULL)
         return;

@@ -163,7 +163,7 @@ void *heap_malloc_slow(size_t size) {
 void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }
 
 /* Samples and guards know what was asked for; both they and the levels above tell it to the byte. */
-void *heap_malloc_roomy(size_t size, size_t room, const void *caller) {
+HK_COLD void *heap_malloc_roomy(size_t size, size_t room, const void *caller) {
     hk_assert(size > 0 && size <= room && room <= HK_MID_MAX);
     heap_t *h = heap_current();
     if (hk_unlikely(h == NULL || hardened_is_on()))

@@ -228,6 +228,8 @@ struct HeapLayout {
     flushes: Field,
     slab_count: Field,
     lanes: Option<LaneLayout>,
+    stretch: Option<Field>, // none in older libraries
+    slot_bytes: u64,
 }
 
 /// What hardened heaps have in place of magazines; older libraries count their blocks as flushed.
@@ -298,6 +300,8 @@ impl HeapLayout {
             flushes: record.field(Word::StatsFlushes)?,
             slab_count: record.field(Word::StatsSlabCount)?,
             lanes: LaneLayout::of(record)?,
+            stretch: record.word(Word::HeapStretch).ok().map(|_| record.field(Word::HeapStretch)).transpose()?,
+            slot_bytes: record.word(Word::SlotBytes)?,
         };
         layout.check(record)?;
         Ok(layout)
@@ -322,6 +326,7 @@ impl HeapLayout {
     fn head_bytes(&self) -> usize {
         let mut fields = vec![self.life, self.lock_takes, self.large_live, self.large_cached];
         fields.extend(self.lanes.as_ref().map(|lanes| lanes.all));
+        fields.extend(self.stretch);
         let end = fields.iter().map(|field| field.end()).max().unwrap_or(0);
         end.max(self.magazines + self.classes * self.magazine_stride)
     }
@@ -366,9 +371,13 @@ impl HeapLayout {
             is_live: self.life.of(head) == self.live,
             lock_takes: self.lock_takes.of(head),
             large_live: self.large_live.of(head) as i64,
-            large_cached: self.large_cached.of(head),
+            large_cached: self.large_cached.of(head).saturating_add(self.stretch_bytes(head)),
             classes: classes.collect(),
         }
+    }
+
+    fn stretch_bytes(&self, head: &[u8]) -> u64 {
+        self.stretch.map_or(0, |stretch| stretch.of(head) & 0xffff_ffff).saturating_mul(self.slot_bytes)
     }
 
     /// What src/heap/inspect.c does under the heap's lock.
@@ -513,6 +522,17 @@ mod tests {
         copy[16..22].copy_from_slice(&[3, 0, 0, 0, 4, 0]);
         assert_eq!([0, 1, 2].map(|class| lanes.count(&copy, class)), [0, 7, 0]);
         assert_eq!(lanes.count(&[], 0), 0, "a heap without lanes");
+    }
+
+    #[test]
+    fn the_stretch_of_a_heap_is_counted() {
+        let mut layout = HeapLayout::of(&a_record(&[(Word::SlotBytes, 64)]), 0).unwrap();
+        let head = (5u64 << 32 | 3).to_le_bytes();
+        assert_eq!(layout.stretch_bytes(&head), 3 * 64);
+        layout.slot_bytes = u64::MAX;
+        assert_eq!(layout.stretch_bytes(&head), u64::MAX, "a damaged record");
+        layout.stretch = None;
+        assert_eq!(layout.stretch_bytes(&head), 0, "an older library");
     }
 
     fn adds_up(snapshot: &Snapshot) -> bool {
