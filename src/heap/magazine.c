@@ -152,10 +152,13 @@ bool magazine_is_earned(heap_t *h, unsigned cls) {
         return ++stats->events >= EARNED_EVENTS;
     if (++h->asked == 0) /* such blocks alone bring no tick */
         forget_asked(h);
-    return ++stats->events >= EARNED_EVENTS && stats->events * EARNED_SHARE >= h->asked;
+    if (++stats->events < EARNED_EVENTS || stats->events * EARNED_SHARE < h->asked)
+        return false;
+    stretch_give_back(h); /* the slab or run that comes takes its place */
+    return true;
 }
 
-bool magazine_wants_large(heap_t *h, unsigned cls) {
+HK_COLD bool magazine_wants_large(heap_t *h, unsigned cls) {
     hk_assert(cls >= HK_CLASS_COUNT && cls < HK_MAGAZINE_COUNT);
     if (heap_magazine_capacity(h, cls) > 0)
         return true;

@@ -112,6 +112,17 @@ static void makes_way(void) {
     all_is_well();
 }
 
+/* A slab that a class has earned takes its place. */
+static void makes_room_for_a_slab(void) {
+    heap_t *h = start_with_stretch();
+    for (unsigned i = 0; i < 20 && h->class_stats[class_of(100000)].slab_count == 0; i++) {
+        CHECK(stretch_bytes(h) > 0);
+        release(heap_malloc_slow(100000));
+    }
+    CHECK(h->class_stats[class_of(100000)].slab_count == 1 && stretch_bytes(h) == 0);
+    all_is_well();
+}
+
 static void *ends(void *unused) {
     (void)unused;
     heap_t *h = heap_current();
@@ -172,6 +183,7 @@ int main(void) {
     in_child(of_two_the_longer);
     in_child(zeros_are_written);
     in_child(makes_way);
+    in_child(makes_room_for_a_slab);
     in_child(goes_when_the_thread_rests_or_ends);
     in_child(not_beside_many_and_not_of_others);
     return CHECK_PASS;
