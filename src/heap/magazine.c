@@ -154,7 +154,8 @@ bool magazine_is_earned(heap_t *h, unsigned cls) {
         forget_asked(h);
     if (++stats->events < EARNED_EVENTS || stats->events * EARNED_SHARE < h->asked)
         return false;
-    stretch_give_back(h); /* the slab or run that comes takes its place */
+    if (stats->events * 2 >= h->asked) /* the slab or run that comes takes its place */
+        stretch_give_back(h);
     return true;
 }
 
