@@ -20,10 +20,13 @@ const MUCH: f64 = 0.25;
 /// What steadily grows is a leak when it makes up so much of what is in use, or would within an hour.
 const GROWS: f64 = 0.1;
 const HOUR: f64 = 3600.0;
+/// A program that has ended sooner had no time to leak: it was setting up.
+const TIME_TO_LEAK_US: u64 = 1_000_000;
 
 pub fn of(profile: &Profile, grown: &[Growth]) -> Verdict {
     let figures = profile.figures.clone().unwrap_or_else(|| guessed(profile));
-    let growing = growth(profile, grown);
+    let was_short = profile.has_ended && profile.elapsed_us < TIME_TO_LEAK_US;
+    let growing = if was_short { None } else { growth(profile, grown) };
     let resident = figures.resident.max(1) as f64;
     let kept = (figures.cached + figures.retained) as f64;
     let (fragmented, live) = (figures.fragmented as f64, figures.live as f64);
@@ -184,5 +187,7 @@ mod tests {
         assert_eq!(verdict.kind, "leak");
         assert!(verdict.title.contains("240.0 KiB a minute") && verdict.why.contains("0xfff < 0x8fff"), "{verdict:?}");
         assert_eq!(of(&profile, &[]).kind, "use");
+        let ended = |elapsed_us| of(&Profile { has_ended: true, elapsed_us, ..profile.clone() }, &grown).kind;
+        assert_eq!((ended(TIME_TO_LEAK_US), ended(TIME_TO_LEAK_US - 1)), ("leak", "use"));
     }
 }
