@@ -37,8 +37,8 @@ void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroe
  * whole superslabs go at once. False when the block is free already. */
 bool large_free(large_counts_t *counts, void *block, bool reuse);
 
-/* The same for slots that the caller has from the pool, and that stay its own: they become a run, and cease to be
- * one. Only of plain runs, whose memory is all there as the pool gave it. */
+/* The caller has slots from the pool, and keeps them: large_begin makes a run of them, large_end ends it. The run must
+ * be plain: all of its memory is there as the pool gave it. */
 void *large_begin(large_counts_t *counts, slot_t first, size_t slot_count);
 bool large_end(large_counts_t *counts, void *block);
 HK_INLINE bool large_is_plain(const void *block) {
