@@ -144,7 +144,7 @@ typedef struct heap {
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
     double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
-    _Atomic uint64_t stretch;             /* of slots: stretch.h */
+    _Atomic uint64_t stretch;             /* its thread adds and cuts, anybody takes all: stretch.h */
     size_t magazine_bytes;                /* what the magazines can hold; the heap's thread */
     uint64_t magazines_in_use[3];         /* a bit for each magazine that has a capacity; the heap's thread */
     size_t streak_bytes;                  /* flushed since the thread last allocated; the heap's thread */
@@ -169,7 +169,7 @@ typedef struct heap {
     uint64_t ended_since_ms;       /* of one without a thread, as the next; written when it is put on a list */
     size_t ended_with_bytes;       /* what it may hold; under the heap-list lock */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
-    uint64_t seen_stretch;         /* at the last round */
+    uint64_t seen_stretch;         /* at the last round of upkeep, whose lock guards it */
     _Atomic size_t freed_bytes;    /* the sum of the classes' freed_blocks, in bytes; also read without the lock */
     size_t posted_bytes;           /* remote frees since the helper was called; own, or under the shared one's lock */
     uint32_t remote_pending_bytes; /* thread's own, as the next */

@@ -54,6 +54,7 @@ static bool map_anew(char *from, size_t size, bool *dirty) {
     return !*dirty || sys_is_mapped(from, size);
 }
 
+/* Nothing is in the slots any more. Their pages and the pool do not know of it yet. */
 static void unmark(slot_t first) {
     hk_assert(atomic_load_explicit(&run_at(first)->state, memory_order_relaxed) == LARGE_HELD);
     map_set(first, run_at(first)->slot_count, 0);
