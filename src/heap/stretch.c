@@ -33,11 +33,11 @@ size_t stretches_bytes(void) {
     return sum;
 }
 
-void *stretch_take(heap_t *h, size_t size, bool *zeroed) {
+void *stretch_take(heap_t *h, size_t size, size_t align, bool *zeroed) {
     hk_assert(size > 0);
     const size_t count = (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
     uint64_t all = atomic_load_explicit(&h->stretch, memory_order_relaxed);
-    if (count > count_of(all))
+    if (count > count_of(all) || align > HK_SLOT_SIZE)
         return NULL;
     const uint64_t rest = count < count_of(all) ? all - count : 0;
     /* Relaxed: what the thread cuts off it has put there itself. */

@@ -23,9 +23,9 @@
 
 enum { STRETCH_MAX = 16 };
 
-/* A block of `size` bytes of the heap's stretch; NULL when it does not reach. `*zeroed`, if anybody asks, is false. The
- * heap's thread, as the next two. */
-void *stretch_take(heap_t *h, size_t size, bool *zeroed);
+/* A block of `size` bytes of the heap's stretch; NULL when it does not reach, or `align` is more than a slot.
+ * `*zeroed`, if anybody asks, is false. The heap's thread, as the next two. */
+void *stretch_take(heap_t *h, size_t size, size_t align, bool *zeroed);
 
 /* A run was taken elsewhere: the heap may keep one. */
 HK_INLINE void stretch_note_taken(heap_t *h) { h->stretch_credit |= h->stretch_credit + 1; }

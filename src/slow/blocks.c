@@ -61,7 +61,7 @@ void heap_untag(heap_t *h, void *block, uint32_t entry) {
 static void *run_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     if (h == NULL)
         return large_alloc(&heap_shared()->large, size, align, zeroed);
-    void *block = align <= HK_SLOT_SIZE ? stretch_take(h, size, zeroed) : NULL;
+    void *block = stretch_take(h, size, align, zeroed);
     if (block != NULL)
         return block;
     stretch_note_taken(h);
@@ -181,7 +181,7 @@ void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed) {
     size_t size = hk_class_info[cls].block_size;
     if (!may_be_alone(h, cls) || !limit_allows(size))
         return NULL;
-    void *block = align <= HK_SLOT_SIZE ? stretch_take(h, size, zeroed) : NULL;
+    void *block = stretch_take(h, size, align, zeroed);
     if (block == NULL)
         block = alone_from_pool(h, size, align, zeroed);
     if (block != NULL)
