@@ -16,6 +16,9 @@ enum {
     BYTES_TOGETHER = 16 << 20,  /* ... its part of what those of all such heaps may hold, */
     TOGETHER_SHARE = 8,         /* ... or of this part of the memory in use */
     PASSED_TOGETHER = 48 << 20, /* what all may be able to hold, when their blocks change threads */
+    SLOTS_MIN_BYTES = 2 << 20,  /* free slots for the next runs: as much as is in use, and so much more, */
+    SLOTS_MAX_BYTES = 4 << 20,  /* ... but no more than this, */
+    SLOTS_TOGETHER = 64 << 20,  /* ... and a thread's part of this */
     SHARE_MIN = 4,              /* magazines of a large heap may be able to hold this part of what it owns, */
     SHARE_MAX = 8,              /* ... or with more threads this, */
     SHARE_HEAVILY = 32,         /* ... as slabs of which a block is used count whole */
@@ -49,6 +52,11 @@ bool budget_allows(const heap_t *h, size_t more_bytes) {
     size_t owned = (size_t)atomic_load_explicit(&h->slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
     size_t budget = budget_bytes(owned, superslab_taken_bytes(), hk_max(threads(), 1), heap_press());
     return h->magazine_bytes + more_bytes <= budget;
+}
+
+size_t budget_slot_bytes(size_t live) {
+    const size_t part = hk_min(SLOTS_TOGETHER / hk_max(threads(), 1), SLOTS_MAX_BYTES);
+    return hk_min(live + SLOTS_MIN_BYTES, part);
 }
 
 size_t budget_passed_bytes(size_t threads) { return hk_max(BYTES_MIN, PASSED_TOGETHER / threads); }

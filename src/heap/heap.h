@@ -49,6 +49,7 @@ enum {
     HEAP_REMOTE_PENDING_BYTES = 8 << 10, /* of remote frees that any thread may hold back */
     HEAP_BORROWED_MAX = 12, /* blocks of larger classes that a class has before it gets a slab of its own, */
     HEAP_BORROW_SHARE = 3,  /* ... larger by this part at the most */
+    HEAP_SLOT_WORDS = 4,    /* superslabs of which a heap keeps free slots */
     HEAP_STRIDE = 24576,
     HEAP_TICK_BYTES = 4 << 20, /* allocated from one tick to the next, */
     HEAP_TICK_MID_BYTES =
@@ -144,32 +145,31 @@ typedef struct heap {
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
     double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
-    _Atomic uint64_t stretch;             /* its thread adds and cuts, anybody takes all: stretch.h */
-    size_t magazine_bytes;                /* what the magazines can hold; the heap's thread */
-    uint64_t magazines_in_use[3];         /* a bit for each magazine that has a capacity; the heap's thread */
-    size_t streak_bytes;                  /* flushed since the thread last allocated; the heap's thread */
-    size_t streak_total;                  /* streak_bytes, and what left the other magazines then; the heap's thread */
-    int64_t streak_countdown;             /* the countdown when streak_bytes was last written; the heap's thread */
-    uint8_t sweep_shift;                  /* how often it refilled after a sweep (magazine.c); the heap's thread */
-    uint8_t alone_count;                  /* blocks alone since the last tick (slow/blocks.c); the heap's thread */
-    uint8_t stretch_credit;               /* runs that it may keep (stretch.c); the heap's thread */
-    uint8_t asked;                        /* for classes that are earned: magazine_is_earned; the heap's thread */
-    bool has_swept;                       /* in the last streak; the heap's thread */
-    int64_t countdown_set;                /* what the countdown was set to; this and the next, the heap's thread */
-    uint64_t tick_charged;                /* bytes allocated since the last tick, when it was set */
-    int64_t tick_left;     /* bytes to be allocated before it pays to look for a tick; the heap's thread */
-    uint64_t tick_flushed; /* bytes flushed since the last tick: a thread that only frees has ticks too */
-    uint64_t guard_random; /* of the distance to the next guarded block; this and the next two, the heap's thread */
-    int64_t guard_left;    /* bytes to it, when guard_random is not 0 */
-    bool guard_due;        /* it is the next one that fits */
-    sample_draw_t draw;    /* to the next sample; the heap's thread */
+    _Atomic uint64_t slot_cache[HEAP_SLOT_WORDS]; /* its thread adds and cuts, anybody takes a word: slot_cache.h */
+    size_t magazine_bytes;                        /* what the magazines can hold; the heap's thread */
+    uint64_t magazines_in_use[3];                 /* a bit for each magazine that has a capacity; the heap's thread */
+    size_t streak_bytes;                          /* flushed since the thread last allocated; the heap's thread */
+    size_t streak_total;       /* streak_bytes, and what left the other magazines then; the heap's thread */
+    int64_t streak_countdown;  /* the countdown when streak_bytes was last written; the heap's thread */
+    uint8_t sweep_shift;       /* how often it refilled after a sweep (magazine.c); the heap's thread */
+    uint8_t slot_cache_credit; /* runs that it may keep (slot_cache.c); the heap's thread */
+    uint8_t asked;             /* for classes that are earned: magazine_is_earned; the heap's thread */
+    uint16_t served;           /* ... and how many of these by its free slots */
+    bool has_swept;            /* in the last streak; the heap's thread */
+    int64_t countdown_set;     /* what the countdown was set to; this and the next, the heap's thread */
+    uint64_t tick_charged;     /* bytes allocated since the last tick, when it was set */
+    int64_t tick_left;         /* bytes to be allocated before it pays to look for a tick; the heap's thread */
+    uint64_t tick_flushed;     /* bytes flushed since the last tick: a thread that only frees has ticks too */
+    uint64_t guard_random;     /* of the distance to the next guarded block; this and the next two, the heap's thread */
+    int64_t guard_left;        /* bytes to it, when guard_random is not 0 */
+    bool guard_due;            /* it is the next one that fits */
+    sample_draw_t draw;        /* to the next sample; the heap's thread */
     uint64_t lock_takes;
     uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
     uint32_t idle_since_ms;
     uint64_t ended_since_ms;       /* of one without a thread, as the next; written when it is put on a list */
     size_t ended_with_bytes;       /* what it may hold; under the heap-list lock */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
-    uint64_t seen_stretch;         /* at the last round of upkeep, whose lock guards it */
     _Atomic size_t freed_bytes;    /* the sum of the classes' freed_blocks, in bytes; also read without the lock */
     size_t posted_bytes;           /* remote frees since the helper was called; own, or under the shared one's lock */
     uint32_t remote_pending_bytes; /* thread's own, as the next */

@@ -7,7 +7,7 @@
 #include "core/panic.h"
 #include "heap/budget.h"
 #include "heap/flush.h"
-#include "heap/stretch.h"
+#include "heap/slot_cache.h"
 #include "heap/supply.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
@@ -21,7 +21,9 @@ enum {
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
     EARNED_EVENTS = 8,
-    EARNED_SHARE = 8,
+    EARNED_SLOTS = 64,       /* of what classes earn together: each as much as it is asked for of all; */
+    EARNED_LARGE_SLOTS = 32, /* ... for what the magazine of a large class may hold; */
+    SERVED_SHARE = 8,        /* ... where the heap's slots serve this part at least */
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     STILL_TICKS_BEFORE_DROP = 4,
@@ -100,7 +102,7 @@ static bool may_begin(const heap_t *h, unsigned cls) {
 }
 
 /* A refill or a flush happened: grows the magazine when it happens often. */
-static void note_event(heap_t *h, unsigned cls) {
+static HK_COLD void note_event(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
     const size_class_info_t *info = &hk_class_info[cls];
@@ -139,24 +141,23 @@ void *magazine_take_large(heap_t *h, unsigned cls) {
     return heap_magazine_count(h, cls) > 0 ? pop(h, cls) : NULL;
 }
 
-static void forget_asked(heap_t *h) {
+static HK_COLD void forget_asked(heap_t *h) {
     h->asked = 0;
+    h->served = 0;
     for (unsigned cls = class_of_mid(HK_EARNED_ABOVE); cls < HK_MAGAZINE_COUNT; cls++)
         h->class_stats[cls].events = 0;
 }
 
-bool magazine_is_earned(heap_t *h, unsigned cls) {
+HK_COLD bool magazine_is_earned(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
     heap_class_stats_t *stats = &h->class_stats[cls];
-    if (hk_class_info[cls].block_size > STRETCH_MAX * HK_SLOT_SIZE)
+    if (hk_class_info[cls].block_size > SLOT_CACHE_RUN_MAX * HK_SLOT_SIZE)
         return ++stats->events >= EARNED_EVENTS;
     if (++h->asked == 0) /* such blocks alone bring no tick */
         forget_asked(h);
-    if (++stats->events < EARNED_EVENTS || stats->events * EARNED_SHARE < h->asked)
-        return false;
-    if (stats->events * 2 >= h->asked) /* the slab or run that comes takes its place */
-        stretch_give_back(h);
-    return true;
+    const unsigned slots = cls < HK_CLASS_COUNT ? hk_class_info[cls].slab_slots : EARNED_LARGE_SLOTS;
+    return ++stats->events >= EARNED_EVENTS &&
+           (h->served * SERVED_SHARE < h->asked || stats->events * EARNED_SLOTS >= h->asked * slots);
 }
 
 HK_COLD bool magazine_wants_large(heap_t *h, unsigned cls) {
@@ -349,7 +350,7 @@ static bool circulates(unsigned cls, uint64_t of_others, uint64_t allocated) {
     return cls >= HK_MAP_CLASS_APART && (heap_is_oversubscribed() || of_others * CIRCULATES_SHARE >= allocated);
 }
 
-static void tick_class_locked(heap_t *h, unsigned cls) {
+static HK_COLD void tick_class_locked(heap_t *h, unsigned cls) {
     hk_assert(hk_lock_is_held(&h->lock));
     heap_class_stats_t *stats = &h->class_stats[cls];
     uint64_t count = heap_magazine_count(h, cls), pops = heap_pops(h, cls, count);
@@ -368,7 +369,7 @@ static void tick_class_locked(heap_t *h, unsigned cls) {
 /* A class that is only freed may be in the second half of a swing: it gives back half of its capacity. One that is not
  * used at all gives back everything: a few blocks that were freed at random keep as many slabs from emptying as many
  * do. */
-static void shrink_if_idle(heap_t *h, unsigned cls) {
+static HK_COLD void shrink_if_idle(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];
     unsigned half = heap_magazine_capacity(h, cls) / 2;
     bool still = stats->still_ticks >= STILL_TICKS_BEFORE_DROP;
@@ -383,7 +384,6 @@ HK_COLD void magazine_tick(heap_t *h) {
     for_each_magazine(h, tick_class_locked);
     forget_asked(h);
     heap_unlock(h);
-    h->alone_count = 0;
     if (hk_option(HK_OPT_ADAPT) != 0)
         for_each_magazine(h, shrink_if_idle);
 }

@@ -7,7 +7,7 @@
 #include "heap/budget.h"
 #include "heap/lists.h"
 #include "heap/messages.h"
-#include "heap/stretch.h"
+#include "heap/slot_cache.h"
 #include "limit/limit.h"
 #include "sys/sys.h"
 
@@ -184,6 +184,8 @@ slab_t *heap_open_slab_locked(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     if (!limit_allows((size_t)hk_class_info[cls].slab_slots << HK_SLOT_SHIFT))
         return NULL;
+    if (superslab_may_open_for(hk_class_info[cls].slab_slots))
+        slot_cache_give_back(h);
     /* Where there are many threads, each has a few blocks of a class only. */
     slab_t *slab = slab_open(cls, h->front.id, heap_press() != HEAP_HEAVILY);
     if (slab != NULL)
@@ -287,7 +289,7 @@ static void hand_over_list_locked(heap_t *h, heap_t *shared, slot_t *head) {
 void heap_hand_over_locked(heap_t *h) {
     hk_assert(hk_lock_is_held(&h->lock));
     hk_assert(h != heap_shared());
-    stretch_give_back(h);
+    slot_cache_give_back(h);
     heap_t *shared = heap_shared();
     heap_drain_locked(h);
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++)

@@ -23,7 +23,7 @@ enum {
 
 _Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
 
-static _Atomic unsigned alone_counts[HK_CLASS_COUNT]; /* relaxed: no memory is passed on with a count */
+_Atomic unsigned hk_large_alone[HK_CLASS_COUNT]; /* relaxed: no memory is passed on with a count */
 
 static large_run_t *run_at(slot_t first) {
     hk_assert(first != 0 && first < map_count());
@@ -161,7 +161,7 @@ void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
     large_run_t *run = large_run(block);
     hk_assert(cls < HK_CLASS_COUNT && run->alone == 0);
     run->alone = (uint8_t)(cls + 1);
-    atomic_fetch_add_explicit(&alone_counts[cls], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&hk_large_alone[cls], 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&counts->taken_bytes, beyond(run, cls), memory_order_relaxed);
     atomic_fetch_sub_explicit(&counts->live_bytes, beyond(run, cls), memory_order_relaxed);
 }
@@ -174,7 +174,7 @@ static void set_not_alone(large_counts_t *counts, large_run_t *run, bool ends) {
         return;
     const unsigned cls = run->alone - 1u;
     run->alone = 0;
-    atomic_fetch_sub_explicit(&alone_counts[cls], 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&hk_large_alone[cls], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&counts->live_bytes, beyond(run, cls), memory_order_relaxed);
     if (!ends)
         atomic_fetch_add_explicit(&counts->taken_bytes, beyond(run, cls), memory_order_relaxed);
@@ -184,8 +184,6 @@ unsigned large_alone_class(const void *block) {
     const unsigned alone = large_run(block)->alone;
     return alone != 0 ? alone - 1 : HK_CLASS_COUNT;
 }
-
-unsigned large_alone_count(unsigned cls) { return atomic_load_explicit(&alone_counts[cls], memory_order_relaxed); }
 
 /* False when it was free already. */
 static bool end_life(large_counts_t *counts, large_run_t *run) {
@@ -227,8 +225,6 @@ void large_set_slack(void *block, size_t slack) {
     hk_assert(large_is_live(block) && slack <= large_size(block));
     atomic_store_explicit(&large_run(block)->slack, (uint32_t)slack, memory_order_relaxed);
 }
-
-size_t large_slack(const void *block) { return atomic_load_explicit(&large_run(block)->slack, memory_order_relaxed); }
 
 static bool finish(large_counts_t *counts, void *block) {
     large_run_t *run = large_run(block);

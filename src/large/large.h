@@ -54,7 +54,9 @@ void large_take_held(large_counts_t *counts, void *block);
 
 /* Bytes of a run's end that were not asked for, where somebody keeps count: heap/wipe.h. */
 void large_set_slack(void *block, size_t slack);
-size_t large_slack(const void *block);
+HK_INLINE size_t large_slack(const void *block) {
+    return atomic_load_explicit(&large_run(block)->slack, memory_order_relaxed);
+}
 
 /* Marks the run as one that heap `owner` keeps in the magazine of large class `cls`, or as an ordinary one (owner
  * 0). */
@@ -67,7 +69,10 @@ large_links_t *large_links(slot_t first);
  * many do, in all heaps. */
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls);
 unsigned large_alone_class(const void *block);
-unsigned large_alone_count(unsigned cls);
+extern _Atomic unsigned hk_large_alone[] HK_HIDDEN;
+HK_INLINE unsigned large_alone_count(unsigned cls) {
+    return atomic_load_explicit(&hk_large_alone[cls], memory_order_relaxed);
+}
 
 /* Usable bytes of a live block at `block`. */
 size_t large_size(const void *block);

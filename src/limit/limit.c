@@ -23,10 +23,6 @@ static _Atomic bool cgroup_is_read; /* once at least */
 _Atomic uint64_t hk_cgroup_high = UINT64_MAX;
 _Atomic uint64_t hk_cgroup_max = UINT64_MAX;
 
-typedef struct limits {
-    size_t soft, hard; /* SIZE_MAX is none */
-} limits_t;
-
 /* What is not known (any more) stays as it was. */
 static void read_cgroup(void) {
     if (sys_is_confined())
@@ -50,17 +46,13 @@ static size_t least(uint64_t option, const _Atomic uint64_t *cgroup) {
     return (size_t)(option != 0 && option < other ? option : other);
 }
 
-static limits_t limits_in_force(void) {
+limits_t limit_in_force(void) {
     int64_t option = hk_option(HK_OPT_LIMIT);
     if (option == HK_LIMIT_OFF)
         return (limits_t){SIZE_MAX, SIZE_MAX};
     size_t hard = least(hk_limit_hard(option), &hk_cgroup_max);
     return (limits_t){hk_min(hard, least(hk_limit_soft(option), &hk_cgroup_high)), hard};
 }
-
-size_t limit_hard(void) { return limits_in_force().hard; }
-
-size_t limit_soft(void) { return limits_in_force().soft; }
 
 static bool is_near(void) { return atomic_load_explicit(&hk_limit_near, memory_order_relaxed); }
 
@@ -89,7 +81,7 @@ static limits_t confirmed(limits_t limits, size_t use, size_t more) {
     if (fits(use, more, limits.hard) && (is_near() || fits(use, more, limits.soft / 10 * NEAR_TENTHS)))
         return limits;
     read_cgroup();
-    return limits_in_force();
+    return limit_in_force();
 }
 
 static void set_check_at(size_t check_at) { atomic_store_explicit(&hk_limit_check_at, check_at, memory_order_relaxed); }
@@ -108,7 +100,7 @@ static bool look(limits_t limits, size_t taken, size_t use, size_t more) {
 
 static bool look_once(limits_t *limits, size_t more) {
     size_t taken = superslab_taken_bytes() + huge_bytes(), use = 0;
-    *limits = limits_in_force();
+    *limits = limit_in_force();
     if (limits->soft != SIZE_MAX) {
         use = bytes_in_use(taken);
         *limits = confirmed(*limits, use, more);
@@ -127,7 +119,7 @@ bool limit_look(size_t more) {
         atomic_thread_fence(memory_order_seq_cst);
         allowed = look_once(&limits, more);
         atomic_thread_fence(memory_order_seq_cst);
-        now = limits_in_force();
+        now = limit_in_force();
     } while (now.soft != limits.soft || now.hard != limits.hard);
     if (allowed)
         return true;
@@ -141,7 +133,7 @@ bool limit_look(size_t more) {
 
 size_t limit_room(void) {
     read_cgroup_once();
-    size_t hard = limit_hard();
+    size_t hard = limit_in_force().hard;
     if (hard == SIZE_MAX)
         return SIZE_MAX;
     return hard - hk_min(hard, bytes_in_use(superslab_taken_bytes() + huge_bytes()));
@@ -151,7 +143,7 @@ bool limit_has_looked(void) { return atomic_load_explicit(&cgroup_is_read, memor
 
 void limit_follow(void) {
     static _Atomic uint64_t followed_ms; /* relaxed: of two threads both may read */
-    if (!limit_has_looked() || limit_soft() == SIZE_MAX)
+    if (!limit_has_looked() || limit_in_force().soft == SIZE_MAX)
         return;
     if (is_near() && !sys_is_recent(&followed_ms)) {
         atomic_store_explicit(&followed_ms, sys_now_ms(), memory_order_relaxed);

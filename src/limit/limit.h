@@ -53,5 +53,7 @@ HK_INLINE bool limit_is_near(void) {
 bool limit_has_looked(void);
 
 /* The limits in force; SIZE_MAX is none. */
-size_t limit_soft(void);
-size_t limit_hard(void);
+typedef struct limits {
+    size_t soft, hard;
+} limits_t;
+limits_t limit_in_force(void);

@@ -14,7 +14,8 @@ _Atomic bool hk_scarce_near;
 _Atomic bool hk_scarce_shared;
 _Atomic bool hk_scarce_at_limit;
 
-static _Atomic size_t claimed_bytes, beside_bytes;
+_Atomic size_t hk_region_claimed;
+static _Atomic size_t beside_bytes;
 _Atomic size_t hk_region_peak;
 static size_t small_from =
     SIZE_MAX; /* of a small limit, from here on all is near it; constant after scarce_init, as the next */
@@ -39,7 +40,7 @@ void scarce_beside(size_t bytes) {
 }
 
 static void look(size_t claimed) {
-    atomic_store_explicit(&claimed_bytes, claimed, memory_order_relaxed);
+    atomic_store_explicit(&hk_region_claimed, claimed, memory_order_relaxed);
     note_peak();
     if (claimed > refused_at)
         refused_at = SIZE_MAX;
@@ -79,5 +80,3 @@ void scarce_refused(size_t bytes) {
     refused_at = region_claimed_bytes() + bytes;
     look(region_claimed_bytes());
 }
-
-size_t region_claimed_bytes(void) { return atomic_load_explicit(&claimed_bytes, memory_order_relaxed); }

@@ -42,7 +42,8 @@ void scarce_note(void);
 void scarce_beside(size_t bytes);
 
 /* Bytes claimed for superslabs; and the most there have ever been, with what was beside them. */
-size_t region_claimed_bytes(void);
+extern _Atomic size_t hk_region_claimed HK_HIDDEN;
+HK_INLINE size_t region_claimed_bytes(void) { return atomic_load_explicit(&hk_region_claimed, memory_order_relaxed); }
 extern _Atomic size_t hk_region_peak;
 HK_INLINE size_t region_peak_bytes(void) { return atomic_load_explicit(&hk_region_peak, memory_order_relaxed); }
 

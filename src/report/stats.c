@@ -7,7 +7,7 @@
 #include "heap/explicit.h"
 #include "heap/lane.h"
 #include "heap/remote.h"
-#include "heap/stretch.h"
+#include "heap/slot_cache.h"
 #include "large/huge.h"
 #include "limit/limit.h"
 #include "region/region.h"
@@ -87,8 +87,9 @@ static void fill_events(hak_stats_t *stats) {
     stats->lock_waits = atomic_load_explicit(&hk_lock_wait_count, memory_order_relaxed);
     stats->errors = hk_misuse_count();
     stats->heaps_now = heap_live_count();
-    stats->limit_soft = limit_soft() == SIZE_MAX ? 0 : limit_soft();
-    stats->limit_hard = limit_hard() == SIZE_MAX ? 0 : limit_hard();
+    const limits_t limits = limit_in_force();
+    stats->limit_soft = limits.soft == SIZE_MAX ? 0 : limits.soft;
+    stats->limit_hard = limits.hard == SIZE_MAX ? 0 : limits.hard;
 }
 
 static void fill_classes(hak_stats_t *stats) {
@@ -126,10 +127,10 @@ static void fill_resident(hak_stats_t *stats, const sums_t *sums) {
     live += account.huge;
     live += split_used(stats, (uint64_t)sums->large_live - sums->large_in_magazines, sums->large_in_magazines,
                        account.runs_live);
-    const uint64_t stretches = hk_min(stretches_bytes(), account.retained); /* to the pool they are taken */
-    stats->cached += account.runs_cached + stretches;
+    const uint64_t kept = hk_min(slot_caches_bytes(), account.retained); /* to the pool they are taken */
+    stats->cached += account.runs_cached + kept;
     stats->fragmented = account.slabs > in_blocks ? account.slabs - in_blocks : 0;
-    stats->retained = account.retained - stretches;
+    stats->retained = account.retained - kept;
     stats->metadata = account.metadata;
     stats->huge_page_waste = account.huge_page_waste;
     live = hk_min(live, stats->live);

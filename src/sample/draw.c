@@ -11,10 +11,8 @@ enum {
 };
 
 _Atomic uint32_t hk_sample_generation;
-static _Atomic bool is_active;
+_Atomic bool hk_sample_active;
 static _Atomic uint32_t interval_log2;
-
-bool sample_is_active(void) { return atomic_load_explicit(&is_active, memory_order_relaxed); }
 
 uint32_t draw_interval_log2(void) { return atomic_load_explicit(&interval_log2, memory_order_relaxed); }
 
@@ -26,7 +24,7 @@ void draw_all_anew(void) {
 }
 
 void draw_set_active(bool active) {
-    atomic_store_explicit(&is_active, active, memory_order_relaxed);
+    atomic_store_explicit(&hk_sample_active, active, memory_order_relaxed);
     draw_all_anew();
 }
 

@@ -21,7 +21,8 @@ HK_INLINE uint32_t sample_generation(void) { return atomic_load_explicit(&hk_sam
 /* Whether a block may have a record. Relaxed: who has a block knows of what was written before it was handed out. */
 HK_INLINE bool sample_was_ever_on(void) { return hk_unlikely(sample_generation() != 0); }
 
-bool sample_is_active(void);
+extern _Atomic bool hk_sample_active HK_HIDDEN;
+HK_INLINE bool sample_is_active(void) { return atomic_load_explicit(&hk_sample_active, memory_order_relaxed); }
 
 /* The profile's interval, a power of two. What is drawn already keeps its own. */
 uint32_t draw_interval_log2(void);

@@ -4,7 +4,7 @@
 #include "base/bits.h"
 #include "core/panic.h"
 #include "heap/magazine.h"
-#include "heap/stretch.h"
+#include "heap/slot_cache.h"
 #include "heap/supply.h"
 #include "large/fence.h"
 #include "large/huge.h"
@@ -19,7 +19,6 @@
 
 enum {
     SHARED_SLABS_MAX = 4, /* near a limit, slabs of a heap whose blocks serve smaller classes too */
-    ALONE_MAX = 32,       /* blocks alone within a tick: each takes the pool's lock twice */
     LAST_TRIES = 4,       /* of a large block, each after more was unmapped */
 };
 
@@ -61,10 +60,10 @@ void heap_untag(heap_t *h, void *block, uint32_t entry) {
 static void *run_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     if (h == NULL)
         return large_alloc(&heap_shared()->large, size, align, zeroed);
-    void *block = stretch_take(h, size, align, zeroed);
+    void *block = slot_cache_take(h, size, align, zeroed);
     if (block != NULL)
         return block;
-    stretch_note_taken(h);
+    slot_cache_note_taken(h);
     return large_alloc(&h->large, size, align, zeroed);
 }
 
@@ -167,23 +166,12 @@ static bool may_be_alone(heap_t *h, unsigned cls) {
            (near || !magazine_is_earned(h, cls));
 }
 
-/* From the pool, not too often. */
-static void *alone_from_pool(heap_t *h, size_t size, size_t align, bool *zeroed) {
-    if (h->alone_count >= ALONE_MAX && !region_shares_slabs())
-        return NULL;
-    h->alone_count = (uint8_t)hk_min(h->alone_count + 1, UINT8_MAX);
-    stretch_note_taken(h);
-    return large_alloc(&h->large, size, align, zeroed);
-}
-
 void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed) {
     hk_assert(h != NULL && cls < HK_CLASS_COUNT);
     size_t size = hk_class_info[cls].block_size;
     if (!may_be_alone(h, cls) || !limit_allows(size))
         return NULL;
-    void *block = stretch_take(h, size, align, zeroed);
-    if (block == NULL)
-        block = alone_from_pool(h, size, align, zeroed);
+    void *block = run_try(h, size, align, zeroed);
     if (block != NULL)
         large_set_alone(&h->large, block, cls);
     return block;

@@ -9,7 +9,7 @@
 #include "heap/magazine.h"
 #include "heap/nothing.h"
 #include "heap/remote.h"
-#include "heap/stretch.h"
+#include "heap/slot_cache.h"
 #include "heap/supply.h"
 #include "heap/wake.h"
 #include "large/fence.h"
@@ -212,7 +212,7 @@ static void free_large(void *block, const void *caller) {
         return;
     }
     heap_untag(h, block, map_lookup(block)); /* another thread may have released its heap meanwhile */
-    if (!stretch_free(h != NULL ? h : heap_shared(), block)) {
+    if (!slot_cache_free(h != NULL ? h : heap_shared(), block)) {
         misuse_double_free("free", block, size, caller);
         return;
     }

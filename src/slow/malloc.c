@@ -160,7 +160,7 @@ void *heap_malloc_slow(size_t size) {
     return hardened_is_on() ? malloc_exact(size, caller) : malloc_rare(size, caller);
 }
 
-void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }
+HK_COLD void *heap_malloc(size_t size, const void *caller) { return malloc_or_fail(size, false, caller); }
 
 /* Samples and guards know what was asked for; both they and the levels above tell it to the byte. */
 HK_COLD void *heap_malloc_roomy(size_t size, size_t room, const void *caller) {

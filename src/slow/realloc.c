@@ -3,7 +3,7 @@
 
 #include "core/counters.h"
 #include "heap/runs.h"
-#include "heap/stretch.h"
+#include "heap/slot_cache.h"
 #include "heap/wake.h"
 #include "large/huge.h"
 #include "limit/limit.h"
@@ -73,7 +73,7 @@ static void *resize_big(heap_t *h, void *block, size_t size, const found_t *foun
     if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
         heap_untag(h, block, map_lookup(block));
     if (found->kind == KIND_LARGE && size > found->size && h != NULL)
-        stretch_make_way(h, (char *)block + large_size(block));
+        slot_cache_give_back(h);
     if (found->kind == KIND_LARGE)
         return large_resize(h != NULL ? &h->large : &heap_shared()->large, block, size);
     return huge_resize(block, size);

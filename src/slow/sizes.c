@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "heap/runs.h"
-#include "heap/stretch.h"
+#include "heap/slot_cache.h"
 #include "heap/wake.h"
 #include "large/fence.h"
 #include "large/huge.h"
@@ -42,7 +42,7 @@ static bool resize_run(void *block, size_t size, size_t old_size) {
     if (hk_align_up(size, HK_SLOT_SIZE) != old_size)
         heap_untag(h, block, map_lookup(block));
     if (h != NULL)
-        stretch_make_way(h, (char *)block + large_size(block));
+        slot_cache_give_back(h);
     return large_resize_here(h != NULL ? &h->large : &heap_shared()->large, block, size);
 }
 

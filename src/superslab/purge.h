@@ -38,6 +38,9 @@ size_t superslab_waiting_bytes(void);
 /* Bytes of slots that are taken or dirty, but not those on their way to the kernel; without a lock. */
 size_t superslab_taken_bytes(void);
 
+/* Whether so few slots are free that a superslab may have to be opened for so many; without a lock. */
+HK_INLINE bool superslab_may_open_for(size_t slot_count) { return pool_count(&hk_pool.free) < 2 * slot_count; }
+
 /* Slots that are taken. */
 size_t superslab_used_slots(void);
 

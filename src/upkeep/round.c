@@ -5,7 +5,7 @@
 #include "core/panic.h"
 #include "heap/lists.h"
 #include "heap/messages.h"
-#include "heap/stretch.h"
+#include "heap/slot_cache.h"
 #include "heap/wake.h"
 #include "limit/limit.h"
 #include "superslab/superslab.h"
@@ -45,18 +45,9 @@ static void forget_freed_locked(heap_t *h) {
         h->class_stats[cls].freed_blocks = 0;
 }
 
-/* Whether it did not change since the last round, whose lock the caller holds. */
-static bool stretch_rests(heap_t *h) {
-    const uint64_t now = atomic_load_explicit(&h->stretch, memory_order_relaxed);
-    const bool rests = now == h->seen_stretch;
-    h->seen_stretch = now;
-    return rests;
-}
-
 /* Tidies a heap whose thread did not come behind its magazines since the last round. */
 static void tidy_heap(heap_t *h, bool force) {
-    if (force || stretch_rests(h))
-        stretch_give_back(h);
+    slot_cache_give_back(h);
     if (!hk_try_lock(&h->lock))
         return;
     forget_freed_locked(h);
@@ -118,14 +109,14 @@ bool upkeep_round(void) {
     (void)superslab_purge(age == 0 ? SIZE_MAX : slots);
     (void)superslab_purge_in_haste(wanted_locked(least - hk_min(least, slots), grows, now, age));
     hk_unlock(&round_lock);
-    return superslab_waiting_bytes() + sparse.waiting_bytes + heap_ended_bytes() + stretches_bytes() >=
+    return superslab_waiting_bytes() + sparse.waiting_bytes + heap_ended_bytes() + slot_caches_bytes() >=
            HEAP_WORTH_BYTES;
 }
 
 bool upkeep_waits(void) {
     if (upkeep_delay_ms() == UINT64_MAX || sys_purge_refused())
         return false;
-    if (superslab_waiting_bytes() + heap_ended_bytes() + stretches_bytes() >= HEAP_WORTH_BYTES)
+    if (superslab_waiting_bytes() + heap_ended_bytes() + slot_caches_bytes() >= HEAP_WORTH_BYTES)
         return true;
     for (uint32_t id = HK_OWNER_SHARED; id < heap_limit(); id++)
         if (heap_freed_bytes(heap_by_id(id)) >= HEAP_WORTH_BYTES)

@@ -68,9 +68,16 @@ impl Record {
     }
 
     pub fn field(&self, word: Word) -> Result<Field> {
+        let field = self.array(word)?;
+        ensure!(field.size <= 8, damaged(word));
+        Ok(field)
+    }
+
+    /// A field that is longer than a number.
+    pub fn array(&self, word: Word) -> Result<Field> {
         let packed = self.word(word)?;
         let field = Field { offset: (packed & 0xffff_ffff) as usize, size: (packed >> 32) as usize };
-        ensure!((1..=8).contains(&field.size) && field.offset as u64 <= NUMBER_MAX, damaged(word));
+        ensure!(field.size > 0 && field.size.max(field.offset) as u64 <= NUMBER_MAX, damaged(word));
         Ok(field)
     }
 

@@ -228,7 +228,7 @@ struct HeapLayout {
     flushes: Field,
     slab_count: Field,
     lanes: Option<LaneLayout>,
-    stretch: Option<Field>, // none in older libraries
+    slot_cache: Option<Field>, // none in older libraries
     slot_bytes: u64,
 }
 
@@ -300,7 +300,7 @@ impl HeapLayout {
             flushes: record.field(Word::StatsFlushes)?,
             slab_count: record.field(Word::StatsSlabCount)?,
             lanes: LaneLayout::of(record)?,
-            stretch: record.word(Word::HeapStretch).ok().map(|_| record.field(Word::HeapStretch)).transpose()?,
+            slot_cache: record.word(Word::HeapSlotCache).ok().map(|_| record.array(Word::HeapSlotCache)).transpose()?,
             slot_bytes: record.word(Word::SlotBytes)?,
         };
         layout.check(record)?;
@@ -326,7 +326,7 @@ impl HeapLayout {
     fn head_bytes(&self) -> usize {
         let mut fields = vec![self.life, self.lock_takes, self.large_live, self.large_cached];
         fields.extend(self.lanes.as_ref().map(|lanes| lanes.all));
-        fields.extend(self.stretch);
+        fields.extend(self.slot_cache);
         let end = fields.iter().map(|field| field.end()).max().unwrap_or(0);
         end.max(self.magazines + self.classes * self.magazine_stride)
     }
@@ -371,13 +371,16 @@ impl HeapLayout {
             is_live: self.life.of(head) == self.live,
             lock_takes: self.lock_takes.of(head),
             large_live: self.large_live.of(head) as i64,
-            large_cached: self.large_cached.of(head).saturating_add(self.stretch_bytes(head)),
+            large_cached: self.large_cached.of(head).saturating_add(self.slot_cache_bytes(head)),
             classes: classes.collect(),
         }
     }
 
-    fn stretch_bytes(&self, head: &[u8]) -> u64 {
-        self.stretch.map_or(0, |stretch| stretch.of(head) & 0xffff_ffff).saturating_mul(self.slot_bytes)
+    /// Each word has a superslab in its upper half, and a bit for each slot in its lower one.
+    fn slot_cache_bytes(&self, head: &[u8]) -> u64 {
+        let bytes = self.slot_cache.map_or(&[][..], |field| &head[field.offset..field.end()]);
+        let words = bytes.chunks_exact(8).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+        words.map(|slots| u64::from(slots.count_ones())).sum::<u64>().saturating_mul(self.slot_bytes)
     }
 
     /// What src/heap/inspect.c does under the heap's lock.
@@ -525,14 +528,14 @@ mod tests {
     }
 
     #[test]
-    fn the_stretch_of_a_heap_is_counted() {
-        let mut layout = HeapLayout::of(&a_record(&[(Word::SlotBytes, 64)]), 0).unwrap();
-        let head = (5u64 << 32 | 3).to_le_bytes();
-        assert_eq!(layout.stretch_bytes(&head), 3 * 64);
+    fn the_slots_of_a_heap_are_counted() {
+        let mut layout = HeapLayout::of(&a_record(&[(Word::SlotBytes, 64), (Word::HeapSlotCache, 16 << 32)]), 0).unwrap();
+        let head: Vec<u8> = [5u64 << 32 | 0b1011, 7 << 32 | 1 << 31].iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(layout.slot_cache_bytes(&head), 4 * 64);
         layout.slot_bytes = u64::MAX;
-        assert_eq!(layout.stretch_bytes(&head), u64::MAX, "a damaged record");
-        layout.stretch = None;
-        assert_eq!(layout.stretch_bytes(&head), 0, "an older library");
+        assert_eq!(layout.slot_cache_bytes(&head), u64::MAX, "a damaged record");
+        layout.slot_cache = None;
+        assert_eq!(layout.slot_cache_bytes(&head), 0, "an older library");
     }
 
     fn adds_up(snapshot: &Snapshot) -> bool {

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a thread frees of long blocks stays with its heap as free slots of a few superslabs, from which the next ones
+ * are cut, whatever their length; and goes to the pool when upkeep comes, when the thread ends, or where others need
+ * it.
+ */
+#include "heap/lists.h"
+#include "heap/slot_cache.h"
+#include "heap/supply.h"
+#include "heap_places.h"
+#include "large/large.h"
+#include "slow/sizes.h"
+#include "superslab/superslab.h"
+#include "upkeep/round.h"
+
+#include <pthread.h>
+
+static const size_t LONGEST = HK_MIB; /* that is kept where no run is live */
+
+static size_t taken_slots(void) { return superslab_used_slots(); }
+
+static void *run(size_t slots) { return heap_malloc_slow(slots * HK_SLOT_SIZE); }
+
+static size_t kept(const heap_t *h) { return slot_cache_bytes(h) / HK_SLOT_SIZE; }
+
+static heap_t *start_with_slots(void) {
+    heap_t *h = start_heap();
+    release(heap_malloc_slow(LONGEST));
+    CHECK_EQ(slot_cache_bytes(h), LONGEST);
+    return h;
+}
+
+/* The pool has no part in it, whatever the length. */
+static void cut_and_joined(void) {
+    heap_t *h = start_with_slots();
+    const size_t taken = taken_slots();
+    for (size_t size = HK_MID_MAX + 1; size <= LONGEST - 7 * HK_SLOT_SIZE; size += 50000) {
+        char *block = heap_malloc_slow(size);
+        CHECK(large_is_live(block) && large_size(block) == hk_align_up(size, HK_SLOT_SIZE));
+        CHECK_EQ(slot_cache_bytes(h) + large_size(block), LONGEST);
+        memset(block, 7, size);
+        char *second = heap_malloc_slow(100000), *third = heap_malloc_slow(HK_MID_MAX + 1);
+        CHECK(third != block && second != block);
+        release(third);
+        release(block);
+        release(second);
+        all_is_well();
+        magazine_tick(h); /* no class is used often */
+    }
+    CHECK_EQ(slot_cache_bytes(h), LONGEST);
+    CHECK_EQ(taken_slots(), taken);
+}
+
+/* The shortest hole that serves, so that a long one is there for a long block. */
+static void shortest_that_serves(void) {
+    heap_t *h = start_with_slots();
+    char *a = run(6), *b = run(1), *c = run(5), *d = run(4);
+    CHECK(b == a + 6 * HK_SLOT_SIZE && c == b + HK_SLOT_SIZE && d == c + 5 * HK_SLOT_SIZE && kept(h) == 0);
+    release(a);
+    release(c);
+    CHECK_EQ(kept(h), 11);
+    char *five = run(5), *six = run(6);
+    CHECK(five == c && six == a && kept(h) == 0);
+    release(five);
+    release(b);
+    release(six);
+    release(d);
+    CHECK_EQ(kept(h), 16);
+    CHECK(run(16) == a && kept(h) == 0);
+    all_is_well();
+}
+
+/* A superslab has one word. Where all words are taken, the one with the fewest slots makes room, if these are fewer. */
+static void a_word_for_each_superslab(void) {
+    enum { WORDS = HEAP_SLOT_WORDS };
+    heap_t *h = start_heap();
+    void *wide[WORDS + 1];
+    for (unsigned i = 0; i <= WORDS; i++) { /* each in a superslab of its own */
+        wide[i] = heap_aligned(HK_SUPERSLAB_SIZE, (30 - i) * HK_SLOT_SIZE);
+        CHECK_EQ((uintptr_t)wide[i] % HK_SUPERSLAB_SIZE, 0);
+    }
+    for (unsigned i = 0; i <= WORDS; i++) {
+        large_shrink(&h->large, wide[i], (i + 1) * HK_SLOT_SIZE);
+        slot_cache_note_taken(h);
+    }
+    size_t expected[] = {1, 3, 6, 10, 14}; /* the last takes the place of the first */
+    for (unsigned i = 0; i <= WORDS; i++) {
+        release(wide[i]);
+        CHECK_EQ(kept(h), expected[i]);
+    }
+    slot_cache_note_taken(h);
+    const size_t taken = taken_slots();
+    void *other = heap_aligned(HK_SUPERSLAB_SIZE, 5 * HK_SLOT_SIZE);
+    large_shrink(&h->large, other, 2 * HK_SLOT_SIZE);
+    release(other); /* no more than the fewest */
+    CHECK_EQ(kept(h), 14);
+    CHECK_EQ(taken_slots(), taken);
+    slot_cache_give_back(h);
+    CHECK_EQ(kept(h), 0);
+    CHECK_EQ(taken_slots(), taken - 14);
+    all_is_well();
+}
+
+/* What was free memory before does not read as zeros. */
+static void zeros_are_written(void) {
+    heap_t *h = start_with_slots();
+    char *block = heap_malloc_slow(LONGEST);
+    memset(block, 7, LONGEST);
+    release(block);
+    for (size_t size = 100000; size <= LONGEST; size += 150000) {
+        block = heap_calloc_slow(size);
+        CHECK(slot_cache_bytes(h) < LONGEST && all_zeros(block, size));
+        memset(block, 7, size);
+        release(block);
+    }
+    all_is_well();
+}
+
+/* A block that grows has the slots behind it, whether the pool has them or the heap. */
+static void makes_way(void) {
+    heap_t *h = start_with_slots();
+    char *low = run(8), *high = run(8);
+    CHECK(low + 8 * HK_SLOT_SIZE == high);
+    release(high);
+    low[0] = 5;
+    CHECK(heap_realloc(low, 12 * HK_SLOT_SIZE, NULL) == low && low[0] == 5 && kept(h) == 0);
+    release(low);
+    CHECK_EQ(kept(h), 12);
+    low = run(6), high = run(6);
+    release(high);
+    CHECK_EQ(heap_expand(low, 7 * HK_SLOT_SIZE, NULL), 7 * HK_SLOT_SIZE);
+    CHECK_EQ(kept(h), 0);
+    release(low);
+    CHECK_EQ(kept(h), 7);
+    low = heap_malloc_slow(4 * HK_SLOT_SIZE - HK_SLOT_SIZE / 2), high = run(3); /* alone */
+    CHECK(large_alone_class(low) < HK_CLASS_COUNT && low + 4 * HK_SLOT_SIZE == high);
+    release(high);
+    CHECK(heap_realloc(low, 5 * HK_SLOT_SIZE, NULL) == low && kept(h) == 0);
+    release(low);
+    all_is_well();
+}
+
+/* Growth is served first: where the pool would open a superslab for a slab, it has the slots. */
+static void makes_room_for_a_slab(void) {
+    heap_t *h = start_with_slots();
+    while (!superslab_may_open_for(1)) /* until the superslab is full */
+        CHECK(slots_alloc(1, 1, SLOTS_SPARSE).first != 0 && kept(h) == 16);
+    const size_t superslabs = pool_count(&hk_pool.superslabs);
+    heap_lock(h);
+    CHECK(heap_open_slab_locked(h, class_of(16)) != NULL);
+    heap_unlock(h);
+    CHECK_EQ(kept(h), 0);
+    CHECK_EQ(pool_count(&hk_pool.superslabs), superslabs);
+    release(run(12));
+    CHECK_EQ(kept(h), 12);
+    slots_free_for_reuse(slots_alloc(8, 1, SLOTS_SPARSE).first, 8); /* there is room elsewhere */
+    heap_lock(h);
+    CHECK(heap_open_slab_locked(h, class_of(32)) != NULL);
+    heap_unlock(h);
+    CHECK_EQ(kept(h), 12);
+    all_is_well();
+}
+
+static void *ends(void *unused) {
+    (void)unused;
+    heap_t *h = heap_current();
+    release(run(4));
+    CHECK_EQ(kept(h), 4);
+    return h;
+}
+
+static void goes_with_upkeep_or_the_thread(void) {
+    CHECK(setenv("HAKMEM_BACKGROUND", "off", 1) == 0 && setenv("HAKMEM_PURGE_DELAY", "3600000", 1) == 0);
+    heap_t *h = heap_current();
+    release(run(9)); /* without a helper, the first free has a round of upkeep */
+    CHECK_EQ(kept(h), 0);
+    release(heap_malloc_slow(LONGEST));
+    CHECK_EQ(slot_cache_bytes(h), LONGEST);
+    const size_t taken = taken_slots();
+    CHECK(upkeep_waits() && heap_trim() >= LONGEST);
+    CHECK_EQ(kept(h), 0);
+    CHECK_EQ(taken_slots(), taken - 16);
+    release(run(15));
+    CHECK(!upkeep_waits());
+    (void)upkeep_round();
+    CHECK_EQ(kept(h), 0);
+    pthread_t thread;
+    void *ended;
+    CHECK_EQ(pthread_create(&thread, NULL, ends, NULL), 0);
+    CHECK_EQ(pthread_join(thread, &ended), 0);
+    heap_retire_parked(UINT64_MAX);
+    CHECK(ended != h && slot_cache_bytes(ended) == 0);
+    (void)heap_trim();
+    CHECK_EQ(taken_slots(), taken - 16);
+    all_is_well();
+}
+
+/* As much more as is in use, up to a bound; beside many long blocks it counts where one lies; and of what others
+ * allocate a thread keeps nothing. */
+static void how_much(void) {
+    enum { MANY = 24, FEW = 8 }; /* as FEW_BYTES */
+    heap_t *h = start_heap();
+    void *blocks[MANY];
+    for (unsigned i = 0; i < MANY; i++) {
+        blocks[i] = run(15);
+        if (i % 4 == 0)
+            magazine_tick(h); /* the class is not used often */
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        release(blocks[i]);
+        CHECK_EQ(kept(h), i < MANY - FEW ? 0 : hk_min((i - (MANY - FEW) + 1) * 15, 64 / 15 * 15));
+    }
+    (void)heap_trim();
+    slot_cache_note_taken(h);
+    for (unsigned i = 0; i < 100; i++) /* what is taken by others, and freed here */
+        release(large_alloc(&heap_shared()->large, LONGEST, 1, NULL));
+    CHECK_EQ(kept(h), 16);
+    (void)heap_trim();
+    release(large_alloc(&heap_shared()->large, LONGEST, 1, NULL));
+    CHECK_EQ(kept(h), 0);
+    all_is_well();
+}
+
+static void less_with_many_threads(void) {
+    (void)start_heap();
+    CHECK_EQ(budget_slot_bytes(0), 2 * HK_MIB);
+    CHECK_EQ(budget_slot_bytes(HK_MIB), 3 * HK_MIB);
+    CHECK_EQ(budget_slot_bytes(SIZE_MAX / 2), 4 * HK_MIB);
+    budget_set_threads(64);
+    CHECK_EQ(budget_slot_bytes(0), HK_MIB);
+    CHECK_EQ(budget_slot_bytes(SIZE_MAX / 2), HK_MIB);
+}
+
+int main(void) {
+    in_child(cut_and_joined);
+    in_child(shortest_that_serves);
+    in_child(a_word_for_each_superslab);
+    in_child(zeros_are_written);
+    in_child(makes_way);
+    in_child(makes_room_for_a_slab);
+    in_child(goes_with_upkeep_or_the_thread);
+    in_child(how_much);
+    in_child(less_with_many_threads);
+    return CHECK_PASS;
+}
