@@ -65,7 +65,7 @@ static void shortest_that_serves(void) {
     release(b);
     release(six);
     release(d);
-    CHECK_EQ(kept(h), 16);
+    CHECK(kept(h) == 16 && run(17) != a && kept(h) == 16);
     CHECK(run(16) == a && kept(h) == 0);
     all_is_well();
 }
@@ -83,11 +83,12 @@ static void a_word_for_each_superslab(void) {
         large_shrink(&h->large, wide[i], (i + 1) * HK_SLOT_SIZE);
         slot_cache_note_taken(h);
     }
-    size_t expected[] = {1, 3, 6, 10, 14}; /* the last takes the place of the first */
+    const size_t all = taken_slots(), expected[] = {1, 3, 6, 10, 14}; /* the last takes the place of the first */
     for (unsigned i = 0; i <= WORDS; i++) {
         release(wide[i]);
         CHECK_EQ(kept(h), expected[i]);
     }
+    CHECK_EQ(taken_slots(), all - 1);
     slot_cache_note_taken(h);
     const size_t taken = taken_slots();
     void *other = heap_aligned(HK_SUPERSLAB_SIZE, 5 * HK_SLOT_SIZE);
@@ -95,9 +96,30 @@ static void a_word_for_each_superslab(void) {
     release(other); /* no more than the fewest */
     CHECK_EQ(kept(h), 14);
     CHECK_EQ(taken_slots(), taken);
+    void *two = run(2);
+    CHECK(two == wide[1]);
+    release(two);
     slot_cache_give_back(h);
     CHECK_EQ(kept(h), 0);
     CHECK_EQ(taken_slots(), taken - 14);
+    all_is_well();
+}
+
+/* A run across the border of two superslabs has no place in a word. */
+static void not_across_a_border(void) {
+    enum { MANY = 2 * SLOTS, RUN = 4 };
+    heap_t *h = start_heap();
+    const slot_t first = slots_alloc(MANY, 1, SLOTS_SPARSE).first;
+    const slot_t border = (first + RUN / 2 + SLOTS - 1) / SLOTS * SLOTS, begin = border - RUN / 2;
+    CHECK(first != 0 && begin >= first && begin + RUN <= first + MANY);
+    slot_cache_note_taken(h);
+    const size_t taken = taken_slots();
+    release(large_begin(&h->large, begin, RUN));
+    CHECK_EQ(kept(h), 0);
+    CHECK_EQ(taken_slots(), taken - RUN);
+    if (begin > first)
+        slots_free_for_reuse(first, begin - first);
+    slots_free_for_reuse(begin + RUN, first + MANY - begin - RUN);
     all_is_well();
 }
 
@@ -235,6 +257,7 @@ int main(void) {
     in_child(cut_and_joined);
     in_child(shortest_that_serves);
     in_child(a_word_for_each_superslab);
+    in_child(not_across_a_border);
     in_child(zeros_are_written);
     in_child(makes_way);
     in_child(makes_room_for_a_slab);
