@@ -206,7 +206,7 @@ typedef struct hak_stats {
     uint64_t resident;        /* pages backed by memory */
     uint64_t live;            /* usable bytes of blocks held by the program */
     uint64_t untouched;       /* of live: not resident */
-    uint64_t cached;          /* free blocks in magazines; large ones in quarantine */
+    uint64_t cached;          /* free blocks in magazines, slots a thread keeps; large ones in quarantine */
     uint64_t fragmented;      /* free blocks inside slabs that hold live ones, and tails */
     uint64_t retained;        /* free slots not yet given back */
     uint64_t metadata;        /* hakmem's own records */

@@ -25,6 +25,18 @@ HK_INLINE unsigned hk_popcount64(uint64_t x) {
 #endif
 }
 
+/* Of the slots of a superslab: shorter code. */
+HK_INLINE unsigned hk_popcount32(uint32_t x) {
+#if HK_X86_64 && !defined(__POPCNT__)
+    x -= x >> 1 & 0x55555555;
+    x = (x & 0x33333333) + (x >> 2 & 0x33333333);
+    x = (x + (x >> 4)) & 0x0f0f0f0f;
+    return x * 0x01010101 >> 24;
+#else
+    return (unsigned)__builtin_popcount(x);
+#endif
+}
+
 HK_INLINE bool hk_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
 
 /* `align` is a power of two; wraps to a value below `x` on overflow. */

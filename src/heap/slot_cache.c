@@ -6,7 +6,6 @@
 #include "heap/budget.h"
 #include "large/large.h"
 #include "limit/limit.h"
-#include "limit/limit.h"
 #include "region/region.h"
 
 #define FEW_BYTES (8 * HK_MIB) /* beside more runs than that, it counts where a run lies */
@@ -18,7 +17,7 @@ static uint64_t word_at(const heap_t *h, unsigned i) {
     return atomic_load_explicit(&h->slot_cache[i], memory_order_relaxed);
 }
 
-static HK_COLD unsigned count_of(uint64_t word) { return (unsigned)hk_popcount64(mask_of(word)); }
+static HK_COLD unsigned count_of(uint64_t word) { return hk_popcount32(mask_of(word)); }
 
 static uint32_t part(unsigned first, unsigned count) {
     hk_assert(count > 0 && first + count <= SLOTS);
@@ -93,8 +92,8 @@ void *slot_cache_take(heap_t *h, size_t size, size_t align, bool *zeroed) {
     if (!atomic_compare_exchange_strong_explicit(&h->slot_cache[place.index], &place.word, rest, memory_order_relaxed,
                                                  memory_order_relaxed))
         return NULL;
-    slot_cache_note_taken(h);
-    h->served++;
+    if (h->served < h->asked)
+        h->served++;
     if (zeroed != NULL)
         *zeroed = false;
     return large_begin(&h->large, superslab_of(place.word) * SLOTS + place.first, count);
@@ -102,9 +101,9 @@ void *slot_cache_take(heap_t *h, size_t size, size_t align, bool *zeroed) {
 
 /* --- Free --------------------------------------------------------------------------------------------------------- */
 
-/* Less than nothing where the thread frees what others allocate. */
+/* Of the thread's runs. It frees what others took as well, and they what it took: never less than nothing. */
 static size_t live_bytes(const heap_t *h) {
-    const int64_t bytes = atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed);
+    const int64_t bytes = atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed) - h->runs_before;
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
@@ -113,7 +112,7 @@ static bool may_keep(const heap_t *h, const void *block) {
            heap_press() == HEAP_ROOM && !region_is_near_limit() && hk_option(HK_OPT_PURGE_DELAY) != 0;
 }
 
-/* What magazines hold is live to the counts of runs. */
+/* To the counts of runs, those in magazines are live; so what all its magazines can hold is no reason to keep more. */
 static bool has_room(const heap_t *h, size_t bytes) {
     const size_t live = live_bytes(h) + bytes;
     return slot_cache_bytes(h) + bytes <= budget_slot_bytes(live - hk_min(live, h->magazine_bytes));
@@ -126,9 +125,10 @@ static unsigned word_for(const heap_t *h, uint32_t superslab, unsigned count) {
         const uint64_t word = word_at(h, i);
         if (superslab_of(word) == superslab)
             return i;
-        if (count_of(word) < count) {
+        const unsigned has = count_of(word);
+        if (has < count) {
             least = i;
-            count = count_of(word);
+            count = has;
         }
     }
     return least;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/wake.h"
 
+#include "heap/slot_cache.h"
 #include "limit/limit.h"
 #include "superslab/superslab.h"
 
@@ -17,6 +18,6 @@ void heap_memory_freed_much(void) {
 
 void heap_memory_freed(const heap_t *h) {
     if (superslab_waiting_bytes() + heap_ended_bytes() >= HEAP_WORTH_BYTES ||
-        (h != NULL && heap_freed_bytes(h) >= HEAP_WORTH_BYTES) || limit_is_near())
+        (h != NULL && heap_freed_bytes(h) + slot_cache_bytes(h) >= HEAP_WORTH_BYTES) || limit_is_near())
         heap_memory_freed_much();
 }

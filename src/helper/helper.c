@@ -87,7 +87,7 @@ static bool helper_serve(void) {
 /* Runs without libc: see sys/helper_thread.c. Whoever frees memory before helper_running is 0 relies on this thread,
  * and whoever does later starts a new one once it is gone. So it looks once more: sequentially consistent, as the store
  * comes before the look. (Memory is counted under locks, whose operations order the other side; a cache of slots is
- * not, and may wait for the next free.) */
+ * not, and may wait for the thread's next tick.) */
 static void helper_run(void *unused) {
     (void)unused;
     sys_helper_own_files();

@@ -47,7 +47,7 @@ static struct private_bins *private_of(slots_use_t use) {
 }
 
 static uint8_t room_for(const superslab_t *s) {
-    return s->free_mask == ALL_SLOTS && s->dirty_mask == 0 ? BIN_CLEAN : (uint8_t)hk_popcount64(s->free_mask);
+    return s->free_mask == ALL_SLOTS && s->dirty_mask == 0 ? BIN_CLEAN : (uint8_t)hk_popcount32(s->free_mask);
 }
 
 static uint32_t *bin_of(const superslab_t *s) {
@@ -107,7 +107,7 @@ bool pool_take_locked(superslab_t *s, uint32_t mask) {
     s->free_mask &= ~mask;
     s->zeros_mask &= ~mask;
     pool_set_dirty_locked(s, s->dirty_mask & ~mask);
-    pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount64(mask));
+    pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount32(mask));
     rebin_locked(s);
     return zeroed;
 }
@@ -117,7 +117,7 @@ void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty) {
     hk_assert(s->in_use && mask != 0);
     hk_assert((s->free_mask & mask) == 0 && (mask & ~s->present_mask) == 0);
     s->free_mask |= mask;
-    pool_change(&hk_pool.free, (ptrdiff_t)hk_popcount64(mask));
+    pool_change(&hk_pool.free, (ptrdiff_t)hk_popcount32(mask));
     if (dirty)
         pool_set_dirty_locked(s, s->dirty_mask | mask);
     rebin_locked(s);
@@ -196,10 +196,10 @@ static void close_superslab_locked(superslab_t *s) {
     hk_assert(s->in_use && !s->queued && s->dirty_mask == 0);
     unbin_locked(s);
     index_set_vacant(pool_index(s), false);
-    pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount64(s->free_mask));
+    pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount32(s->free_mask));
     s->free_mask = 0;
     s->in_use = false;
-    size_t present = hk_popcount64(s->present_mask);
+    size_t present = hk_popcount32(s->present_mask);
     count_superslabs_locked(-1, -(ptrdiff_t)present);
     if (present == SLOTS)
         region_release(pool_index(s), 1);
@@ -474,8 +474,8 @@ size_t superslab_check(void) {
         if (!s->in_use)
             continue;
         used_seen++;
-        free_seen += hk_popcount64(s->free_mask);
-        present_seen += hk_popcount64(s->present_mask);
+        free_seen += hk_popcount32(s->free_mask);
+        present_seen += hk_popcount32(s->present_mask);
         bad += check_one_locked(s);
     }
     bad += check_bins_locked(binned, limit) + pool_check_dirty_locked(queued, limit);

@@ -76,7 +76,7 @@ void pool_set_dirty_locked(superslab_t *s, uint32_t mask) {
     hk_assert(s->queued == (s->dirty_mask != 0));
     if (s->dirty_mask == mask)
         return;
-    size_t change = hk_popcount64(mask) - (size_t)hk_popcount64(s->dirty_mask);
+    size_t change = hk_popcount32(mask) - (size_t)hk_popcount32(s->dirty_mask);
     s->dirty_mask = mask;
     pool_change(&hk_pool.dirty, (ptrdiff_t)change);
     dirty_low = hk_min(dirty_low, pool_count(&hk_pool.dirty));

@@ -24,6 +24,6 @@ void pool_regret_locked(superslab_t *s, uint32_t mask) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     int64_t delay = hk_option(HK_OPT_PURGE_DELAY);
     if ((uint32_t)sys_now_ms() - s->hasty_ms < (uint64_t)delay)
-        haste_regret(&haste, hk_popcount64(s->hasty_mask & mask));
+        haste_regret(&haste, hk_popcount32(s->hasty_mask & mask));
     s->hasty_mask &= ~mask;
 }

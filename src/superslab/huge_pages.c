@@ -216,7 +216,7 @@ bool superslab_make_small(size_t index, size_t free_bytes) {
     hk_lock(&hk_superslab_lock);
     size_t share = slots_are_sparse(s->use) ? SPARSE_FREE_SHARE : DENSE_FREE_SHARE;
     bool huge = s->in_use && s->huge;
-    free_bytes += (size_t)hk_popcount64(s->free_mask) << HK_SLOT_SHIFT;
+    free_bytes += (size_t)hk_popcount32(s->free_mask) << HK_SLOT_SHIFT;
     bool right = !huge || (free_bytes * share >= HK_SUPERSLAB_SIZE && pool_set_huge_locked(s, false));
     hk_unlock(&hk_superslab_lock);
     if (huge && right)

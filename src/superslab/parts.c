@@ -60,7 +60,7 @@ static uint32_t releasable(const superslab_t *s) {
 /* Stretches of absent slots. */
 static size_t holes_of(const superslab_t *s) {
     uint32_t absent = ~s->present_mask;
-    return hk_popcount64(absent & ~(absent << 1));
+    return hk_popcount32(absent & ~(absent << 1));
 }
 
 /* What could be unmapped, and the holes that there are. */
@@ -71,7 +71,7 @@ static size_t survey(size_t *holes) {
     for (size_t i = region_next_used(1); i != 0; i = region_next_used(i + 1)) {
         if (!pool_knows(i))
             continue;
-        bytes += (size_t)hk_popcount64(releasable(pool_record(i))) << HK_SLOT_SHIFT;
+        bytes += (size_t)hk_popcount32(releasable(pool_record(i))) << HK_SLOT_SHIFT;
         *holes += holes_of(pool_record(i));
     }
     hk_unlock(&hk_superslab_lock);
@@ -109,9 +109,9 @@ static size_t release_locked(superslab_t *s, unsigned least, size_t *holes) {
     hk_assert((gone & ~mask) == 0);
     (void)pool_take_locked(s, gone);
     s->present_mask &= ~gone;
-    pool_change(&hk_pool.present, -(ptrdiff_t)hk_popcount64(gone));
+    pool_change(&hk_pool.present, -(ptrdiff_t)hk_popcount32(gone));
     *holes = gone == mask ? *holes + holes_of(s) - before : HOLES_MAX;
-    return (size_t)hk_popcount64(gone) << HK_SLOT_SHIFT;
+    return (size_t)hk_popcount32(gone) << HK_SLOT_SHIFT;
 }
 
 size_t superslab_release_free(size_t size) {

@@ -99,7 +99,7 @@ static void collect_locked(purge_round_t *round, size_t slot_count) {
         index = s->links[POOL_QUEUE].next;
         if (!may_go(round, s))
             continue;
-        if (hk_popcount64(s->dirty_mask) > pool_count(&hk_pool.dirty) - asked)
+        if (hk_popcount32(s->dirty_mask) > pool_count(&hk_pool.dirty) - asked)
             return; /* what is more than was asked for would be taken again soon */
         collect_superslab_locked(round, s);
         if (s->dirty_mask != 0)
@@ -119,7 +119,7 @@ static size_t return_locked(const purge_round_t *round) {
             s->hasty_mask |= round->masks[i];
             s->hasty_ms = (uint32_t)sys_now_ms();
         }
-        pool_change(&hk_pool.purging, -(ptrdiff_t)hk_popcount64(round->masks[i]));
+        pool_change(&hk_pool.purging, -(ptrdiff_t)hk_popcount32(round->masks[i]));
         pool_free_locked(round->superslabs[i], round->masks[i], false);
     }
     return bytes;

@@ -95,7 +95,7 @@ static size_t dirty_slots_at(size_t first, size_t count) {
     for (size_t done = 0; done < count; done += length) {
         uint32_t mask = pool_part((slot_t)(first + done), count - done, &index, &length);
         if (pool_knows(index))
-            dirty += hk_popcount64(pool_record(index)->dirty_mask & mask);
+            dirty += hk_popcount32(pool_record(index)->dirty_mask & mask);
     }
     return dirty;
 }

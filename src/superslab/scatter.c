@@ -30,7 +30,7 @@ unsigned pool_draw_locked(unsigned bound) {
 unsigned pool_draw_bit_locked(uint32_t mask) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(mask != 0);
-    for (unsigned passed = pool_draw_locked(hk_popcount64(mask)); passed > 0; passed--)
+    for (unsigned passed = pool_draw_locked(hk_popcount32(mask)); passed > 0; passed--)
         mask &= mask - 1;
     return hk_ctz64(mask);
 }

@@ -8,6 +8,7 @@
 #include "heap/magazine.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
+#include "heap/slot_cache.h"
 #include "heap/supply.h"
 #include "heap/wake.h"
 #include "sys/sys.h"
@@ -51,6 +52,7 @@ static heap_t *pop_locked(uint32_t *ids) {
     heap_t *h = heap_by_id(*ids);
     *ids = h->next_unused;
     take_off_list_locked(h, HEAP_LIVE);
+    slot_cache_begin(h);
     return h;
 }
 
@@ -184,6 +186,7 @@ static bool park(heap_t *h) {
         return false;
     lease_end(h);
     magazine_drop_large(h);
+    slot_cache_give_back(h);
     heap_remote_post_last(h);
     return park_locked(h);
 }

@@ -45,7 +45,8 @@ static void forget_freed_locked(heap_t *h) {
         h->class_stats[cls].freed_blocks = 0;
 }
 
-/* Tidies a heap whose thread did not come behind its magazines since the last round. */
+/* Tidies a heap: its free slots always, its slabs when the thread did not come behind its magazines since the last
+ * round. */
 static void tidy_heap(heap_t *h, bool force) {
     slot_cache_give_back(h);
     if (!hk_try_lock(&h->lock))

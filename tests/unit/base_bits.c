@@ -16,6 +16,11 @@ static void words(void) {
         CHECK(hk_low_mask64(bit) == one - 1);
         CHECK_EQ(hk_popcount64(hk_low_mask64(bit)), bit);
     }
+    for (unsigned bit = 0; bit < 32; bit++) {
+        CHECK_EQ(hk_popcount32(UINT32_C(1) << bit), 1);
+        CHECK_EQ(hk_popcount32(~(UINT32_MAX << bit)), bit);
+    }
+    CHECK(hk_popcount32(0) == 0 && hk_popcount32(UINT32_MAX) == 32);
     CHECK_EQ(hk_popcount64(0), 0);
     CHECK_EQ(hk_popcount64(UINT64_MAX), 64);
     CHECK(hk_low_mask64(0) == 0);

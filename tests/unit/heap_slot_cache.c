@@ -210,8 +210,8 @@ static void goes_with_upkeep_or_the_thread(void) {
     void *ended;
     CHECK_EQ(pthread_create(&thread, NULL, ends, NULL), 0);
     CHECK_EQ(pthread_join(thread, &ended), 0);
+    CHECK(ended != h && slot_cache_bytes(ended) == 0); /* parked */
     heap_retire_parked(UINT64_MAX);
-    CHECK(ended != h && slot_cache_bytes(ended) == 0);
     (void)heap_trim();
     CHECK_EQ(taken_slots(), taken - 16);
     all_is_well();
@@ -243,6 +243,52 @@ static void how_much(void) {
     all_is_well();
 }
 
+/* Without upkeep no heap is parked. */
+static void goes_with_a_heap_that_is_not_parked(void) {
+    (void)start_heap();
+    pthread_t thread;
+    void *ended;
+    CHECK(pthread_create(&thread, NULL, ends, NULL) == 0 && pthread_join(thread, &ended) == 0);
+    CHECK_EQ(slot_cache_bytes(ended), 0);
+    all_is_well();
+}
+
+static void *hands_over(void *place) {
+    void **blocks = place;
+    for (unsigned i = 0; i < 12; i++)
+        blocks[i] = run(15);
+    return heap_current();
+}
+
+/* A thread whose runs others free ends; the next one with its heap has a cache. */
+static void not_what_was_before(void) {
+    CHECK(setenv("HAKMEM_BACKGROUND", "off", 1) == 0 && setenv("HAKMEM_PURGE_DELAY", "3600000", 1) == 0);
+    void *blocks[12], *heaps[2];
+    pthread_t thread;
+    release(run(9)); /* has a round of upkeep, so that the next frees have none */
+    CHECK(pthread_create(&thread, NULL, hands_over, blocks) == 0 && pthread_join(thread, &heaps[0]) == 0);
+    for (unsigned i = 0; i < 12; i++)
+        release(blocks[i]);
+    CHECK(pthread_create(&thread, NULL, ends, NULL) == 0 && pthread_join(thread, &heaps[1]) == 0);
+    CHECK(heaps[0] == heaps[1]);
+    all_is_well();
+}
+
+static unsigned calls;
+static void called(void) { calls++; }
+
+/* Upkeep hears of them at any tick, not at a long block's free alone. */
+static void upkeep_hears_of_them(void) {
+    heap_t *h = start_with_slots();
+    heap_wake_by(called);
+    heap_memory_freed(h);
+    CHECK_EQ(calls, 1);
+    slot_cache_give_back(h);
+    (void)superslab_purge(SIZE_MAX);
+    heap_memory_freed(h);
+    CHECK_EQ(calls, 1);
+}
+
 static void less_with_many_threads(void) {
     (void)start_heap();
     CHECK_EQ(budget_slot_bytes(0), 2 * HK_MIB);
@@ -263,6 +309,9 @@ int main(void) {
     in_child(makes_room_for_a_slab);
     in_child(goes_with_upkeep_or_the_thread);
     in_child(how_much);
+    in_child(goes_with_a_heap_that_is_not_parked);
+    in_child(not_what_was_before);
+    in_child(upkeep_hears_of_them);
     in_child(less_with_many_threads);
     return CHECK_PASS;
 }
