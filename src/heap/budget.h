@@ -36,7 +36,7 @@ size_t budget_passed_bytes(size_t threads);
 size_t budget_passed_now(void);
 bool budget_allows_passed(const heap_t *h, size_t more_bytes);
 
-/* Bytes of free slots that a heap may keep for its next runs, which has `live` bytes of them. */
+/* Bytes of free slots that a heap may keep for its next runs, while it has `live` bytes of runs. */
 size_t budget_slot_bytes(size_t live);
 
 /* A thread has a heap from now on; has none any more; counted anew. */

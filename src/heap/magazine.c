@@ -21,9 +21,9 @@ enum {
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
     EARNED_EVENTS = 8,
-    EARNED_SLOTS = 64,       /* of what classes earn together: each as much as it is asked for of all; */
-    EARNED_LARGE_SLOTS = 32, /* ... for what the magazine of a large class may hold; */
-    SERVED_SHARE = 8,        /* ... where the heap's slots serve this part at least */
+    EARNED_SLOTS = 64,       /* that all classes together may earn: each has the share by which it was asked for; */
+    EARNED_LARGE_SLOTS = 32, /* ... the magazine of a large class may hold so many; */
+    SERVED_SHARE = 8, /* ... the share counts where the heap's free slots serve this part of what was asked for */
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     STILL_TICKS_BEFORE_DROP = 4,

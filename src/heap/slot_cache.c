@@ -144,11 +144,12 @@ static void keep(heap_t *h, slot_t first, uint32_t count) {
         slots_free_for_reuse(first, count);
         return;
     }
-    uint64_t word = word_at(h, i), kept;
+    uint64_t word = word_at(h, i);
+    uint32_t kept;
     do
         kept = superslab_of(word) == superslab ? mask_of(word) : 0;
     while (!atomic_compare_exchange_weak_explicit(&h->slot_cache[i], &word,
-                                                  word_of(superslab, (uint32_t)kept | part(first % SLOTS, count)),
+                                                  word_of(superslab, kept | part(first % SLOTS, count)),
                                                   memory_order_release, memory_order_relaxed));
     if (superslab_of(word) != superslab)
         to_pool(word);
