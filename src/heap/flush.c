@@ -50,25 +50,37 @@ static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, granule_t granul
         report->double_frees[report->count++] = block;
 }
 
-/* Gives back the leading blocks that lie in the slab at `base`; the first one does. Returns how many. */
+/* Of a block so many bytes behind its slab's begin. */
+HK_INLINE unsigned block_index(uint64_t offset, size_class_t c) {
+    return (unsigned)(((unsigned __int128)offset * c.inverse) >> 64);
+}
+
+/* Gives back the leading blocks that lie in the slab at `base`; the first one does. Returns how many. Neighbours are
+ * often freed one after the other: a word of bits is written when the next block has another one, so that no block
+ * waits for the store of the one before. */
 HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c, const granule_t *blocks,
                                     unsigned count, flush_report_t *report) {
     hk_assert(count > 0 && blocks[0] >= base);
-    uint64_t *free_bits = slab->free_bits;
     uint64_t offset = (blocks[0] - base) << HK_GRANULE_SHIFT;
-    unsigned double_frees = 0, i = 0;
-    do {
-        unsigned index = (unsigned)(((unsigned __int128)offset * c.inverse) >> 64);
-        uint64_t bit = UINT64_C(1) << (index % 64), before = free_bits[index / 64];
-        free_bits[index / 64] = before | bit;
-        if (hk_unlikely((before & bit) != 0)) {
+    unsigned index = block_index(offset, c), double_frees = 0, i = 0;
+    uint64_t *word = slab->free_bits + index / 64, bits = *word;
+    for (;;) {
+        const uint64_t bit = UINT64_C(1) << (index % 64);
+        if (hk_unlikely((bits & bit) != 0)) {
             note_double_frees(report, slab, index / 64, bit);
             double_frees++;
         }
-        if (++i == count)
+        bits |= bit;
+        if (++i == count || (offset = (blocks[i] - base) << HK_GRANULE_SHIFT) > c.mask)
             break;
-        offset = (blocks[i] - base) << HK_GRANULE_SHIFT;
-    } while (offset <= c.mask);
+        index = block_index(offset, c);
+        if (slab->free_bits + index / 64 == word)
+            continue;
+        *word = bits;
+        word = slab->free_bits + index / 64;
+        bits = *word;
+    }
+    *word = bits;
     slab_count_given(slab, i - double_frees);
     return i;
 }
