@@ -19,8 +19,6 @@
     X(superslabs_freed)                                                                                                \
     X(remote_batches)                                                                                                  \
     X(remote_drains)                                                                                                   \
-    X(large_allocs)                                                                                                    \
-    X(large_frees)                                                                                                     \
     X(huge_allocs)                                                                                                     \
     X(huge_frees)                                                                                                      \
     X(purge_calls)                                                                                                     \

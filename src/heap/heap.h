@@ -151,7 +151,7 @@ typedef struct heap {
     size_t streak_bytes;                          /* flushed since the thread last allocated; the heap's thread */
     size_t streak_total;       /* streak_bytes, and what left the other magazines then; the heap's thread */
     int64_t streak_countdown;  /* the countdown when streak_bytes was last written; the heap's thread */
-    int64_t runs_before;       /* bytes of runs when the thread began, by the heap's counts; the heap's thread */
+    uint64_t runs_before;      /* bytes of runs when the thread began, by the heap's counts; the heap's thread */
     uint8_t sweep_shift;       /* how often it refilled after a sweep (magazine.c); the heap's thread */
     uint8_t slot_cache_credit; /* runs that it may keep (slot_cache.c); the heap's thread */
     uint8_t asked;             /* for classes that are earned: magazine_is_earned; the heap's thread */

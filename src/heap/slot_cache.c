@@ -103,7 +103,7 @@ void *slot_cache_take(heap_t *h, size_t size, size_t align, bool *zeroed) {
 
 /* Of the thread's runs. It frees what others took as well, and they what it took: never less than nothing. */
 static size_t live_bytes(const heap_t *h) {
-    const int64_t bytes = atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed) - h->runs_before;
+    const int64_t bytes = (int64_t)(atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed) - h->runs_before);
     return bytes > 0 ? (size_t)bytes : 0;
 }
 

@@ -23,7 +23,7 @@ enum {
 
 _Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
 
-_Atomic unsigned hk_large_alone[HK_CLASS_COUNT]; /* relaxed: no memory is passed on with a count */
+large_alone_t hk_large_alone[HK_CLASS_COUNT];
 
 static large_run_t *run_at(slot_t first) {
     hk_assert(first != 0 && first < map_count());
@@ -83,13 +83,22 @@ static void run_release(slot_t first, bool dirty, bool reuse) {
         slots_free(first, open, dirty);
 }
 
+HK_INLINE void count(const large_counts_t *counts, _Atomic uint64_t *sum, uint64_t by) {
+    if (hk_likely(counts->of_one_thread))
+        atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + by, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(sum, by, memory_order_relaxed);
+}
+
+static void count_alloc(large_counts_t *counts) { count(counts, &counts->allocs, 1); }
+
 static void count_taken(large_counts_t *counts, size_t slot_count) {
-    atomic_fetch_add_explicit(&counts->taken_bytes, slot_count << HK_SLOT_SHIFT, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counts->live_bytes, slot_count << HK_SLOT_SHIFT, memory_order_relaxed);
+    count(counts, &counts->taken_bytes, slot_count << HK_SLOT_SHIFT);
+    count(counts, &counts->live_bytes, slot_count << HK_SLOT_SHIFT);
 }
 
 static void count_freed(large_counts_t *counts, size_t slot_count) {
-    atomic_fetch_sub_explicit(&counts->live_bytes, slot_count << HK_SLOT_SHIFT, memory_order_relaxed);
+    count(counts, &counts->live_bytes, -(slot_count << HK_SLOT_SHIFT));
 }
 
 /* Zeros are written where most pages are resident; elsewhere that would make all of them so, and the few go back. */
@@ -142,7 +151,7 @@ void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroe
     slots_t got = slots_alloc(count, hk_max(align >> HK_SLOT_SHIFT, 1), use);
     if (got.first == 0)
         return NULL;
-    hk_count(large_allocs);
+    count_alloc(counts);
     bool fresh = got.zeroed && use == SLOTS_SPARSE;
     char *block = run_begin(counts, got, count, fresh);
     if (fresh)
@@ -161,9 +170,9 @@ void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
     large_run_t *run = large_run(block);
     hk_assert(cls < HK_CLASS_COUNT && run->alone == 0);
     run->alone = (uint8_t)(cls + 1);
-    atomic_fetch_add_explicit(&hk_large_alone[cls], 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&counts->taken_bytes, beyond(run, cls), memory_order_relaxed);
-    atomic_fetch_sub_explicit(&counts->live_bytes, beyond(run, cls), memory_order_relaxed);
+    atomic_fetch_add_explicit(&hk_large_alone[cls].count, 1, memory_order_relaxed);
+    count(counts, &counts->taken_bytes, -beyond(run, cls));
+    count(counts, &counts->live_bytes, -beyond(run, cls));
 }
 
 /* From here on it counts as the run that it is. With `ends` it is about to be counted as freed, and was allocated as
@@ -174,10 +183,10 @@ static void set_not_alone(large_counts_t *counts, large_run_t *run, bool ends) {
         return;
     const unsigned cls = run->alone - 1u;
     run->alone = 0;
-    atomic_fetch_sub_explicit(&hk_large_alone[cls], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counts->live_bytes, beyond(run, cls), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&hk_large_alone[cls].count, 1, memory_order_relaxed);
+    count(counts, &counts->live_bytes, beyond(run, cls));
     if (!ends)
-        atomic_fetch_add_explicit(&counts->taken_bytes, beyond(run, cls), memory_order_relaxed);
+        count(counts, &counts->taken_bytes, beyond(run, cls));
 }
 
 unsigned large_alone_class(const void *block) {
@@ -195,7 +204,7 @@ static bool end_life(large_counts_t *counts, large_run_t *run) {
     if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_HELD, memory_order_relaxed,
                                                  memory_order_relaxed))
         return false;
-    hk_count(large_frees);
+    count(counts, &counts->frees, 1);
     set_not_alone(counts, run, true);
     return true;
 }
@@ -216,7 +225,7 @@ void large_take_held(large_counts_t *counts, void *block) {
     hk_assert(!large_is_live(block));
     large_run_t *run = large_run(block);
     count_taken(counts, run->slot_count);
-    hk_count(large_allocs);
+    count_alloc(counts);
     run->fresh = false;
     atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
 }
@@ -244,7 +253,7 @@ bool large_free(large_counts_t *counts, void *block, bool reuse) {
 }
 
 void *large_begin(large_counts_t *counts, slot_t first, size_t slot_count) {
-    hk_count(large_allocs);
+    count_alloc(counts);
     return run_begin(counts, (slots_t){.first = first}, slot_count, false);
 }
 
@@ -303,7 +312,7 @@ static void give_target_back(large_counts_t *counts, char *to) {
     size_t size = large_size(to);
     bool dirty;
     if (map_anew(to, size, &dirty)) {
-        hk_count(large_allocs); /* as it is a free */
+        count_alloc(counts); /* as it is a free */
         (void)large_free(counts, to, true);
         return;
     }

@@ -23,10 +23,13 @@
 
 #define HK_LARGE_MAX HK_GIB
 
-/* Bytes of runs, counted at the heap that takes or gives them. Relaxed: no memory is passed on with a count. */
+/* Runs and their bytes, counted at the heap that takes or gives them: what all threads counted together they would wait
+ * for. Relaxed: no memory is passed on with a count. */
 typedef struct large_counts {
-    _Atomic int64_t live_bytes;   /* taken less freed: only the sum over all heaps means something */
+    _Atomic uint64_t live_bytes;  /* taken less freed, modulo 2^64: only the sum over all heaps means something */
     _Atomic uint64_t taken_bytes; /* allocated, and grown by */
+    _Atomic uint64_t allocs, frees;
+    bool of_one_thread; /* at a time: it needs no atomic read-modify-write */
 } large_counts_t;
 
 /* A block of at least `size` bytes at a multiple of `align` (a power of two). `*zeroed` tells whether it reads as
@@ -69,9 +72,12 @@ large_links_t *large_links(slot_t first);
  * many do, in all heaps. */
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls);
 unsigned large_alone_class(const void *block);
-extern _Atomic unsigned hk_large_alone[] HK_HIDDEN;
+typedef struct large_alone {
+    HK_ALIGNED(HK_CACHE_LINE) _Atomic unsigned count; /* relaxed, as above; threads take blocks of different classes */
+} large_alone_t;
+extern large_alone_t hk_large_alone[] HK_HIDDEN;
 HK_INLINE unsigned large_alone_count(unsigned cls) {
-    return atomic_load_explicit(&hk_large_alone[cls], memory_order_relaxed);
+    return atomic_load_explicit(&hk_large_alone[cls].count, memory_order_relaxed);
 }
 
 /* Usable bytes of a live block at `block`. */

@@ -60,7 +60,9 @@ static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
         add_large_class_locked(h, cls, sums);
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);
-    sums->large_live += atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed);
+    sums->large_live += (int64_t)atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed);
+    stats->large_frees += atomic_load_explicit(&h->large.frees, memory_order_relaxed);
+    stats->large_allocs += atomic_load_explicit(&h->large.allocs, memory_order_relaxed);
 }
 
 /* Who frees a block of one of these does not count it: what is not live any more was freed. */
@@ -221,6 +223,6 @@ bool hk_thread_snapshot(uint64_t *allocated, uint64_t *freed) {
     heap_unlock(h);
     uint64_t taken = atomic_load_explicit(&h->large.taken_bytes, memory_order_relaxed);
     *allocated += taken;
-    *freed += taken - (uint64_t)atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed);
+    *freed += taken - atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed);
     return true;
 }

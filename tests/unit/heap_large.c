@@ -99,12 +99,19 @@ static void twice(void) {
     heap_free_suspect(block, cls);
 }
 
+/* What several threads count needs atomic steps. */
+static void counts_of_whom(void) {
+    CHECK(h->large.of_one_thread);
+    CHECK(!heap_shared()->large.of_one_thread);
+}
+
 int main(void) {
     char text[1024];
     int status = check_child(twice, 2, text, sizeof text);
     CHECK(WIFSIGNALED(status));
     CHECK_HAS(text, "hakmem: double free of 0x");
     h = start_heap();
+    counts_of_whom();
     after_a_few();
     within_budget();
     of_two_threads();

@@ -8,6 +8,8 @@
 #include "superslab_totals.h"
 #include "sys/sys.h"
 
+#include <pthread.h>
+
 static large_counts_t counts;
 
 static char *take(size_t size) {
@@ -53,6 +55,39 @@ static void freed_once(void) {
     CHECK(!large_free(&counts, block, true));
     CHECK_EQ(map_lookup(block), 0);
     CHECK_EQ(counts.live_bytes, 0);
+}
+
+enum { TURNS = 3000 };
+
+static void *take_and_free(void *argument) {
+    for (int i = 0; i < TURNS; i++) {
+        void *block = large_alloc(argument, HK_SLOT_SIZE, 1, NULL);
+        CHECK(block != NULL && large_free(argument, block, true));
+    }
+    return NULL;
+}
+
+/* None is lost where several threads count at once. */
+static void counted_by_several(void) {
+    static large_counts_t together;
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, take_and_free, &together), 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    CHECK_EQ(together.allocs, 4 * TURNS);
+    CHECK_EQ(together.frees, 4 * TURNS);
+    CHECK_EQ(together.taken_bytes, 4 * TURNS * HK_SLOT_SIZE);
+    CHECK_EQ(together.live_bytes, 0);
+}
+
+static void counted_by_one(void) {
+    large_counts_t alone = {.of_one_thread = true};
+    (void)take_and_free(&alone);
+    CHECK_EQ(alone.allocs, TURNS);
+    CHECK_EQ(alone.frees, TURNS);
+    CHECK_EQ(alone.taken_bytes, TURNS * HK_SLOT_SIZE);
+    CHECK_EQ(alone.live_bytes, 0);
 }
 
 /* Free, and known as a run until it is let go; its pages are there, or went meanwhile. */
@@ -118,6 +153,8 @@ int main(void) {
     start_slab();
     addresses();
     freed_once();
+    counted_by_several();
+    counted_by_one();
     held(true);
     held(false);
     used_again();

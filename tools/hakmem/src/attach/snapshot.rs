@@ -83,6 +83,8 @@ struct Sums {
     classes: Vec<Class>,
     large_live: i64,
     large_cached: u64,
+    large_allocs: u64,
+    large_frees: u64,
     lock_takes: u64,
     live_heaps: u64,
     heaps: u64,
@@ -186,6 +188,8 @@ impl Sums {
         }
         self.large_live += heap.large_live;
         self.large_cached += heap.large_cached;
+        self.large_allocs += heap.large_allocs;
+        self.large_frees += heap.large_frees;
         self.lock_takes += heap.lock_takes;
         self.live_heaps += u64::from(heap.is_live);
     }
@@ -198,6 +202,8 @@ struct Heap {
     lock_takes: u64,
     large_live: i64,
     large_cached: u64,
+    large_allocs: u64,
+    large_frees: u64,
     classes: Vec<Class>,
 }
 
@@ -228,8 +234,25 @@ struct HeapLayout {
     flushes: Field,
     slab_count: Field,
     lanes: Option<LaneLayout>,
-    slot_cache: Option<Field>, // none in older libraries
+    slot_cache: Option<Field>,    // none in older libraries
+    large_counts: Option<Counts>, // counters of the process, in older libraries
     slot_bytes: u64,
+}
+
+/// Runs that a heap took and freed.
+struct Counts {
+    allocs: Field,
+    frees: Field,
+}
+
+impl Counts {
+    fn of(record: &Record) -> Result<Option<Counts>> {
+        if record.word(Word::HeapLargeAllocs).is_err() {
+            return Ok(None);
+        }
+        let (allocs, frees) = (record.field(Word::HeapLargeAllocs)?, record.field(Word::HeapLargeFrees)?);
+        Ok(Some(Counts { allocs, frees }))
+    }
 }
 
 /// What hardened heaps have in place of magazines; older libraries count their blocks as flushed.
@@ -301,6 +324,7 @@ impl HeapLayout {
             slab_count: record.field(Word::StatsSlabCount)?,
             lanes: LaneLayout::of(record)?,
             slot_cache: record.word(Word::HeapSlotCache).ok().map(|_| record.array(Word::HeapSlotCache)).transpose()?,
+            large_counts: Counts::of(record)?,
             slot_bytes: record.word(Word::SlotBytes)?,
         };
         layout.check(record)?;
@@ -327,6 +351,7 @@ impl HeapLayout {
         let mut fields = vec![self.life, self.lock_takes, self.large_live, self.large_cached];
         fields.extend(self.lanes.as_ref().map(|lanes| lanes.all));
         fields.extend(self.slot_cache);
+        fields.extend(self.large_counts.iter().flat_map(|counts| [counts.allocs, counts.frees]));
         let end = fields.iter().map(|field| field.end()).max().unwrap_or(0);
         end.max(self.magazines + self.classes * self.magazine_stride)
     }
@@ -337,7 +362,8 @@ impl HeapLayout {
         let behind = address.wrapping_add(self.stats as u64);
         let mut copy = Vec::new();
         for tries in 1.. {
-            let (all, lanes) = self.lanes.as_ref().map_or(Ok((0, (address, 0))), |lanes| lanes.piece(process, address))?;
+            let (all, lanes) =
+                self.lanes.as_ref().map_or(Ok((0, (address, 0))), |lanes| lanes.piece(process, address))?;
             let pieces = [(behind, stats), lanes, (address, head), (behind, stats)];
             copy.resize(stats + lanes.1 + head + stats, 0);
             let read = process.memory.read_pieces(&pieces, &mut copy);
@@ -372,6 +398,8 @@ impl HeapLayout {
             lock_takes: self.lock_takes.of(head),
             large_live: self.large_live.of(head) as i64,
             large_cached: self.large_cached.of(head).saturating_add(self.slot_cache_bytes(head)),
+            large_allocs: self.large_counts.as_ref().map_or(0, |counts| counts.allocs.of(head)),
+            large_frees: self.large_counts.as_ref().map_or(0, |counts| counts.frees.of(head)),
             classes: classes.collect(),
         }
     }
@@ -440,8 +468,11 @@ fn fill(snapshot: &mut Snapshot, mut sums: Sums, resident: &Resident, huge: u64,
     ] {
         values.insert(name, value);
     }
-    for (name, more) in [("large_allocs", large_pops), ("large_frees", large_pushes), ("large_cache_hits", large_pops)]
-    {
+    for (name, more) in [
+        ("large_allocs", sums.large_allocs + large_pops),
+        ("large_frees", sums.large_frees + large_pushes),
+        ("large_cache_hits", large_pops),
+    ] {
         *values.entry(name).or_insert(0) += more;
     }
     snapshot.heaps = sums.heaps;
@@ -529,8 +560,10 @@ mod tests {
 
     #[test]
     fn the_slots_of_a_heap_are_counted() {
-        let mut layout = HeapLayout::of(&a_record(&[(Word::SlotBytes, 64), (Word::HeapSlotCache, 16 << 32)]), 0).unwrap();
-        let head: Vec<u8> = [5u64 << 32 | 0b1011, 7 << 32 | 1 << 31].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut layout =
+            HeapLayout::of(&a_record(&[(Word::SlotBytes, 64), (Word::HeapSlotCache, 16 << 32)]), 0).unwrap();
+        let head: Vec<u8> =
+            [5u64 << 32 | 0b1011, 7 << 32 | 1 << 31].iter().flat_map(|word| word.to_le_bytes()).collect();
         assert_eq!(layout.slot_cache_bytes(&head), 4 * 64);
         layout.slot_bytes = u64::MAX;
         assert_eq!(layout.slot_cache_bytes(&head), u64::MAX, "a damaged record");
