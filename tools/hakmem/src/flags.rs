@@ -154,10 +154,7 @@ mod tests {
                 pair("HAKMEM_LIMIT", "1G:2G")
             ]
         );
-        assert_eq!(
-            environment(&["--guard", "off", "--stats=on"]).unwrap(),
-            [pair("HAKMEM_STATS", "on"), pair("HAKMEM_GUARD", "off")]
-        );
+        assert_eq!(environment(&["--guard", "off", "--stats=on"]).unwrap(), [pair("HAKMEM_STATS", "on"), pair("HAKMEM_GUARD", "off")]);
         assert_eq!(environment(&["--stats=json:/tmp/x"]).unwrap(), [pair("HAKMEM_STATS", "json:/tmp/x")]);
     }
 

@@ -38,11 +38,7 @@ mod tests {
         assert_eq!((safe.kind, safe.initial, safe.min, safe.max, safe.at_start), ("NUMBER", 1, 0, 3, true));
         assert!(safe.help.contains("of a block, 3 also"));
         let limit = OPTIONS.iter().find(|option| option.name == "LIMIT").unwrap();
-        assert!(
-            limit.help.contains("hard one requests fail") && limit.help.ends_with("no limits at all"),
-            "{}",
-            limit.help
-        );
+        assert!(limit.help.contains("hard one requests fail") && limit.help.ends_with("no limits at all"), "{}", limit.help);
         let live = STATISTICS.iter().find(|statistic| statistic.field == "live").unwrap();
         assert_eq!((live.group, live.bytes, live.label), ("memory", true, "  live"));
         assert_eq!(Word::Version as usize, 0);

@@ -3,7 +3,9 @@
 
 mod running;
 
-use running::{figure, hakmem, json, sleeping, started, stderr, stdout, until, Folder, Running, LIBRARY, TOOL};
+use running::{
+    figure, hakmem, json, sleeping, started, stderr, stdout, until, Folder, Running, LIBRARY, TOOL,
+};
 use std::process::Command;
 
 #[test]

@@ -3,11 +3,11 @@
 
 mod running;
 
-use nix::sys::socket::{connect, socket, AddressFamily, SockFlag, SockType, UnixAddr};
 use running::{
     as_nobody, hakmem, is_root, json, skipped, sleeping, started, stderr, stdout, until, Folder, Running, ARCHIVE,
     LIBRARY, TOOL, WITHOUT_READ,
 };
+use nix::sys::socket::{connect, socket, AddressFamily, SockFlag, SockType, UnixAddr};
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};

@@ -195,9 +195,7 @@ fn large() -> Vec<Row> {
     vec![
         load("realloc doubling to 64 MiB", "realloc_growth", "double 65536 5").gated().takes(0.26),
         load("realloc by 1 % to 64 MiB", "realloc_growth", "percent 65536 2 250").takes(0.65),
-        workload("realloc by 100 B to 256 KiB", "large blocks", "realloc_growth", "append 256 2000 80")
-            .ns()
-            .takes(0.08),
+        workload("realloc by 100 B to 256 KiB", "large blocks", "realloc_growth", "append 256 2000 80").ns().takes(0.08),
         load("calloc 64 KiB, dirty", "large_calloc", "dirty 64 30000"),
         load("calloc 1 MiB, fresh", "large_calloc", "fresh 1024 3000").gated(),
         load("calloc 1 MiB, dirty", "large_calloc", "dirty 1024 1200"),

@@ -134,11 +134,7 @@ mod tests {
     /// Root is told what it lacks, others the command that would work.
     #[test]
     fn who_may_not_look_is_told_what_would_do() {
-        let remedy = if nix::unistd::geteuid().is_root() {
-            "-> this is root without CAP_SYS_PTRACE"
-        } else {
-            "-> try `sudo hakmem "
-        };
+        let remedy = if nix::unistd::geteuid().is_root() { "-> this is root without CAP_SYS_PTRACE" } else { "-> try `sudo hakmem " };
         for scope in [1, 2] {
             assert!(said(|found| traced(found, scope, false)).contains(remedy));
             assert!(said(|found| traced(found, scope, true)).contains("does not restrict this user"));

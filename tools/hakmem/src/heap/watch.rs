@@ -79,7 +79,8 @@ impl Sampling<'_> {
         let is_left = |profile: &Profile| profile.is_asked && look.is_alone && look.is_known();
         let active = before.as_ref().filter(|profile| profile.is_active && !is_left(profile));
         let is_of_program = active.is_some_and(|profile| profile.is_of_program() || !look.is_known());
-        let mut sampling = Sampling { process, is_of_program: Cell::new(is_of_program), look, is_on: Cell::new(true) };
+        let mut sampling =
+            Sampling { process, is_of_program: Cell::new(is_of_program), look, is_on: Cell::new(true) };
         match active {
             Some(profile) if every.is_some() => remark(format_args!(
                 "hakmem: process {} is sampled already: --every does not apply, {}",
