@@ -50,19 +50,14 @@ static HK_NOINLINE void give_elsewhere(heap_t *h, unsigned cls, granule_t granul
         report->double_frees[report->count++] = block;
 }
 
-/* Of a block so many bytes behind its slab's begin. */
-HK_INLINE unsigned block_index(uint64_t offset, size_class_t c) {
-    return (unsigned)(((unsigned __int128)offset * c.inverse) >> 64);
-}
-
 /* Gives back the leading blocks that lie in the slab at `base`; the first one does. Returns how many. Neighbours are
- * often freed one after the other: a word of bits is written when the next block has another one, so that no block
- * waits for the store of the one before. */
+ * often freed one after the other: a word of bits is written when the next block has another one, so that neighbours
+ * do not wait for each other's stores. */
 HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c, const granule_t *blocks,
                                     unsigned count, flush_report_t *report) {
     hk_assert(count > 0 && blocks[0] >= base);
     uint64_t offset = (blocks[0] - base) << HK_GRANULE_SHIFT;
-    unsigned index = block_index(offset, c), double_frees = 0, i = 0;
+    unsigned index = class_index_at(&c, (uint32_t)offset), double_frees = 0, i = 0;
     uint64_t *word = slab->free_bits + index / 64, bits = *word;
     for (;;) {
         const uint64_t bit = UINT64_C(1) << (index % 64);
@@ -73,7 +68,7 @@ HK_INLINE unsigned give_slab_locked(slab_t *slab, granule_t base, size_class_t c
         bits |= bit;
         if (++i == count || (offset = (blocks[i] - base) << HK_GRANULE_SHIFT) > c.mask)
             break;
-        index = block_index(offset, c);
+        index = class_index_at(&c, (uint32_t)offset);
         if (slab->free_bits + index / 64 == word)
             continue;
         *word = bits;

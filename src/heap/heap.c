@@ -23,7 +23,7 @@ void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
     hk_assert(id >= HK_OWNER_SHARED && id < HK_OWNER_LIMIT);
     h->front.tag = hardened_is_on() ? HK_MAP_NO_TAG : map_tag(id); /* hardened: no free takes the fast path */
     h->front.id = id;
-    h->large.of_one_thread = id != HK_OWNER_SHARED;
+    h->large.of_one_thread = id >= HK_OWNER_FIRST && id < HK_OWNER_EXPLICIT;
     h->countdown_set = HEAP_TICK_BYTES;
     hk_write(h->front.countdown, HEAP_TICK_BYTES);
     h->lock = (hk_lock_t)HK_LOCK_INIT(rank);

@@ -14,6 +14,7 @@
  *
  * Which thread may touch what:
  *   front.*                   the heap's thread, or the one that retires it; any reads it relaxed (statistics, reports)
+ *   large                     as front; those of the shared heap, any thread
  *   remote_table, outbox      the heap's thread; any may read it (reports)
  *   lists, class_stats, ...   the holder of `lock`; counts move to the shared heap under hk_record_lock too
  *   inbox                     any thread pushes; the holder of `lock` takes
@@ -142,32 +143,31 @@ typedef struct heap {
     _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: upkeep/unnoticed.h */
     slot_t full;
     bool is_held_by_fork;                 /* start/fork.c; under the heap-list lock */
+    bool has_swept;                       /* in the last streak; the heap's thread */
+    bool guard_due;                       /* it is the next one that fits */
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
     double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
+    uint8_t sweep_shift;                  /* how often it refilled after a sweep (magazine.c); the heap's thread */
+    uint8_t slot_cache_credit;            /* runs that it may keep (slot_cache.c); the heap's thread */
+    uint8_t asked;                        /* for classes that are earned: magazine_is_earned; the heap's thread */
+    uint8_t served;                       /* ... and how many were served by its free slots, at most as many */
     _Atomic uint64_t slot_cache[HEAP_SLOT_WORDS]; /* its thread adds and cuts, anybody takes a word: slot_cache.h */
     size_t magazine_bytes;                        /* what the magazines can hold; the heap's thread */
     uint64_t magazines_in_use[3];                 /* a bit for each magazine that has a capacity; the heap's thread */
     size_t streak_bytes;                          /* flushed since the thread last allocated; the heap's thread */
-    size_t streak_total;       /* streak_bytes, and what left the other magazines then; the heap's thread */
-    int64_t streak_countdown;  /* the countdown when streak_bytes was last written; the heap's thread */
-    uint64_t runs_before;      /* bytes of runs when the thread began, by the heap's counts; the heap's thread */
-    uint8_t sweep_shift;       /* how often it refilled after a sweep (magazine.c); the heap's thread */
-    uint8_t slot_cache_credit; /* runs that it may keep (slot_cache.c); the heap's thread */
-    uint8_t asked;             /* for classes that are earned: magazine_is_earned; the heap's thread */
-    uint8_t served;            /* ... and how many were served by its free slots, at most as many */
-    bool has_swept;            /* in the last streak; the heap's thread */
-    int64_t countdown_set;     /* what the countdown was set to; this and the next, the heap's thread */
-    uint64_t tick_charged;     /* bytes allocated since the last tick, when it was set */
-    int64_t tick_left;         /* bytes to be allocated before it pays to look for a tick; the heap's thread */
-    uint64_t tick_flushed;     /* bytes flushed since the last tick: a thread that only frees has ticks too */
-    uint64_t guard_random;     /* of the distance to the next guarded block; this and the next two, the heap's thread */
-    int64_t guard_left;        /* bytes to it, when guard_random is not 0 */
-    bool guard_due;            /* it is the next one that fits */
-    sample_draw_t draw;        /* to the next sample; the heap's thread */
+    size_t streak_total;      /* streak_bytes, and what left the other magazines then; the heap's thread */
+    int64_t streak_countdown; /* the countdown when streak_bytes was last written; the heap's thread */
+    uint64_t runs_before;     /* bytes of runs when the thread began, by the heap's counts; the heap's thread */
+    int64_t countdown_set;    /* what the countdown was set to; this and the next, the heap's thread */
+    uint64_t tick_charged;    /* bytes allocated since the last tick, when it was set */
+    int64_t tick_left;        /* bytes to be allocated before it pays to look for a tick; the heap's thread */
+    uint64_t tick_flushed;    /* bytes flushed since the last tick: a thread that only frees has ticks too */
+    uint64_t guard_random;    /* of the distance to the next guarded block; this and the next two, the heap's thread */
+    int64_t guard_left;       /* bytes to it, when guard_random is not 0 */
+    sample_draw_t draw;       /* to the next sample; the heap's thread */
     uint64_t lock_takes;
-    uint64_t idle_takes; /* lock_takes when it was last seen to change, and when that was: adoption */
-    uint32_t idle_since_ms;
+    uint64_t idle_takes;           /* lock_takes when it was last seen to change, and when that was: adoption */
     uint64_t ended_since_ms;       /* of one without a thread, as the next; written when it is put on a list */
     size_t ended_with_bytes;       /* what it may hold; under the heap-list lock */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
@@ -176,11 +176,12 @@ typedef struct heap {
     uint32_t remote_pending_bytes; /* thread's own, as the next */
     uint32_t remote_earned_bytes;  /* so much may be pending beyond that: remote.c */
     uint32_t remote_batches;       /* thread's own: posted, not yet in the counter that all threads share */
+    uint32_t idle_since_ms;
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
     message_t *outbox[HEAP_OUTBOX];                 /* as remote_table: messages being filled, by owner */
     struct quarantine *quarantine;                  /* thread's own: quarantine.h */
     size_t waiting_bytes;                           /* runs in it that have their pages; for readers from outside */
-    large_counts_t large;
+    large_counts_t large;                           /* runs that its thread took and freed */
 
     HK_ALIGNED(HK_CACHE_LINE) _Atomic(message_t *) inbox;
     _Atomic uint32_t inbox_count; /* about so many messages are in it: a bound for senders */

@@ -83,22 +83,20 @@ static void run_release(slot_t first, bool dirty, bool reuse) {
         slots_free(first, open, dirty);
 }
 
-HK_INLINE void count(const large_counts_t *counts, _Atomic uint64_t *sum, uint64_t by) {
+HK_INLINE void add_to(const large_counts_t *counts, _Atomic uint64_t *sum, uint64_t by) {
     if (hk_likely(counts->of_one_thread))
         atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + by, memory_order_relaxed);
     else
         atomic_fetch_add_explicit(sum, by, memory_order_relaxed);
 }
 
-static void count_alloc(large_counts_t *counts) { count(counts, &counts->allocs, 1); }
-
 static void count_taken(large_counts_t *counts, size_t slot_count) {
-    count(counts, &counts->taken_bytes, slot_count << HK_SLOT_SHIFT);
-    count(counts, &counts->live_bytes, slot_count << HK_SLOT_SHIFT);
+    add_to(counts, &counts->taken_bytes, slot_count << HK_SLOT_SHIFT);
+    add_to(counts, &counts->live_bytes, slot_count << HK_SLOT_SHIFT);
 }
 
 static void count_freed(large_counts_t *counts, size_t slot_count) {
-    count(counts, &counts->live_bytes, -(slot_count << HK_SLOT_SHIFT));
+    add_to(counts, &counts->live_bytes, -(slot_count << HK_SLOT_SHIFT));
 }
 
 /* Zeros are written where most pages are resident; elsewhere that would make all of them so, and the few go back. */
@@ -151,7 +149,7 @@ void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroe
     slots_t got = slots_alloc(count, hk_max(align >> HK_SLOT_SHIFT, 1), use);
     if (got.first == 0)
         return NULL;
-    count_alloc(counts);
+    add_to(counts, &counts->allocs, 1);
     bool fresh = got.zeroed && use == SLOTS_SPARSE;
     char *block = run_begin(counts, got, count, fresh);
     if (fresh)
@@ -171,8 +169,8 @@ void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
     hk_assert(cls < HK_CLASS_COUNT && run->alone == 0);
     run->alone = (uint8_t)(cls + 1);
     atomic_fetch_add_explicit(&hk_large_alone[cls].count, 1, memory_order_relaxed);
-    count(counts, &counts->taken_bytes, -beyond(run, cls));
-    count(counts, &counts->live_bytes, -beyond(run, cls));
+    add_to(counts, &counts->taken_bytes, -beyond(run, cls));
+    add_to(counts, &counts->live_bytes, -beyond(run, cls));
 }
 
 /* From here on it counts as the run that it is. With `ends` it is about to be counted as freed, and was allocated as
@@ -184,9 +182,9 @@ static void set_not_alone(large_counts_t *counts, large_run_t *run, bool ends) {
     const unsigned cls = run->alone - 1u;
     run->alone = 0;
     atomic_fetch_sub_explicit(&hk_large_alone[cls].count, 1, memory_order_relaxed);
-    count(counts, &counts->live_bytes, beyond(run, cls));
+    add_to(counts, &counts->live_bytes, beyond(run, cls));
     if (!ends)
-        count(counts, &counts->taken_bytes, beyond(run, cls));
+        add_to(counts, &counts->taken_bytes, beyond(run, cls));
 }
 
 unsigned large_alone_class(const void *block) {
@@ -204,7 +202,7 @@ static bool end_life(large_counts_t *counts, large_run_t *run) {
     if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_HELD, memory_order_relaxed,
                                                  memory_order_relaxed))
         return false;
-    count(counts, &counts->frees, 1);
+    add_to(counts, &counts->frees, 1);
     set_not_alone(counts, run, true);
     return true;
 }
@@ -225,7 +223,7 @@ void large_take_held(large_counts_t *counts, void *block) {
     hk_assert(!large_is_live(block));
     large_run_t *run = large_run(block);
     count_taken(counts, run->slot_count);
-    count_alloc(counts);
+    add_to(counts, &counts->allocs, 1);
     run->fresh = false;
     atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
 }
@@ -253,7 +251,7 @@ bool large_free(large_counts_t *counts, void *block, bool reuse) {
 }
 
 void *large_begin(large_counts_t *counts, slot_t first, size_t slot_count) {
-    count_alloc(counts);
+    add_to(counts, &counts->allocs, 1);
     return run_begin(counts, (slots_t){.first = first}, slot_count, false);
 }
 
@@ -312,7 +310,7 @@ static void give_target_back(large_counts_t *counts, char *to) {
     size_t size = large_size(to);
     bool dirty;
     if (map_anew(to, size, &dirty)) {
-        count_alloc(counts); /* as it is a free */
+        add_to(counts, &counts->allocs, 1); /* as it is a free */
         (void)large_free(counts, to, true);
         return;
     }

@@ -29,7 +29,7 @@ typedef struct large_counts {
     _Atomic uint64_t live_bytes;  /* taken less freed, modulo 2^64: only the sum over all heaps means something */
     _Atomic uint64_t taken_bytes; /* allocated, and grown by */
     _Atomic uint64_t allocs, frees;
-    bool of_one_thread; /* at a time: it needs no atomic read-modify-write */
+    bool of_one_thread; /* plain stores do: its heap's thread alone counts here, or who retires the heap */
 } large_counts_t;
 
 /* A block of at least `size` bytes at a multiple of `align` (a power of two). `*zeroed` tells whether it reads as
@@ -73,7 +73,7 @@ large_links_t *large_links(slot_t first);
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls);
 unsigned large_alone_class(const void *block);
 typedef struct large_alone {
-    HK_ALIGNED(HK_CACHE_LINE) _Atomic unsigned count; /* relaxed, as above; threads take blocks of different classes */
+    HK_ALIGNED(16) _Atomic unsigned count; /* relaxed, as above; apart, as threads take blocks of different classes */
 } large_alone_t;
 extern large_alone_t hk_large_alone[] HK_HIDDEN;
 HK_INLINE unsigned large_alone_count(unsigned cls) {

@@ -61,8 +61,8 @@ static void add_heap(heap_t *h, hak_stats_t *stats, sums_t *sums) {
     sums->lock_takes += h->lock_takes;
     hk_unlock(&h->lock);
     sums->large_live += (int64_t)atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed);
-    stats->large_frees += atomic_load_explicit(&h->large.frees, memory_order_relaxed);
     stats->large_allocs += atomic_load_explicit(&h->large.allocs, memory_order_relaxed);
+    stats->large_frees += atomic_load_explicit(&h->large.frees, memory_order_relaxed);
 }
 
 /* Who frees a block of one of these does not count it: what is not live any more was freed. */

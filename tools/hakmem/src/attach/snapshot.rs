@@ -99,6 +99,7 @@ impl Attached {
         let mut snapshot = Snapshot { pool: self.pool()?, ..Snapshot::default() };
         self.add_counters(&mut snapshot.values)?;
         if self.number(Word::WindowBase)? == 0 {
+            snapshot.values.extend([("large_allocs", 0), ("large_frees", 0)]);
             return Ok(snapshot); // nobody has allocated yet
         }
         let sums = self.sums()?;
@@ -536,6 +537,7 @@ mod tests {
             (Word::MagazinePushes, 8 << 32 | 12),
             (Word::StatsArray, 8 << 32 | 60),
             (Word::HeapLife, 8 << 32 | 4090),
+            (Word::HeapLargeAllocs, 8 << 32 | 4090),
             (Word::HeapStride, 0),
             (Word::Classes, 1 << 20),
             (Word::Magazines, u64::MAX),
@@ -569,6 +571,24 @@ mod tests {
         assert_eq!(layout.slot_cache_bytes(&head), u64::MAX, "a damaged record");
         layout.slot_cache = None;
         assert_eq!(layout.slot_cache_bytes(&head), 0, "an older library");
+    }
+
+    /// Older libraries have counters of the process in place of counts of each heap.
+    #[test]
+    fn runs_are_counted_by_heaps_or_by_the_process() {
+        let record = a_record(&[(Word::HeapLargeAllocs, 8 << 32), (Word::HeapLargeFrees, 8 << 32 | 8)]);
+        let layout = HeapLayout::of(&record, 0).unwrap();
+        let mut head = vec![0; layout.head_bytes()];
+        head[..16].copy_from_slice(&[7u64, 3].map(u64::to_le_bytes).concat());
+        let mut sums = Sums::default();
+        sums.add(&layout.heap(&head, &[], &[]));
+        sums.add(&layout.heap(&head, &[], &[]));
+        assert_eq!((sums.large_allocs, sums.large_frees), (14, 6));
+
+        let mut snapshot = Snapshot::default();
+        snapshot.values.insert("large_allocs", 5);
+        fill(&mut snapshot, sums, &Resident::default(), 0, 0);
+        assert_eq!((snapshot.values["large_allocs"], snapshot.values["large_frees"]), (19, 6));
     }
 
     fn adds_up(snapshot: &Snapshot) -> bool {
