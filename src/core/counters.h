@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * counters.h: process-wide event counters. Each is bumped where batches pass, never on the fast path; relaxed, because
- * no order between counters is promised. The list is the scalar event part of hak_stats_t,
- * but for what heaps count (large.h).
+ * no order between counters is promised. The list is the scalar event part of hak_stats_t, but for what each heap
+ * counts (large.h).
  */
 #pragma once
 

@@ -144,7 +144,7 @@ typedef struct heap {
     slot_t full;
     bool is_held_by_fork;                 /* start/fork.c; under the heap-list lock */
     bool has_swept;                       /* in the last streak; the heap's thread */
-    bool guard_due;                       /* it is the next one that fits */
+    bool guard_due;                       /* a guarded block, the next one that fits; the heap's thread */
     uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
     double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
@@ -163,11 +163,11 @@ typedef struct heap {
     uint64_t tick_charged;    /* bytes allocated since the last tick, when it was set */
     int64_t tick_left;        /* bytes to be allocated before it pays to look for a tick; the heap's thread */
     uint64_t tick_flushed;    /* bytes flushed since the last tick: a thread that only frees has ticks too */
-    uint64_t guard_random;    /* of the distance to the next guarded block; this and the next two, the heap's thread */
+    uint64_t guard_random;    /* of the distance to the next guarded block; this and the next, the heap's thread */
     int64_t guard_left;       /* bytes to it, when guard_random is not 0 */
     sample_draw_t draw;       /* to the next sample; the heap's thread */
     uint64_t lock_takes;
-    uint64_t idle_takes;           /* lock_takes when it was last seen to change, and when that was: adoption */
+    uint64_t idle_takes;           /* lock_takes when it was last seen to change: adoption */
     uint64_t ended_since_ms;       /* of one without a thread, as the next; written when it is put on a list */
     size_t ended_with_bytes;       /* what it may hold; under the heap-list lock */
     uint64_t seen_takes;           /* lock_takes at the last maintenance round: equal means idle */
@@ -176,7 +176,7 @@ typedef struct heap {
     uint32_t remote_pending_bytes; /* thread's own, as the next */
     uint32_t remote_earned_bytes;  /* so much may be pending beyond that: remote.c */
     uint32_t remote_batches;       /* thread's own: posted, not yet in the counter that all threads share */
-    uint32_t idle_since_ms;
+    uint32_t idle_since_ms;        /* when idle_takes was last seen to change; under the lock */
     uint64_t remote_used[HEAP_REMOTE_ENTRIES / 64]; /* thread's own: entries that may be somebody's */
     message_t *outbox[HEAP_OUTBOX];                 /* as remote_table: messages being filled, by owner */
     struct quarantine *quarantine;                  /* thread's own: quarantine.h */

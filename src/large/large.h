@@ -73,7 +73,7 @@ large_links_t *large_links(slot_t first);
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls);
 unsigned large_alone_class(const void *block);
 typedef struct large_alone {
-    HK_ALIGNED(16) _Atomic unsigned count; /* relaxed, as above; apart, as threads take blocks of different classes */
+    HK_ALIGNED(16) _Atomic unsigned count; /* relaxed, as above; apart, as threads take other classes */
 } large_alone_t;
 extern large_alone_t hk_large_alone[] HK_HIDDEN;
 HK_INLINE unsigned large_alone_count(unsigned cls) {
