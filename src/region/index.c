@@ -5,8 +5,8 @@
 #include "core/panic.h"
 
 enum {
-    FLOOR_SHIFT = 6, /* of one floor a sum has 64 of the floor below */
-    FLOORS = 3,      /* words, and two of sums */
+    FLOOR_SHIFT = INDEX_SUM_SHIFT - INDEX_WORD_SHIFT, /* of one floor a sum has 64 of the floor below */
+    FLOORS = 3,                                       /* words, and two of sums */
 };
 #define LOW_SUMS  (INDEX_SUPERSLABS_MAX >> (INDEX_WORD_SHIFT + FLOOR_SHIFT))
 #define HIGH_SUMS (LOW_SUMS >> FLOOR_SHIFT)

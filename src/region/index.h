@@ -16,8 +16,9 @@
  * A third bit is the pool's: a USED superslab is *vacant* when all its slots are free for anything. superslab/bins.h
  * writes it, superslab/runs.h reads it.
  *
- * The words lie where index_init says, and are zeros at first: only those of superslabs below every `limit` and of what
- * was set are touched. The caller holds the region lock; for vacancy it holds the pool's.
+ * The words lie where index_init says, and are zeros at first: only those of superslabs below every `limit`, and those
+ * of what is set with all others of their lower sums, are touched. The caller holds the region lock; for vacancy it
+ * holds the pool's.
  *
  * INDEX-1  a sum is that of the words below it.
  */
@@ -30,7 +31,10 @@ typedef struct index_word {
     uint64_t vacant;
 } index_word_t;
 
-enum { INDEX_WORD_SHIFT = 6 };
+enum {
+    INDEX_WORD_SHIFT = 6, /* superslabs of a word, */
+    INDEX_SUM_SHIFT = 12, /* ... and of a lower sum */
+};
 #define INDEX_SUPERSLABS_MAX ((size_t)1 << 23)
 
 typedef enum index_kind { INDEX_UNKNOWN, INDEX_UNCLAIMED, INDEX_FREE, INDEX_USED, INDEX_AVAILABLE } index_kind_t;
@@ -38,8 +42,12 @@ typedef enum index_kind { INDEX_UNKNOWN, INDEX_UNCLAIMED, INDEX_FREE, INDEX_USED
 /* `words` has room for as many superslabs as there will be, and is zeroed. */
 void index_init(index_word_t *words);
 
-/* Bytes of words for the first `count` superslabs. */
-HK_INLINE size_t index_bytes(size_t count) { return ((count + 63) >> INDEX_WORD_SHIFT) * sizeof(index_word_t); }
+/* What index_set of superslabs [first, end) reads of the words, in bytes from the first word on: it adds up anew each
+ * lower sum that one of them is in, with all words of it. */
+HK_INLINE size_t index_begin_bytes(size_t first) {
+    return (first >> INDEX_SUM_SHIFT << (INDEX_SUM_SHIFT - INDEX_WORD_SHIFT)) * sizeof(index_word_t);
+}
+HK_INLINE size_t index_end_bytes(size_t end) { return index_begin_bytes(end + ((size_t)1 << INDEX_SUM_SHIFT) - 1); }
 
 /* What the `count` superslabs from `first` on are from now on; not INDEX_AVAILABLE. */
 void index_set(size_t first, size_t count, index_kind_t kind);

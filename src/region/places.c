@@ -99,7 +99,7 @@ static int map_live_origin(void) {
 static int begin(region_area_t area, size_t first) {
     int error;
     if (area == REGION_AREA_STATE)
-        error = region_area_cover_part(area, 0, index_bytes(first + 1));
+        error = region_area_cover_part(area, 0, index_end_bytes(first + 1));
     else if (area == REGION_AREA_HEAPS || area == REGION_AREA_META)
         error = region_area_cover_part(area, 0, 1);
     else

@@ -86,7 +86,7 @@ static bool shed_locked(void) {
 static int cover_state_locked(size_t from, size_t to) {
     hk_assert(hk_lock_is_held(&hk_region_lock));
     hk_assert(from <= to);
-    return region_area_cover_part(REGION_AREA_STATE, from / 64 * sizeof(index_word_t), index_bytes(to));
+    return region_area_cover_part(REGION_AREA_STATE, index_begin_bytes(from), index_end_bytes(to));
 }
 
 /* Maps [first, first + count), which becomes FREE. Returns 0 or an errno value. */

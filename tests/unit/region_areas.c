@@ -43,7 +43,7 @@ static void apart(void) {
     CHECK(hk_window.area_sizes[REGION_AREA_TABLE] >= hk_window.superslab_max * HK_SLOTS_PER_SUPERSLAB * 4);
     CHECK(hk_window.area_sizes[REGION_AREA_SLABS] >= hk_window.superslab_max * HK_SLOTS_PER_SUPERSLAB * 128);
     CHECK(hk_window.area_sizes[REGION_AREA_LIVE] >= hk_window.superslab_max * (HK_SUPERSLAB_SIZE / 128));
-    CHECK(hk_window.area_sizes[REGION_AREA_STATE] >= index_bytes(hk_window.superslab_max));
+    CHECK(hk_window.area_sizes[REGION_AREA_STATE] >= index_end_bytes(hk_window.superslab_max));
 }
 
 /* Another window. */

@@ -152,7 +152,7 @@ static void among_holes(void) {
 
 int main(void) {
     index_init(words);
-    CHECK(index_bytes(INDEX_SUPERSLABS_MAX) == sizeof words);
+    CHECK(index_end_bytes(INDEX_SUPERSLABS_MAX) == sizeof words);
     at_random(SMALL);
     at_random(20000);
     at_random(COUNT);
