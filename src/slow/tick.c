@@ -66,15 +66,15 @@ static uint64_t counted_bytes(const heap_t *h) {
     return hk_min(sum, h->tick_charged);
 }
 
-/* Bytes that may be charged before a tick can be due, about; 0: it is. Reads the magazines, a line of the cache for
- * each two: not for a look that is due to a sample. */
+/* Bytes that may be charged before a tick can be due, about; 0: it is. No more than were charged since the last one: so
+ * much is known of the thread, which may use other sizes from now on. Reads the magazines, a line of the cache for each
+ * two: not for a look that is due to a sample. */
 static int64_t bytes_to_tick(const heap_t *h) {
     uint64_t counted = counted_bytes(h), sum = counted + h->tick_flushed;
     if (sum >= HEAP_TICK_BYTES - HEAP_TICK_BYTES / NEAR_SHARE)
         return 0;
-    const bool is_known = h->tick_charged >= HEAP_TICK_BYTES; /* of less than a tick it is chance */
-    const uint64_t spread = is_known ? hk_min(h->tick_charged / hk_max(counted, 1), SPREAD_MAX) : 1;
-    return (int64_t)((HEAP_TICK_BYTES - sum) * hk_max(spread, 1));
+    const uint64_t spread = hk_max(hk_min(h->tick_charged / hk_max(counted, 1), SPREAD_MAX), 1);
+    return (int64_t)hk_min((HEAP_TICK_BYTES - sum) * spread, hk_max(h->tick_charged, HEAP_TICK_BYTES));
 }
 
 static void countdown_set(heap_t *h, int64_t bytes) {
