@@ -131,6 +131,13 @@ static void show_touch(const sys_registers_t *at) {
     stack_show_interrupted(at, "  ");
 }
 
+/* One that a terminal shows as it is, and a shell takes for one argument, about. */
+static bool is_word(const char *name) {
+    while ((unsigned char)*name > ' ' && *name != '\x7f')
+        name++;
+    return *name == '\0';
+}
+
 void report_show(const hk_misuse_t *misuse, const sys_registers_t *at) {
     hk_misuse_t known = *misuse;
     hk_description_t found;
@@ -155,5 +162,5 @@ void report_show(const hk_misuse_t *misuse, const sys_registers_t *at) {
         stack_show_trace("freed", &freed);
     const char *program = libc_program_name();
     hk_message("  docs/misuse.md says what this means; to report it, send it with what `hakmem doctor -- %s` prints",
-               program != NULL ? program : "PROGRAM");
+               program != NULL && is_word(program) ? program : "PROGRAM");
 }

@@ -292,6 +292,14 @@ def check_ignore(library, program, name, level):
     return None
 
 
+def check_odd_name(library, program):
+    """A name that would begin a line of its own, or make a terminal do something, is not shown."""
+    environment = {**os.environ, "LD_PRELOAD": library}
+    done = subprocess.run(["\x1b[2J\nroot", names_of(program, library)[0]], executable=program, env=environment, capture_output=True, text=True)
+    shown = "hakmem doctor -- PROGRAM" in done.stderr and "\x1b" not in done.stderr
+    return None if shown else f"name of the program: {done.stderr!r}"
+
+
 def names_of(program, library):
     environment = {**os.environ, "LD_PRELOAD": library}
     return subprocess.run([program], env=environment, capture_output=True, text=True, check=True).stdout.split()
@@ -317,6 +325,10 @@ def main():
                 print(f"FAIL  {name}\n      {problem}")
             else:
                 print(f"ok    {name}")
+    odd = check_odd_name(library, programs[0])
+    if odd:
+        failures += 1
+        print(f"FAIL  {odd}")
     print(f"{tried} bugs, {failures} failures")
     return 1 if failures or not tried else 0
 
