@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * huge.h: blocks above 1 GiB, and any other that the window cannot hold: a mapping of their own each, found through a
- * small registry. The registry is an array in metadata memory, guarded by the huge lock; its count is also read without
- * it, so that a program without huge blocks pays one load.
+ * huge.h: blocks that are allocated with more than 1 GiB, and any other that the window cannot hold: a mapping of their
+ * own each, found through a small registry. The registry is an array in metadata memory, guarded by the huge lock; its
+ * count is also read without it, so that a program without huge blocks pays one load.
  */
 #pragma once
 

@@ -35,7 +35,7 @@ large_links_t *large_links(slot_t first) { return &run_at(first)->links; }
 static size_t slots_for(size_t size) { return (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT; }
 
 static void run_mark(slot_t first, size_t slot_count) {
-    hk_assert(slot_count > 0 && slot_count <= (HK_LARGE_MAX + HK_SUPERSLAB_SIZE) >> HK_SLOT_SHIFT);
+    hk_assert(slot_count > 0);
     map_set(first, 1, HK_MAP_RUN_HEAD);
     map_set(first + 1, (unsigned)slot_count - 1, HK_MAP_RUN_BODY);
 }
@@ -342,8 +342,7 @@ static bool is_filled(slot_t first, size_t size) {
 static void *grow_by_moving(large_counts_t *counts, slot_t first, size_t count, bool filled) {
     large_run_t *run = run_at(first);
     size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
-    size_t roomy = hk_min(count + count / HEADROOM_SHARE, HK_LARGE_MAX >> HK_SLOT_SHIFT);
-    char *to = alloc_target(counts, roomy);
+    char *to = alloc_target(counts, count + count / HEADROOM_SHARE);
     if (to == NULL)
         to = alloc_target(counts, count);
     if (to == NULL)
@@ -378,7 +377,7 @@ bool large_resize_here(large_counts_t *counts, void *block, size_t size) {
     slot_t first = (slot_t)map_slot(block);
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count > have)
-        return size <= HK_LARGE_MAX && !run_at(first)->moved && grow_in_place(counts, first, count);
+        return !run_at(first)->moved && grow_in_place(counts, first, count);
     /* What growth took ahead stays for the next steps. */
     if (have - count > have / HEADROOM_SHARE)
         shrink(counts, first, count);
@@ -393,8 +392,6 @@ void *large_resize(large_counts_t *counts, void *block, size_t size) {
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count <= have && large_resize_here(counts, block, size))
         return block;
-    if (size > HK_LARGE_MAX)
-        return NULL;
     bool can_stay = !run_at(first)->moved;
     bool can_move = have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN && (!can_stay || slots_alike(first, have));
     /* A moved run has a mapping of its own: it can ask for huge pages, and move again as long as it stays one. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * large.h: blocks of their own run of slots, 256 KiB to 1 GiB.
+ * large.h: blocks of their own run of slots, from 256 KiB on. One that is allocated has up to 1 GiB; one that grows may
+ * have more, as its pages move.
  *
  * A block is a run of slots in the window; its record takes the place of the slab record of its first slot. The slot
  * table says HK_MAP_RUN_HEAD for the first slot and HK_MAP_RUN_BODY for the others. What was freed lies in the pool
