@@ -5,12 +5,43 @@
 use anyhow::{anyhow, Error, Result};
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether whoever started the tool ignores SIGPIPE, as Rust's runtime does from main's start on.
+static WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+#[used]
+#[link_section = ".init_array"]
+static BEFORE_THE_RUNTIME: extern "C" fn() = note;
+
+extern "C" fn note() {
+    // SAFETY: all zeros are a sigaction, which is only read into.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let known = unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut now) };
+    WAS_IGNORED.store(known == 0 && now.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+}
 
 /// Rust starts programs with SIGPIPE ignored. With the default action whoever closes the pipe, as `head` does, ends the
 /// tool without a word. Programs that it measures have the default action in either case.
 pub fn end_with_the_reader() {
     // SAFETY: sets a default action before there is another thread.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// The program will have the action of SIGPIPE that whoever started the tool has chosen.
+pub fn pass_on_sigpipe(command: &mut Command) {
+    let as_it_was = || {
+        if WAS_IGNORED.load(Ordering::Relaxed) {
+            // SAFETY: one system call.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes one system call.
+    unsafe { command.pre_exec(as_it_was) };
 }
 
 pub fn say(text: impl Display) -> Result<()> {

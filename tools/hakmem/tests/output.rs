@@ -2,12 +2,15 @@
 //! What the tool does when nobody can take what it writes.
 
 mod repository;
+mod running;
 
 use repository::Repository;
+use running::{LIBRARY, TOOL};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 
 fn full_disk() -> File {
     File::options().write(true).open("/dev/full").unwrap()
@@ -40,6 +43,23 @@ fn remarks_may_be_lost() {
     let status = |arguments: &[&str]| repository.hakmem(arguments).stderr(full_disk()).output().unwrap().status;
     assert_eq!(status(&["bench", "--list", "--rows", "nosuchrow"]).code(), Some(1));
     assert_eq!(status(&["no-such-verb"]).code(), Some(2));
+}
+
+/// Also where Rust's runtime ignores it for the tool itself.
+#[test]
+fn a_program_has_the_action_that_the_tool_was_started_with() {
+    let page = std::env::temp_dir().join(format!("hakmem-sigpipe-{}.html", std::process::id()));
+    let report = format!("--report {}", page.display());
+    for (action, report) in [("''", ""), ("-", ""), ("''", &report[..]), ("-", &report[..])] {
+        let program = "grep SigIgn /proc/self/status";
+        let run = format!("trap {action} PIPE; {TOOL} run --library {LIBRARY} {report} -- {program}");
+        let output = Command::new("sh").args(["-c", &run]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let ignored = said.split_whitespace().nth(1).unwrap_or_else(|| panic!("{output:?}"));
+        let ignored = u64::from_str_radix(ignored, 16).unwrap() & 1 << (libc::SIGPIPE - 1);
+        assert_eq!(ignored != 0, action == "''", "{run}: {said}");
+    }
+    std::fs::remove_file(page).unwrap();
 }
 
 /// The launcher of this test puts down which signals it ignores.

@@ -6,6 +6,7 @@ mod supervised;
 
 use crate::flags::OptionFlags;
 use crate::library;
+use crate::output;
 use crate::program::Program;
 use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
@@ -47,6 +48,7 @@ impl RunArgs {
             check(&program, &library)?;
             command.env(PRELOAD, with_ours(std::env::var_os(PRELOAD), &library));
         }
+        output::pass_on_sigpipe(&mut command);
         if let Some(path) = &self.report {
             return report::run(command, path, &self.options);
         }
