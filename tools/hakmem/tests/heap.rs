@@ -334,6 +334,23 @@ fn a_pause_between_two_profiles_does_not_count() {
     assert!(line.contains("KiB"), "{said}");
 }
 
+/// What the first look saw is in use still, and is of the first look.
+#[test]
+fn what_is_in_use_is_of_one_look() {
+    let service = Running::of("looks", None);
+    let in_use = |time: &str| -> [f64; 3] {
+        let said = service.says(&["profile", "PID", "--for", time, "--every", "1", "--json"]);
+        let profile: Value = serde_json::from_str(&said).unwrap();
+        let sites = profile["sites"].as_array().unwrap().iter().find(|site| has(site, "keeps")).cloned();
+        let of_site = sites.map_or(0.0, |site| site["in_use"]["bytes"].as_f64().unwrap());
+        [of_site, profile["in_use"]["bytes"].as_f64().unwrap(), profile["allocated"]["bytes"].as_f64().unwrap()]
+    };
+    let [first, ..] = in_use("4s");
+    let [second, all, allocated] = in_use("1s");
+    assert!(second > 0.0 && second < first / 2.0, "{first} and {second}");
+    assert!(second <= all && all <= allocated, "{second}, {all}, {allocated}");
+}
+
 #[test]
 fn each_form_is_written() {
     let service = Running::of("forms", Some(4096));

@@ -47,7 +47,7 @@ impl ProfileArgs {
     }
 }
 
-/// What the process allocated and freed in that time, and what it has at its end.
+/// What the process allocated and freed in that time, and what of it is in use at the end.
 pub fn sampled(pid: i32, every: Option<u64>, time: Duration) -> Result<Profile> {
     let (before, after) = watched(pid, every, time)?;
     Ok(match &before {

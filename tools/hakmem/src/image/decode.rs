@@ -254,7 +254,7 @@ pub fn add_samples(profile: &mut Profile, table: &Table) {
         address: s::ADDRESS.of(entry),
         size: s::SIZE.of(entry),
         slack: s::SLACK.of(entry),
-        time_us: Some(s::TIME_US.of(entry)),
+        time_us: s::TIME_US.of(entry),
         site: s::SITE.of(entry) as u32,
         thread: s::THREAD.of(entry) as u32,
         weight: weight(s::SIZE.of(entry), s::INTERVAL_LOG2.of(entry)),
@@ -348,9 +348,11 @@ mod tests {
         let profile = both.clone().since(&before);
         assert_eq!((profile.elapsed_us, profile.samples_taken), (8_000_000, 1));
         assert_eq!(profile.start_unix_ns, both.start_unix_ns + 2_000_000_000);
-        assert_eq!((profile.alloc.bytes, profile.live.bytes), (50.0, 150.0));
-        assert_eq!(profile.samples.iter().map(|sample| sample.time_us).collect::<Vec<_>>(), [None, Some(7_000_000)]);
-        assert_eq!(profile.sites[1].samples, 1);
+        assert_eq!((profile.alloc.bytes, profile.live.bytes, profile.peak.bytes), (50.0, 50.0, 50.0));
+        assert_eq!(profile.samples.iter().map(|sample| sample.time_us).collect::<Vec<_>>(), [7_000_000]);
+        let site = &profile.sites[1];
+        assert_eq!((site.samples, site.live.bytes, site.peak.bytes), (1, 50.0, 50.0));
+        assert_eq!(profile.timeline[0].live.bytes, 50.0);
         assert_eq!(profile.timeline.iter().map(|point| point.time_us).collect::<Vec<_>>(), [7_000_000]);
     }
 
@@ -368,7 +370,7 @@ mod tests {
         let profile = from_bytes(&fixture.bytes(), Path::new("f")).unwrap().since(&before);
         assert_eq!((profile.elapsed_us, profile.samples_taken, profile.alloc.bytes), (10_000_000, 1, 50.0));
         assert_eq!((profile.sites[1].samples, profile.sites[1].alloc.bytes), (1, 50.0));
-        assert_eq!(profile.samples[0].time_us, Some(9_000_000));
+        assert_eq!(profile.samples[0].time_us, 9_000_000);
     }
 
     /// After hours of nothing but large blocks; what is live is less than nothing for a moment only.

@@ -29,6 +29,16 @@ impl Amount {
     pub fn minus(self, other: Amount) -> Amount {
         Amount { bytes: self.bytes - other.bytes, objects: self.objects - other.objects }
     }
+
+    fn of_all(parts: &[Amount]) -> Amount {
+        let mut sum = Amount::default();
+        parts.iter().for_each(|part| sum.add(*part));
+        sum
+    }
+
+    fn or_none(self) -> Amount {
+        Amount { bytes: self.bytes.max(0.0), objects: self.objects.max(0.0) }
+    }
 }
 
 /// A frame, and the one that called it; 0: none.
@@ -62,8 +72,7 @@ pub struct Sample {
     pub address: u64,
     pub size: u64,
     pub slack: u64,
-    /// None: before the time that the profile is of.
-    pub time_us: Option<u64>,
+    pub time_us: u64,
     pub site: u32,
     pub thread: u32,
     /// What it stands for.
@@ -155,8 +164,10 @@ impl Profile {
         frames
     }
 
-    /// What was allocated and freed since an earlier copy of this profile, and in how long. What is in use, and the
-    /// peak, are as they are. Of a profile that the program has begun anew since, nothing was before.
+    /// What was allocated and freed since an earlier copy of this profile, and in how long. In use is what was
+    /// allocated since: blocks from before that are left count neither now, nor at the peak, nor in the course of time.
+    /// Of a peak from before nothing is known but what is in use now. Of a profile that the program has begun anew
+    /// since, nothing was before.
     pub fn since(mut self, before: &Profile) -> Profile {
         if self.resets != before.resets {
             return self;
@@ -164,14 +175,11 @@ impl Profile {
         let from_us = before.elapsed_us.min(self.elapsed_us);
         self.start_unix_ns += from_us * 1000;
         self.elapsed_us -= from_us;
-        self.peak_us = self.peak_us.saturating_sub(from_us);
         self.samples_taken = self.samples_taken.saturating_sub(before.samples_taken);
         self.samples_lost = self.samples_lost.saturating_sub(before.samples_lost);
-        self.samples
-            .iter_mut()
-            .for_each(|sample| sample.time_us = sample.time_us.and_then(|us| us.checked_sub(from_us)));
         self.timeline.retain(|point| point.time_us >= from_us);
         self.timeline.iter_mut().for_each(|point| point.time_us -= from_us);
+        self.leave_out_until(from_us);
         for (site, old) in self.sites.iter_mut().zip(&before.sites) {
             for (now, then) in
                 [(&mut site.alloc, old.alloc), (&mut site.freed, old.freed), (&mut site.temporary, old.temporary)]
@@ -185,6 +193,33 @@ impl Profile {
         }
         self.alloc = self.alloc.minus(before.alloc);
         self
+    }
+
+    /// The blocks from before that time.
+    fn leave_out_until(&mut self, from_us: u64) {
+        let is_new = |sample: &Sample| sample.time_us >= from_us;
+        let (new, old): (Vec<Sample>, Vec<Sample>) = std::mem::take(&mut self.samples).into_iter().partition(is_new);
+        let (live, left) = (self.sums(&new), self.sums(&old));
+        let has_peak = self.peak_us >= from_us;
+        let at_peak = |peak: Amount, live, left| if has_peak { peak.minus(left).or_none() } else { live };
+        for (at, site) in self.sites.iter_mut().enumerate() {
+            site.live = live[at];
+            site.peak = at_peak(site.peak, live[at], left[at]);
+        }
+        let (live, left) = (Amount::of_all(&live), Amount::of_all(&left));
+        self.live = live;
+        self.peak = at_peak(self.peak, live, left);
+        self.peak_us = if has_peak { self.peak_us - from_us } else { self.elapsed_us };
+        self.timeline.iter_mut().for_each(|point| point.live = point.live.minus(left).or_none());
+        self.samples = new;
+        self.samples.iter_mut().for_each(|sample| sample.time_us -= from_us);
+    }
+
+    /// Of each site.
+    fn sums(&self, samples: &[Sample]) -> Vec<Amount> {
+        let mut sums = vec![Amount::default(); self.sites.len()];
+        samples.iter().for_each(|sample| sums[sample.site as usize].add(sample.weight));
+        sums
     }
 
     /// The sites without the one that is none, and without those of which the profile tells nothing.

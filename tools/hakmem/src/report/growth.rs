@@ -32,7 +32,7 @@ impl Growth {
     }
 }
 
-/// The fastest first. Blocks from before the time that the profile is of are left out.
+/// The fastest first.
 pub fn of(profile: &Profile, symbols: &Symbols) -> Vec<Growth> {
     let span = profile.elapsed_us.max(1);
     let rows = super::view::rows(profile, symbols, Show::Inuse);
@@ -43,9 +43,8 @@ pub fn of(profile: &Profile, symbols: &Symbols) -> Vec<Growth> {
     let grown = |row| Growth { row, ages: [0.0; PARTS], left: Amount::default(), samples: 0, rate: 0.0 };
     let mut all: Vec<Growth> = rows.into_iter().map(grown).collect();
     for sample in &profile.samples {
-        let Some(time_us) = sample.time_us else { continue };
         let Some(growth) = row_of.get(sample.site as usize).and_then(|&row| all.get_mut(row)) else { continue };
-        let part = time_us as u128 * PARTS as u128 / span as u128;
+        let part = sample.time_us as u128 * PARTS as u128 / span as u128;
         growth.ages[(part as usize).min(PARTS - 1)] += sample.weight.bytes;
         growth.left.add(sample.weight);
         growth.samples += 1;
