@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `hakmem run --report`: however a program ends, it leaves a page of where its memory was from.
+//! `hakmem run --report`: a program that ends, also by a signal, leaves a page of where its memory was from.
 
 mod running;
 
@@ -7,6 +7,7 @@ use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use running::{hakmem, skipped, stderr, until, Folder, Running, LIBRARY, TOOL};
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -78,7 +79,9 @@ impl Case {
     /// The tool, and the program that runs under it and has its memory.
     fn running(&self, how: &str) -> (Running, Pid) {
         let said = self.folder.0.join("said");
-        let tool = self.command("page.html", how).stdout(fs::File::create(&said).unwrap()).spawn().unwrap();
+        let mut command = self.command("page.html", how);
+        command.process_group(0); // one that the kernel lets a signal of a terminal stop
+        let tool = command.stdout(fs::File::create(&said).unwrap()).spawn().unwrap();
         let tool = Running(tool);
         let mut pid = None;
         until("the program never had its memory", || {
@@ -148,6 +151,39 @@ fn one_that_is_told_to_end_leaves_a_page() {
     case.leaves_a_page(false);
 }
 
+/// Whatever may be sent; one of them ends the program by a number without a name.
+#[test]
+fn each_signal_goes_to_the_program() {
+    let case = Case::new("signals");
+    let others = [libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF, libc::SIGIO, libc::SIGPWR];
+    for signal in others.into_iter().chain([libc::SIGRTMIN(), libc::SIGRTMAX()]) {
+        let (tool, _) = case.running("waits");
+        // SAFETY: a signal to a child of this test.
+        assert_eq!(unsafe { libc::kill(tool.0.id() as i32, signal) }, 0);
+        assert_eq!(ended(tool), Some(128 + signal), "{signal}");
+        case.leaves_a_page(false);
+    }
+}
+
+#[test]
+fn both_stop_and_go_on() {
+    let case = Case::new("stop");
+    let (tool, program) = case.running("waits");
+    let (id, program) = (Pid::from_raw(tool.0.id() as i32), program.to_string());
+    let is = |state: &str| {
+        [tool.id(), program.clone()].iter().all(|pid| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            stat.split(") ").nth(1).is_some_and(|rest| rest.starts_with(state))
+        })
+    };
+    kill(id, Signal::SIGTSTP).unwrap();
+    until("they never stop", || is("T"));
+    kill(id, Signal::SIGCONT).unwrap();
+    until("they never go on", || is("S"));
+    kill(id, Signal::SIGTERM).unwrap();
+    assert_eq!(ended(tool), Some(128 + Signal::SIGTERM as i32));
+}
+
 #[test]
 fn its_own_handlers_get_the_signal() {
     let case = Case::new("handles");
@@ -204,6 +240,23 @@ fn the_ending_tells_the_form() {
     let twice = hakmem(&["run", &format!("--profile=1,out={file}"), "--report", "x.html", "--", "true"]);
     assert_eq!(twice.status.code(), Some(2), "{twice:?}");
     assert!(stderr(&twice).contains("name one file for the profile"), "{twice:?}");
+}
+
+/// Too short to be looked at, and at its end it writes nothing.
+#[test]
+fn what_leaves_no_page_is_told_with_its_cause() {
+    let folder = Folder::new("report-none");
+    let page = folder.0.join("page.html");
+    for (how, status, cause) in
+        [("_exit(7)", 7, "the program ended by _exit"), ("raise(9)", 137, "the program was ended by SIGKILL")]
+    {
+        let source = format!("#include <signal.h>\n#include <unistd.h>\nint main(void) {{ {how}; }}");
+        let program = folder.program("short", &source, &[]);
+        let [page, program] = [&page, &program].map(|path| path.to_str().unwrap());
+        let output = hakmem(&["run", "--library", LIBRARY, "--report", page, "--", program]);
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        assert!(stderr(&output).contains(cause), "{output:?}");
+    }
 }
 
 /// Before the hours that the program may take.

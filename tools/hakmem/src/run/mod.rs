@@ -26,8 +26,8 @@ pub struct RunArgs {
     #[command(flatten)]
     options: OptionFlags,
 
-    /// Sample the program and leave a page of where its memory was from when it ends, however it ends (.html; other
-    /// endings as `hakmem heap -o`)
+    /// Sample the program and leave a page of where its memory was from when it ends, also by a signal (.html; other
+    /// endings as `hakmem heap -o`); one that is over at once by _exit or a signal leaves none
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 

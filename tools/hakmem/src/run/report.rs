@@ -4,7 +4,7 @@
 //! A program that ends by itself writes its profile at exit. One that is killed does not; so it is read from outside
 //! now and then, and once more before a signal is passed on.
 
-use super::supervised::{Event, Supervised};
+use super::supervised::{code, Event, Supervised};
 use crate::attach::Attached;
 use crate::failure::Failure;
 use crate::flags::{is_off, OptionFlags};
@@ -15,10 +15,12 @@ use crate::report::view::Show;
 use crate::report::{bytes_of, check_place, leave, Form};
 use crate::symbols::{self, Places};
 use anyhow::{bail, ensure, Context, Result};
+use nix::sys::signal::Signal;
 use nix::unistd::mkdtemp;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 const OPTION: &str = "HAKMEM_PROFILE";
@@ -32,9 +34,10 @@ pub fn run(mut command: Command, path: &Path, options: &OptionFlags) -> Result<E
     check_place(path)?;
     let folder = Folder::new()?;
     command.env(OPTION, format!("{},out={}", interval(options)?, folder.0.join("%p").display()));
-    let program = Supervised::start(command)?;
-    let (last, code) = watch(&program, &folder)?;
-    let written = match profile_of(&program, &folder, last) {
+    let mut program = Supervised::start(command)?;
+    let (last, status) = watch(&mut program, &folder)?;
+    let code = code(status);
+    let written = match profile_of(program.pid, &folder, last, status) {
         Ok(profile) => write(&profile, path, form),
         Err(error) => Err(error),
     };
@@ -63,12 +66,12 @@ fn interval(options: &OptionFlags) -> Result<String> {
 }
 
 /// Until the program ends; what was seen of it last.
-fn watch(program: &Supervised, folder: &Folder) -> Result<(Option<Profile>, ExitCode)> {
+fn watch(program: &mut Supervised, folder: &Folder) -> Result<(Option<Profile>, ExitStatus)> {
     let (mut last, mut pause) = (None, FIRST_LOOK);
     loop {
         let event = program.next(pause)?;
-        if let Event::Ended(code) = event {
-            return Ok((last, code));
+        if let Event::Ended(status) = event {
+            return Ok((last, status));
         }
         let begin = Instant::now();
         last = seen(program.pid).or(last);
@@ -86,17 +89,28 @@ fn seen(pid: i32) -> Option<Profile> {
 }
 
 /// What the program wrote itself, if it came to that.
-fn profile_of(program: &Supervised, folder: &Folder, last: Option<Profile>) -> Result<Profile> {
-    let own = folder.0.join(program.pid.to_string());
+fn profile_of(pid: i32, folder: &Folder, last: Option<Profile>, status: ExitStatus) -> Result<Profile> {
+    let own = folder.0.join(pid.to_string());
     let about = last.as_ref().map(|seen| seen.origin.clone());
-    let none =
-        "no report: the program has ended without a profile; `hakmem doctor -- PROGRAM` tells whether hakmem serves it";
     let has_ended = own.exists();
-    let mut profile = if has_ended { of_file(&own)? } else { last.context(none)? };
+    let mut profile = if has_ended { of_file(&own)? } else { last.with_context(|| nothing_seen(status))? };
     profile.has_ended = has_ended;
-    profile.origin = about.unwrap_or_else(|| format!("process {}", program.pid));
+    profile.origin = about.unwrap_or_else(|| format!("process {pid}"));
     profile.is_running = false; // what leads to its files by its number is gone
     Ok(profile)
+}
+
+/// It was too short to be looked at, and wrote none at its end.
+fn nothing_seen(status: ExitStatus) -> String {
+    let how = match status.signal().map(|number| (number, Signal::try_from(number))) {
+        Some((_, Ok(signal))) => format!("was ended by {signal}"),
+        Some((number, Err(_))) => format!("was ended by signal {number}"),
+        None => "ended by _exit, which leaves out what a program does at its end".into(),
+    };
+    format!(
+        "no report: the program {how}, before a profile could be taken; or hakmem does not serve it, which `hakmem \
+         doctor -- PROGRAM` tells"
+    )
 }
 
 fn write(profile: &Profile, path: &Path, form: Form) -> Result<()> {

@@ -2,20 +2,18 @@
 //! A program as a child of this tool's, which passes on the signals that it gets itself.
 
 use anyhow::{Context, Result};
-use nix::errno::Errno;
-use nix::sys::signal::{kill, SigSet, SigmaskHow, Signal};
-use nix::sys::wait::{waitpid, WaitPidFlag, WaitStatus};
-use nix::unistd::Pid;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use libc::c_int;
+use nix::sys::signal::{raise, SigSet, SigmaskHow, Signal};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
-/// What a terminal or an administrator sends. Terminals send theirs to the program as well.
-const PASSED_ON: [Signal; 6] =
-    [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+/// All others are passed on, but that of a child that has ended. These tell the tool of its own reader and terminal.
+const ITS_OWN: [Signal; 3] = [Signal::SIGPIPE, Signal::SIGTTIN, Signal::SIGTTOU];
 
 pub struct Supervised {
     pub pid: i32,
+    child: Child,
     waited_for: SigSet,
 }
 
@@ -23,54 +21,72 @@ pub enum Event {
     /// Nothing happened for so long.
     Nothing,
     /// A signal has come for the program, which has not got it yet.
-    Signal(Signal),
-    Ended(ExitCode),
+    Signal(c_int),
+    Ended(ExitStatus),
 }
 
 impl Supervised {
     /// The signals are held back from now on, but not from the program.
     pub fn start(mut command: Command) -> Result<Supervised> {
-        let mut waited_for: SigSet = PASSED_ON.into_iter().collect();
-        waited_for.add(Signal::SIGCHLD);
+        let mut waited_for = SigSet::all();
+        ITS_OWN.into_iter().for_each(|signal| waited_for.remove(signal));
         let before = waited_for.thread_swap_mask(SigmaskHow::SIG_BLOCK).context("cannot hold signals back")?;
         let name = command.get_program().to_string_lossy().into_owned();
         // SAFETY: one system call between fork and exec.
         unsafe { command.pre_exec(move || Ok(before.thread_set_mask()?)) };
         let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-        Ok(Supervised { pid: child.id() as i32, waited_for })
+        Ok(Supervised { pid: child.id() as i32, child, waited_for })
     }
 
-    pub fn next(&self, patience: Duration) -> Result<Event> {
-        if let Some(code) = self.ended()? {
-            return Ok(Event::Ended(code));
+    pub fn next(&mut self, patience: Duration) -> Result<Event> {
+        if let Some(status) = self.ended()? {
+            return Ok(Event::Ended(status));
         }
         Ok(match self.signal(patience) {
-            Some(signal) if signal != Signal::SIGCHLD => Event::Signal(signal),
-            _ => self.ended()?.map_or(Event::Nothing, Event::Ended),
+            Some(signal) => Event::Signal(signal),
+            None => self.ended()?.map_or(Event::Nothing, Event::Ended),
         })
     }
 
-    pub fn pass_on(&self, signal: Signal) {
-        let _ = kill(Pid::from_raw(self.pid), signal); // it may have ended
+    /// One that stops the program stops this as well, until both go on.
+    pub fn pass_on(&self, signal: c_int) {
+        // SAFETY: the child has not been waited for, so its number is its own.
+        unsafe { libc::kill(self.pid, signal) };
+        if signal == libc::SIGTSTP {
+            stop();
+        }
     }
 
-    /// None: none came, or one that the program has got too.
-    fn signal(&self, patience: Duration) -> Option<Signal> {
+    /// None: none came, or one that the program has got too, as all have that a terminal sends. A timer is the tool's
+    /// alone: it was set before the tool began.
+    fn signal(&self, patience: Duration) -> Option<c_int> {
         let time = libc::timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
         // SAFETY: all zeros are a siginfo_t.
         let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
         // SAFETY: the three live until the call returns.
-        let number = unsafe { libc::sigtimedwait(self.waited_for.as_ref(), &mut about, &time) };
-        let signal = Signal::try_from(number).ok()?;
-        (about.si_code != libc::SI_KERNEL).then_some(signal)
+        let signal = unsafe { libc::sigtimedwait(self.waited_for.as_ref(), &mut about, &time) };
+        let has_it = about.si_code == libc::SI_KERNEL && signal != libc::SIGALRM;
+        if has_it && signal == libc::SIGTSTP {
+            stop();
+        }
+        (signal > 0 && signal != libc::SIGCHLD && !has_it).then_some(signal)
     }
 
-    fn ended(&self) -> Result<Option<ExitCode>> {
-        match waitpid(Pid::from_raw(self.pid), Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(_, status)) => Ok(Some(ExitCode::from(status as u8))),
-            Ok(WaitStatus::Signaled(_, signal, _)) => Ok(Some(ExitCode::from(128 + signal as u8))),
-            Ok(_) | Err(Errno::EINTR) => Ok(None),
-            Err(error) => Err(error).context("cannot wait for the program"),
-        }
+    fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().context("cannot wait for the program")
     }
+}
+
+/// As a shell tells it.
+pub fn code(status: ExitStatus) -> ExitCode {
+    ExitCode::from(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1) as u8)
+}
+
+/// As it would without this: by the signal's default action, which the kernel leaves out where nobody is there to have
+/// it go on.
+fn stop() {
+    let stops = SigSet::from(Signal::SIGTSTP);
+    let _ = raise(Signal::SIGTSTP);
+    let _ = stops.thread_unblock(); // here it stops
+    let _ = stops.thread_block();
 }
