@@ -150,6 +150,21 @@ fn an_idle_process_is_told_as_that() {
 }
 
 #[test]
+fn a_stopped_process_is_told_as_that() {
+    let child = running::sleeping(&[]);
+    let id = &child.id()[..];
+    assert!(Command::new("kill").args(["-STOP", id]).status().unwrap().success());
+    let [trim, exact] = [&["trim", id][..], &["stats", "--exact", id]].map(hakmem);
+    for said in [stdout(&trim), stderr(&exact)] {
+        assert!(said.contains("it is stopped (by a signal or a debugger)") && !said.contains("next to nothing"), "{said}");
+    }
+    let said = stdout(&hakmem(&["limit", id, "1G"]));
+    assert!(said.contains("takes over the limits once it goes on (kill -CONT "), "{said}");
+    let said = stderr(&hakmem(&["options", "--set", "PURGE_DELAY=5", id]));
+    assert!(said.contains("it is stopped (by a signal or a debugger) and has not come yet"), "{said}");
+}
+
+#[test]
 fn writing_needs_the_right_to_look() {
     if !running::is_root() {
         return running::skipped("another user's request", "only root can become another user");

@@ -10,6 +10,7 @@ pub mod record;
 pub mod refusal;
 pub mod request;
 pub mod resident;
+pub mod rest;
 pub mod select;
 pub mod settings;
 pub mod snapshot;

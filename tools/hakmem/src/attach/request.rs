@@ -2,6 +2,7 @@
 //! Asks a process for something, by the words of src/core/request.h: they are written into its memory, and it follows
 //! where it is slow anyway.
 
+use super::rest::Rest;
 use super::turn::Turn;
 use super::Attached;
 use crate::failure::Failure;
@@ -185,10 +186,12 @@ impl Attached {
                 return Ok(self.memory.write(words.nonce, &0u64.to_ne_bytes())?);
             }
             if begin.elapsed() > PATIENCE {
+                let (rest, what) = (Rest::of(self.pid), described(command, &text));
                 bail!(
-                    "it is idle and has not come yet to what it was asked for before ({}): it takes that over when it \
-                     next needs memory; ask again then",
-                    described(command, &text)
+                    "it is {} and has not come yet to what it was asked for before ({what}): it takes that over {}; ask \
+                     again then",
+                    rest.state(),
+                    rest.end()
                 );
             }
             std::thread::sleep(PAUSE);

@@ -2,6 +2,7 @@
 //! `hakmem profile --stop`: ends the sampling of a process, also where the tool that began it was killed.
 
 use crate::attach::request::Order;
+use crate::attach::rest::Rest;
 use crate::attach::source::Source;
 use crate::attach::turn::Look;
 use crate::report::view::duration;
@@ -16,7 +17,7 @@ enum Outcome {
     Withdrawn,
     /// For so many microseconds it was.
     Stopped(u64),
-    /// It is idle.
+    /// It is at rest.
     StopsLater(u64),
 }
 
@@ -61,8 +62,9 @@ impl Ended {
             Outcome::Withdrawn => "was to be sampled from when it next needs memory: that is withdrawn".into(),
             Outcome::Stopped(us) => format!("is no longer sampled; it was for {}", duration(us as f64)),
             Outcome::StopsLater(us) => format!(
-                "did not come to it yet: sampling, which began {} ago, ends when it next needs memory",
-                duration(us as f64)
+                "did not come to it yet: sampling, which began {} ago, ends {}",
+                duration(us as f64),
+                Rest::of(self.pid).end()
             ),
         };
         let other = match self.is_looked_at && self.outcome != Outcome::NotSampled {

@@ -3,6 +3,7 @@
 
 use crate::attach;
 use crate::attach::request::{Answer, Order};
+use crate::attach::rest::Rest;
 use crate::attach::source::Source;
 use crate::attach::turn::Look;
 use crate::failure::{self, Failure};
@@ -11,7 +12,6 @@ use crate::output::remark;
 use crate::signals;
 use anyhow::{bail, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use procfs::process::Process;
 use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -104,7 +104,7 @@ impl Sampling<'_> {
     /// As it is now.
     fn profile(&self) -> Result<Profile> {
         let pid = self.process.pid;
-        let nothing = || Failure::NoProfile(nothing_seen(pid, is_stopped(pid)));
+        let nothing = || Failure::NoProfile(nothing_seen(Rest::of(pid)));
         let profile = self.process.profile()?;
         self.is_on.set(profile.as_ref().is_some_and(|profile| profile.is_active));
         self.is_of_program.set(self.is_of_program.get() || profile.as_ref().is_some_and(Profile::is_of_program));
@@ -116,12 +116,8 @@ impl Sampling<'_> {
         let pid = self.process.pid;
         match self.process.ask(order, stays)? {
             None if stays => {
-                let how = if is_stopped(pid) {
-                    "stopped: it follows once it goes on and"
-                } else {
-                    "idle: it follows when it"
-                };
-                remark(format_args!("hakmem: process {pid} is {how} next needs memory"))
+                let rest = Rest::of(pid);
+                remark(format_args!("hakmem: process {pid} is {}: it follows {}", rest.state(), rest.end()))
             }
             None | Some(Answer { status: 0, .. }) => {}
             Some(Answer { status, .. }) => {
@@ -145,18 +141,14 @@ impl Drop for Sampling<'_> {
     }
 }
 
-/// By a signal, or by a debugger.
-fn is_stopped(pid: i32) -> bool {
-    let stat = Process::new(pid).and_then(|process| process.stat());
-    stat.is_ok_and(|stat| matches!(stat.state, 'T' | 't'))
-}
-
 /// The request does not outlive the look.
-fn nothing_seen(pid: i32, is_stopped: bool) -> String {
-    match is_stopped {
+fn nothing_seen(rest: Rest) -> String {
+    let pid = rest.pid;
+    match rest.is_stopped {
         true => format!(
-            "process {pid} is stopped (by a signal or a debugger), so sampling did not begin, and the request was \
-             withdrawn; let it go on (kill -CONT {pid}) and try again"
+            "process {pid} is {}, so sampling did not begin, and the request was withdrawn; let it go on (kill -CONT \
+             {pid}) and try again",
+            rest.state()
         ),
         false => format!(
             "process {pid} allocated too little in that time to begin: there is nothing to show, and the request was \
@@ -254,26 +246,9 @@ mod tests {
 
     #[test]
     fn a_process_that_never_began_is_told_what_is_true() {
-        let idle = nothing_seen(7, false);
+        let idle = nothing_seen(Rest { pid: 7, is_stopped: false });
         assert!(idle.contains("was withdrawn") && idle.contains("--for 5m") && !idle.contains("It begins"), "{idle}");
-        let stopped = nothing_seen(7, true);
+        let stopped = nothing_seen(Rest { pid: 7, is_stopped: true });
         assert!(stopped.contains("is stopped") && stopped.contains("kill -CONT 7"), "{stopped}");
-    }
-
-    #[test]
-    fn a_stopped_process_is_not_idle() {
-        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
-        let pid = child.id() as i32;
-        assert!(!is_stopped(pid));
-        // SAFETY: a signal to a child of this test.
-        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
-        let begin = Instant::now();
-        while !is_stopped(pid) && begin.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let seen = is_stopped(pid);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(seen);
     }
 }

@@ -2,7 +2,8 @@
 //! `hakmem trim`, `hakmem limit`, and the setting of options: what a running process is asked to do.
 
 use super::human;
-use crate::attach::request::{Answer, Order, PATIENCE};
+use crate::attach::request::{Answer, Order};
+use crate::attach::rest::Rest;
 use crate::attach::select::Targets;
 use crate::attach::source::Source;
 use crate::flags::bytes;
@@ -83,12 +84,9 @@ pub fn set(process: &Source, setting: &str) -> Result<String> {
 fn trimmed(process: &Source, answer: Option<Answer>) -> Result<String> {
     let who = process.name();
     let Some(answer) = answer else {
-        return Ok(format!(
-            "{who} did not come to it within {} s: it allocates next to nothing. What it freed goes back by itself \
-             after HAKMEM_PURGE_DELAY, unless that is -1; what is left are the magazines of its threads. With \
-             HAKMEM_CONTROL=PATH from its start on an idle process answers at once\n",
-            PATIENCE.as_secs()
-        ));
+        let of_idle = "What it freed goes back by itself after HAKMEM_PURGE_DELAY, unless that is -1; what is left are \
+                       the magazines of its threads.";
+        return Ok(format!("{who} {}\n", Rest::of(process.pid).told(of_idle)));
     };
     process.check(answer, "trim")?;
     let by = if answer.by_helper { " by its helper; what threads hold in magazines stays" } else { "" };
@@ -98,7 +96,9 @@ fn trimmed(process: &Source, answer: Option<Answer>) -> Result<String> {
 fn changed(process: &Source, answer: Option<Answer>, what: &str) -> Result<String> {
     let who = process.name();
     let Some(answer) = answer else {
-        return Ok(format!("{who} did not come to it yet: it takes over {what} when it next needs memory\n"));
+        let rest = Rest::of(process.pid);
+        let (state, end) = (rest.state(), rest.end());
+        return Ok(format!("{who} is {state} and did not come to it yet: it takes over {what} {end}\n"));
     };
     process.check(answer, what)?;
     Ok(format!("{who} has taken over {what}\n"))

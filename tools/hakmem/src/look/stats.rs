@@ -2,7 +2,7 @@
 //! `hakmem stats`: what HAKMEM_STATS prints at a program's end, of one that runs.
 
 use super::human;
-use crate::attach::request::PATIENCE;
+use crate::attach::rest::Rest;
 use crate::attach::select::Targets;
 use crate::attach::snapshot::{Class, Snapshot};
 use crate::attach::source::Source;
@@ -92,12 +92,8 @@ fn groups(value: impl Fn(&str) -> Option<u64>, has_bounds: bool) -> String {
 /// What the process says of itself.
 fn exact(process: &Source, as_json: bool) -> Result<String> {
     let Some(mut said) = process.statistics()? else {
-        bail!(
-            "{} did not come to it within {} s: it allocates next to nothing. `hakmem stats` reads its counters from \
-             outside; with HAKMEM_CONTROL=PATH from its start on an idle process answers at once",
-            process.name(),
-            PATIENCE.as_secs()
-        )
+        let of_idle = "`hakmem stats` reads its counters from outside.";
+        bail!("{} {}", process.name(), Rest::of(process.pid).told(of_idle))
     };
     if as_json {
         said["depth"] = json!("exact");
