@@ -22,6 +22,8 @@ pub enum Failure {
     Usage(String),
     /// Another program began in the process while it was looked at.
     Moved(String),
+    /// It did not take the request, and will not.
+    Refused(String),
 }
 
 impl fmt::Display for Failure {
@@ -32,7 +34,8 @@ impl fmt::Display for Failure {
             | Failure::NoProfile(text)
             | Failure::NoProcess(text)
             | Failure::Usage(text)
-            | Failure::Moved(text) => out.write_str(text),
+            | Failure::Moved(text)
+            | Failure::Refused(text) => out.write_str(text),
         }
     }
 }
@@ -47,6 +50,10 @@ pub fn is_not_permitted(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Failure::NotPermitted(_)))
 }
 
+pub fn is_refused(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Failure::Refused(_)))
+}
+
 /// It has nothing to show, for whoever did not ask for this process by its number.
 pub fn is_nothing(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Failure::NoHakmem(_) | Failure::NoProfile(_) | Failure::NoProcess(_)))
@@ -57,6 +64,8 @@ pub fn exit_code(error: &anyhow::Error) -> ExitCode {
         Some(Failure::Usage(_)) => ExitCode::from(2),
         Some(Failure::NotPermitted(_)) => ExitCode::from(3),
         Some(Failure::NoHakmem(_)) => ExitCode::from(4),
-        Some(Failure::NoProfile(_) | Failure::NoProcess(_) | Failure::Moved(_)) | None => ExitCode::FAILURE,
+        Some(Failure::NoProfile(_) | Failure::NoProcess(_) | Failure::Moved(_) | Failure::Refused(_)) | None => {
+            ExitCode::FAILURE
+        }
     }
 }

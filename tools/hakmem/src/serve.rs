@@ -89,7 +89,7 @@ fn profile(query: &str, is_over_time: bool) -> Answer {
                 Some(Failure::Usage(_)) => 400,
                 Some(Failure::NotPermitted(_)) => 403,
                 Some(Failure::NoHakmem(_) | Failure::NoProfile(_) | Failure::NoProcess(_)) => 404,
-                Some(Failure::Moved(_)) | None => 500,
+                Some(Failure::Moved(_) | Failure::Refused(_)) | None => 500,
             };
             Answer::text(status, format!("{error:#}\n"))
         }

@@ -210,6 +210,9 @@ fn an_order_that_stands_is_followed_later() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(stderr(&output).contains("has not come yet to what it was asked for before (limits)"), "{output:?}");
     }
+    let (looked, took) = timed(&["profile", "--for", "1s", id]);
+    assert_eq!(stderr(&looked).matches("was asked for before (limits)").count(), 1, "{looked:?}");
+    assert!(took < Duration::from_millis(3500), "{took:?}");
     assert!(stdout(&hakmem(&["limit", id, "3G"])).contains("it takes over the limits when"), "limits replace limits");
     let wake = || Command::new("kill").args(["-USR1", id]).status().unwrap();
     running::until("it never followed", || wake().success() && figure(id, "limit_soft") == 3 << 30);

@@ -187,12 +187,12 @@ impl Attached {
             }
             if begin.elapsed() > PATIENCE {
                 let (rest, what) = (Rest::of(self.pid), described(command, &text));
-                bail!(
-                    "it is {} and has not come yet to what it was asked for before ({what}): it takes that over {}; ask \
-                     again then",
+                bail!(Failure::Refused(format!(
+                    "it is {} and has not come yet to what it was asked for before ({what}): it takes that over {}; \
+                     ask again then",
                     rest.state(),
                     rest.end()
-                );
+                )));
             }
             std::thread::sleep(PAUSE);
         }

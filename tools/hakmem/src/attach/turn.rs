@@ -4,6 +4,7 @@
 //! end with their holder.
 
 use super::request::PATIENCE;
+use crate::failure::Failure;
 use anyhow::{bail, Context, Result};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -28,7 +29,7 @@ impl Turn {
                 Err((_, error)) => return Err(error).context("cannot be locked"),
             };
             if begin.elapsed() > 2 * PATIENCE {
-                bail!("another hakmem is asking it for something: try again");
+                bail!(Failure::Refused("another hakmem is asking it for something: try again".into()));
             }
             std::thread::sleep(PAUSE);
         }

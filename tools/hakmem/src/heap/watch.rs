@@ -71,34 +71,40 @@ struct Sampling<'a> {
 }
 
 impl Sampling<'_> {
-    /// And what was sampled before.
+    /// And what was sampled before. A start that was refused needs no end; one that was not answered may come late.
     fn begin(process: &Source, every: Option<u64>) -> Result<(Sampling<'_>, Option<Profile>)> {
-        let look = Look::begin(process.pid);
+        let pid = process.pid;
+        let mut look = Look::begin(pid);
         let mut before = process.profile()?;
         // What a tool that was killed has left on is begun anew, and so ended.
         let is_left = |profile: &Profile| profile.is_asked && look.is_alone && look.is_known();
         let active = before.as_ref().filter(|profile| profile.is_active && !is_left(profile));
         let is_of_program = active.is_some_and(|profile| profile.is_of_program() || !look.is_known());
-        let mut sampling =
-            Sampling { process, is_of_program: Cell::new(is_of_program), look, is_on: Cell::new(true) };
-        match active {
-            Some(profile) if every.is_some() => remark(format_args!(
-                "hakmem: process {} is sampled already: --every does not apply, {}",
-                process.pid,
-                profile.sampling()
-            )),
-            Some(_) => {}
+        let started = match active {
+            Some(profile) => {
+                if every.is_some() {
+                    let how = profile.sampling();
+                    remark(format_args!("hakmem: process {pid} is sampled already: --every does not apply, {how}"));
+                }
+                Ok(())
+            }
             None => {
                 let every = every.map_or_else(|| by_rate(process), Ok)?;
                 before.iter_mut().for_each(skip_rest);
-                sampling.ask(&Order::ProfileStart(every), true)?;
+                ask(process, &Order::ProfileStart(every), true)
             }
-        }
+        };
+        let started = match started {
+            Err(error) if failure::is_refused(&error) => return Err(error),
+            other => other,
+        };
         match is_of_program {
-            true => sampling.look.leave(),
-            false => sampling.look.go_on(),
+            true => look.leave(),
+            false => look.go_on(),
         }
-        Ok((sampling, before))
+        let (is_of_program, is_on) = (Cell::new(is_of_program), Cell::new(true));
+        let sampling = Sampling { process, look, is_of_program, is_on };
+        started.map(|()| (sampling, before))
     }
 
     /// As it is now.
@@ -110,23 +116,6 @@ impl Sampling<'_> {
         self.is_of_program.set(self.is_of_program.get() || profile.as_ref().is_some_and(Profile::is_of_program));
         profile.ok_or_else(|| nothing().into())
     }
-
-    /// An idle process follows when it next needs memory.
-    fn ask(&self, order: &Order, stays: bool) -> Result<()> {
-        let pid = self.process.pid;
-        match self.process.ask(order, stays)? {
-            None if stays => {
-                let rest = Rest::of(pid);
-                remark(format_args!("hakmem: process {pid} is {}: it follows {}", rest.state(), rest.end()))
-            }
-            None | Some(Answer { status: 0, .. }) => {}
-            Some(Answer { status, .. }) => {
-                let why = std::io::Error::from_raw_os_error(status as i32);
-                bail!("process {pid} cannot be sampled: {why}")
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Sampling<'_> {
@@ -135,10 +124,27 @@ impl Drop for Sampling<'_> {
         if self.is_of_program.get() || !self.look.is_last() || self.process.check_place().is_err() {
             return;
         }
-        if let Err(error) = self.ask(&Order::ProfileStop, self.is_on.get()) {
+        if let Err(error) = ask(self.process, &Order::ProfileStop, self.is_on.get()) {
             remark(format_args!("hakmem: {error:#}"));
         }
     }
+}
+
+/// An idle process follows when it next needs memory.
+fn ask(process: &Source, order: &Order, stays: bool) -> Result<()> {
+    let pid = process.pid;
+    match process.ask(order, stays)? {
+        None if stays => {
+            let rest = Rest::of(pid);
+            remark(format_args!("hakmem: process {pid} is {}: it follows {}", rest.state(), rest.end()))
+        }
+        None | Some(Answer { status: 0, .. }) => {}
+        Some(Answer { status, .. }) => {
+            let why = std::io::Error::from_raw_os_error(status as i32);
+            bail!(Failure::Refused(format!("process {pid} cannot be sampled: {why}")))
+        }
+    }
+    Ok(())
 }
 
 /// The request does not outlive the look.
