@@ -58,6 +58,12 @@ fn plain(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "?")
 }
 
+/// A name that others gave, as part of a line or of a file of any form: as `ps` shows it.
+pub fn name(text: &str) -> String {
+    let is_wrong = |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}'); // those are none in XML either
+    text.replace(is_wrong, "?")
+}
+
 pub fn not_written(error: io::Error) -> Error {
     let reason = error.to_string();
     let reason = reason.split(" (os error").next().unwrap_or_default();
@@ -71,6 +77,11 @@ mod tests {
     #[test]
     fn nothing_steers_a_terminal() {
         assert_eq!(plain("a\t\x1b[31mé\u{9b}2J\r\x7f\n"), "a\t?[31mé?2J??\n");
+    }
+
+    #[test]
+    fn a_name_is_part_of_a_line() {
+        assert_eq!(name("a b\t\n\x1b[31mé\u{ffff}\x7f"), "a b???[31mé??");
     }
 
     #[test]

@@ -166,7 +166,7 @@ fn a_process_that_this_tool_cannot_read_is_told() {
     }
 }
 
-/// Its name steers a terminal, and a file that it has mapped has a name of any bytes.
+/// Its name steers a terminal and begins a line, and a file that it has mapped has a name of any bytes.
 const NAMES: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -177,8 +177,9 @@ int main(void) {
     int file = open("a\xff", O_RDWR | O_CREAT, 0600);
     if (ftruncate(file, 4096) != 0 || mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED)
         return 1;
-    free(malloc(100));
-    prctl(PR_SET_NAME, "\033[31m\377red");
+    void *volatile kept = malloc(100);
+    (void)kept;
+    prctl(PR_SET_NAME, "\033[31m\n\t\377red");
     for (;;) pause();
 }
 "#;
@@ -187,11 +188,16 @@ int main(void) {
 fn names_may_be_of_any_bytes() {
     let folder = Folder::new("attach-names");
     let mut command = Command::new(folder.program("names", NAMES, &[]));
-    command.current_dir(&folder.0).env("LD_PRELOAD", LIBRARY);
+    command.current_dir(&folder.0).env("LD_PRELOAD", LIBRARY).env("HAKMEM_PROFILE", "1");
     let child = running::started(command, |id| stdout(&hakmem(&["stats", id])).contains("red"));
     let ps = hakmem(&["ps"]);
     let line = stdout(&ps).lines().find(|line| line.contains(&child.id())).unwrap().to_string();
-    assert!(line.contains("?[31m") && line.contains("red") && !line.contains('\x1b'), "{line}");
+    assert!(line.contains("?[31m??\u{fffd}red"), "{line}");
+    let svg = folder.0.join("names.svg");
+    let heap = hakmem(&["heap", "-o", svg.to_str().unwrap(), &child.id()]);
+    let text = std::fs::read_to_string(svg).unwrap_or_else(|_| panic!("{heap:?}"));
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    roxmltree::Document::parse_with_options(&text, options).unwrap_or_else(|error| panic!("{error}: {text}"));
     use std::os::unix::ffi::OsStrExt;
     let file = std::ffi::OsStr::from_bytes(b"a\xff");
     let heap = Command::new(running::TOOL).arg("heap").arg(file).current_dir(&folder.0).output().unwrap();

@@ -19,6 +19,7 @@ pub mod turn;
 
 use crate::failure::{is_no_hakmem, Failure};
 use crate::lists::Word;
+use crate::output;
 use anyhow::{bail, Context, Result};
 use maps::Mapping;
 use memory::Memory;
@@ -129,7 +130,7 @@ pub fn status_of(pid: i32) -> Option<Status> {
 }
 
 pub fn comm_of(process: &Process) -> String {
-    process.stat().map_or_else(|_| "?".into(), |stat| stat.comm)
+    process.stat().map_or_else(|_| "?".into(), |stat| output::name(&stat.comm))
 }
 
 pub fn gone(pid: i32, error: &ProcError) -> anyhow::Error {

@@ -4,6 +4,7 @@
 use super::layout::{self, header, point, sample, section, site, stack, thread, Place};
 use super::{Amount, Figures, Node, Point, Profile, Sample, Site, Thread};
 use crate::attach::maps;
+use crate::output;
 use anyhow::{bail, ensure, Context, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -278,7 +279,7 @@ pub fn add_threads(profile: &mut Profile, table: &Table) {
     let of = |entry: &[u8]| {
         let name = &entry[thread::NAME.offset..];
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-        let name = String::from_utf8_lossy(&name[..end]).into_owned();
+        let name = output::name(&String::from_utf8_lossy(&name[..end]));
         Thread { id: thread::THREAD.of(entry) as u32, name }
     };
     profile.threads = table.entries().map(of).filter(|thread| thread.id != 0).collect();
@@ -300,7 +301,7 @@ mod tests {
         let stack = fixture.stack(&[0x1000, 0x2000]);
         fixture.block(Block { stack, size: 100, slack: 12, thread: 7, ..Block::default() });
         fixture.freed(stack, 50, 20);
-        fixture.thread(7, "worker");
+        fixture.thread(7, "work\ner");
         fixture.point(5, 100, 4096);
         fixture.maps = "1000-3000 r-xp 00000000 00:00 0 /bin/x\n".into();
         fixture.options = "HAKMEM_SAFE=2\n".into();
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!(site.lifetimes[2], 1.0);
         assert_eq!(profile.stack(site.stack), [0x1000, 0x2000]);
         assert_eq!((profile.samples[0].slack, profile.samples[0].thread), (12, 7));
-        assert_eq!(profile.thread_name(7), "worker");
+        assert_eq!(profile.thread_name(7), "work?er");
         assert_eq!(profile.timeline[0].resident, Some(4096));
         assert_eq!(profile.options, [("HAKMEM_SAFE".to_string(), "2".to_string())]);
         let figures = profile.figures.clone().unwrap();
