@@ -44,7 +44,7 @@ impl Libc {
 
 #[derive(Debug)]
 pub struct Program {
-    /// The file that runs: of a script, its interpreter.
+    /// The file that runs: of a script, its interpreter, or what env starts.
     pub path: PathBuf,
     /// The dynamic linker; none: it is linked statically.
     pub interpreter: Option<String>,
@@ -152,14 +152,29 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
-/// Of a file that begins with `#!`.
+/// Of a file that begins with `#!`; where that is env, what env starts.
 fn script_interpreter(path: &Path) -> Result<Option<PathBuf>> {
     let mut head = Vec::new();
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     file.take(256).read_to_end(&mut head)?;
     let Some(line) = head.strip_prefix(b"#!") else { return Ok(None) };
     let line = String::from_utf8_lossy(line.split(|&byte| byte == b'\n').next().unwrap_or_default());
-    Ok(line.split_whitespace().next().map(PathBuf::from))
+    let mut words = line.split_whitespace();
+    let Some(interpreter) = words.next().map(PathBuf::from) else { return Ok(None) };
+    let is_env = interpreter.file_name().is_some_and(|name| name == "env");
+    let started = if is_env { started_by_env(words) } else { None };
+    Ok(Some(started.unwrap_or(interpreter)))
+}
+
+/// The first word that is neither an option nor an assignment. None: there is no such program, as env itself will say.
+fn started_by_env<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<PathBuf> {
+    loop {
+        match words.next()? {
+            "-u" | "--unset" | "-C" | "--chdir" => drop(words.next()),
+            word if word.starts_with('-') || word.contains('=') => {}
+            word => return which(Path::new(word)).ok(),
+        }
+    }
 }
 
 /// Such a program ignores what its environment says of libraries, and so does hakmem of options.
@@ -202,6 +217,12 @@ mod tests {
         fs::write(&path, "#!/bin/sh -e\ntrue\n").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(Program::find(&path).unwrap().path, Path::new("/bin/sh"));
+        for line in ["env sh", "env -S A=1 sh -e", "env -S -i -u B sh"] {
+            fs::write(&path, format!("#!/usr/bin/{line}\n")).unwrap();
+            assert_eq!(Program::find(&path).unwrap().path, which(Path::new("sh")).unwrap(), "{line}");
+        }
+        fs::write(&path, "#!/usr/bin/env no-such-program\n").unwrap();
+        assert_eq!(Program::find(&path).unwrap().path, Path::new("/usr/bin/env"));
         fs::write(&path, "no program").unwrap();
         assert!(format!("{:#}", Program::find(&path).unwrap_err()).contains("is no ELF file"));
         fs::remove_file(&path).unwrap();
