@@ -14,7 +14,7 @@ use crate::report::pprof;
 use crate::report::view::Show;
 use crate::signals;
 use crate::symbols::{self, Places};
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 use clap::Args;
 use http::{Answer, Request};
 use std::net::{SocketAddr, TcpListener};
@@ -98,6 +98,7 @@ fn profile(query: &str, is_over_time: bool) -> Answer {
 
 fn packed(query: &str, is_over_time: bool) -> Result<Vec<u8>> {
     let pid: i32 = parameter(query, "pid")?.context(Failure::Usage("name a process: ?pid=PID".into()))?;
+    ensure!(pid > 0, Failure::Usage(format!("pid={pid} is no process")));
     let seconds = parameter(query, "seconds")?.unwrap_or(SECONDS).min(SECONDS_MAX);
     let (profile, show) = match is_over_time {
         true => (sampled(pid, None, Duration::from_secs(seconds))?, Show::Alloc),
@@ -128,6 +129,7 @@ mod tests {
     fn what_is_wrong_has_a_status() {
         assert_eq!(profile("", false).status, 400);
         assert_eq!(profile("pid=1x", true).status, 400);
+        assert_eq!(["pid=0", "pid=-5"].map(|query| profile(query, false).status), [400, 400]);
         assert_eq!(profile(&format!("pid={}", std::process::id()), false).status, 404);
         assert_eq!(profile(&format!("pid={}", i32::MAX), false).status, 404);
     }

@@ -20,6 +20,7 @@ const SAMPLES_A_SECOND: u64 = 5000;
 const INTERVAL_MIN: u64 = 4 << 10;
 const INTERVAL_MAX: u64 = 512 << 10;
 const LOOK: Duration = Duration::from_millis(200);
+const TIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 const STEP: Duration = Duration::from_millis(100);
 /// Between copies of a profile whose process may end, and the part of the time that they take at most.
 const FIRST_COPY: Duration = Duration::from_millis(200);
@@ -208,7 +209,7 @@ fn pause(process: &Source, left: &mut Duration, last: &mut Option<Profile>) -> R
     remains
 }
 
-/// "30s", "500ms", "5m", "1h".
+/// "30s", "500ms", "5m", "1h"; at most a year.
 pub fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time: 30s, 500ms, 5m, 1h".to_string();
     let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
@@ -220,7 +221,8 @@ pub fn time(text: &str) -> Result<Duration, String> {
         "h" => 3_600_000,
         _ => return Err(wrong()),
     };
-    Ok(Duration::from_millis(number.checked_mul(milliseconds).ok_or_else(wrong)?))
+    let time = Duration::from_millis(number.saturating_mul(milliseconds));
+    (time <= TIME_MAX).then_some(time).ok_or_else(|| "at most a year, 8760h".to_string())
 }
 
 pub fn interval(text: &str) -> Result<u64, String> {
@@ -239,6 +241,8 @@ mod tests {
         assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(time("2m"), time("120s"));
         assert!(time("30").is_err() && time("s").is_err() && time("-1s").is_err() && time("5y").is_err());
+        assert!(time("8760h").is_ok() && time("9999999999999999999h").is_err());
+        assert_eq!(time("999999999999h").unwrap_err(), "at most a year, 8760h");
         assert_eq!((interval("64K"), interval("1")), (Ok(65536), Ok(1)));
         assert!(interval("0").is_err());
     }
