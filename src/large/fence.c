@@ -28,7 +28,7 @@ void large_fence(void *block, size_t size) {
     hk_assert(atomic_load_explicit(&run->state, memory_order_relaxed) == LARGE_LIVE);
     if (open != large_open_size(block) && unfence_end(block, run) && open < have &&
         sys_fence((char *)block + open, have - open))
-        run->fenced_bytes = (uint32_t)(have - open);
+        run->fenced_bytes = have - open;
     if (!run->fenced_before)
         run->fenced_before = slots_fence((slot_t)map_slot(block) - 1);
 }

@@ -230,7 +230,7 @@ void large_take_held(large_counts_t *counts, void *block) {
 
 void large_set_slack(void *block, size_t slack) {
     hk_assert(large_is_live(block) && slack <= large_size(block));
-    atomic_store_explicit(&large_run(block)->slack, (uint32_t)slack, memory_order_relaxed);
+    atomic_store_explicit(&large_run(block)->slack, slack, memory_order_relaxed);
 }
 
 static bool finish(large_counts_t *counts, void *block) {

@@ -26,10 +26,10 @@ typedef struct large_run {
     bool moved;             /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
     bool fresh;             /* its pages are those that the program touched since they came from the kernel */
     uint8_t alone;          /* 1 + the class whose slab the block stands in for; 0: none; written as `state` */
-    _Atomic uint32_t slack; /* large_set_slack; read by those who visit the heap too */
-    uint32_t fenced_bytes;  /* of its end; this and the next: large/fence.h, written by who has the block */
+    _Atomic size_t slack;   /* large_set_slack; read by those who visit the heap too */
+    size_t fenced_bytes;    /* of its end; this and the next: large/fence.h, written by who has the block */
     bool fenced_before;     /* the slot in front is fenced, and the run's */
-    uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - 29];
+    uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - 37];
 } large_run_t;
 
 /* The record of the run that begins at `block`. */

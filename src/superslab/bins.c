@@ -165,7 +165,7 @@ static void count_superslabs_locked(ptrdiff_t count, ptrdiff_t slot_count) {
     if (count > 0)
         hk_count_by(superslabs_new, (size_t)count);
     else
-        hk_count(superslabs_freed);
+        hk_count_by(superslabs_freed, (size_t)-count);
 }
 
 slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge) {
@@ -190,22 +190,26 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
     return (slot_t)(first * SLOTS);
 }
 
-static void close_superslab_locked(superslab_t *s) {
+void pool_close_locked(size_t first, size_t count) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(s->purging_mask == 0 && s->zeros_mask == 0);
-    hk_assert(s->in_use && !s->queued && s->dirty_mask == 0);
-    unbin_locked(s);
-    index_set_vacant(pool_index(s), false);
-    pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount32(s->free_mask));
-    s->free_mask = 0;
-    s->in_use = false;
-    size_t present = hk_popcount32(s->present_mask);
-    count_superslabs_locked(-1, -(ptrdiff_t)present);
-    if (present == SLOTS)
-        region_release(pool_index(s), 1);
+    const uint32_t present = pool_record(first)->present_mask;
+    for (superslab_t *s = pool_record(first), *end = s + count; s < end; s++) {
+        hk_assert(s->purging_mask == 0 && s->zeros_mask == 0 && s->present_mask == present);
+        hk_assert(s->in_use && !s->queued && s->dirty_mask == 0);
+        unbin_locked(s);
+        index_set_vacant(pool_index(s), false);
+        pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount32(s->free_mask));
+        s->free_mask = 0;
+        s->in_use = false;
+    }
+    count_superslabs_locked(-(ptrdiff_t)count, -(ptrdiff_t)(count * hk_popcount32(present)));
+    if (present == ALL_SLOTS)
+        region_release(first, count);
     else
-        region_release_part(pool_index(s), s->present_mask);
+        region_release_part(first, present);
 }
+
+static void close_superslab_locked(const superslab_t *s) { pool_close_locked(pool_index(s), 1); }
 
 superslab_t *pool_open_part_locked(unsigned least, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
@@ -481,8 +485,8 @@ size_t superslab_check(void) {
     bad += check_bins_locked(binned, limit) + pool_check_dirty_locked(queued, limit);
     size_t present = pool_count(&hk_pool.present);
     if (free_seen != pool_count(&hk_pool.free) || used_seen != in_use() || present_seen != present) {
-        hk_message("check: superslabs %zu, counted %zu; free slots %zu, counted %zu; slots %zu, counted %zu", in_use(),
-                   used_seen, pool_count(&hk_pool.free), free_seen, present, present_seen);
+        hk_message("check: superslabs %zu, free slots %zu, slots %zu; counted %zu, %zu, %zu", in_use(),
+                   pool_count(&hk_pool.free), present, used_seen, free_seen, present_seen);
         bad++;
     }
     hk_unlock(&hk_superslab_lock);

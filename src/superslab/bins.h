@@ -15,6 +15,10 @@ bool pool_take_locked(superslab_t *s, uint32_t mask);
 void pool_give_locked(superslab_t *s, uint32_t mask, bool dirty);
 void pool_free_locked(size_t index, uint32_t mask, bool dirty);
 
+/* Superslabs that are free and clean go to the region: neighbours together, so that its index is added up once, or one
+ * of which a part is mapped. */
+void pool_close_locked(size_t first, size_t count);
+
 /* Slots that nobody has used yet. Those that a huge page brings along are resident with it: they serve before anything
  * fresh, or go back, but they read as zeros. */
 void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along);

@@ -396,7 +396,12 @@ static void free_run(slot_t first, size_t count, bool dirty, bool whole_purged) 
     hk_lock(&hk_superslab_lock);
     while (done < count) {
         uint32_t mask = pool_part(first + (slot_t)done, count - done, &index, &length);
-        pool_free_locked(index, mask, dirty && !(whole_purged && mask == ALL_SLOTS));
+        if (whole_purged && mask == ALL_SLOTS) {
+            length = hk_align_down(count - done, SLOTS);
+            pool_close_locked(index, length / SLOTS);
+        } else {
+            pool_free_locked(index, mask, dirty);
+        }
         done += length;
     }
     hk_unlock(&hk_superslab_lock);
