@@ -4,11 +4,14 @@
 #include "base/bits.h"
 #include "core/panic.h"
 #include "large/huge.h"
-#include "map/meta.h"
+#include "sys/sys.h"
 
 #include <errno.h>
 
-enum { PLACES_FIRST = 64, SLAB_WORDS = HK_SLOT_SIZE / HK_ALIGNMENT / 64 };
+enum {
+    PLACES_STEP = 8192, /* whole pages, of any size: 100 GiB have more than a piece of metadata memory has room for */
+    SLAB_WORDS = HK_SLOT_SIZE / HK_ALIGNMENT / 64,
+};
 
 /* Where slabs, runs and huge blocks begin. */
 typedef struct places {
@@ -111,21 +114,21 @@ static bool visit_place(const visitor_t *v, void *start) {
 
 int visit_blocks(heap_t *h, bool visit(void *block, size_t size, void *context), void *context) {
     const visitor_t visitor = {h, visit, context};
-    places_t places = {.most = PLACES_FIRST};
+    places_t places = {.most = PLACES_STEP};
     for (;;) {
         places.count = 0;
-        places.at = meta_alloc(places.most * sizeof *places.at);
+        places.at = sys_map(places.most * sizeof *places.at);
         if (places.at == NULL)
             return ENOMEM;
         collect(h, &places);
         if (places.count <= places.most)
             break;
-        meta_free(places.at, places.most * sizeof *places.at);
-        places.most = places.count + places.count / 8;
+        (void)sys_unmap(places.at, places.most * sizeof *places.at);
+        places.most = hk_align_up(places.count + places.count / 8, PLACES_STEP);
     }
     bool go_on = true;
     for (size_t i = 0; i < places.count && go_on; i++)
         go_on = visit_place(&visitor, places.at[i]);
-    meta_free(places.at, places.most * sizeof *places.at);
+    (void)sys_unmap(places.at, places.most * sizeof *places.at);
     return go_on ? 0 : ECANCELED;
 }
