@@ -307,7 +307,7 @@ unsigned slab_next_stretch(const slab_t *slab, unsigned from, unsigned *end) {
     return first;
 }
 
-void slab_take_stretch(slab_t *slab, unsigned first, unsigned end) {
+HK_COLD void slab_take_stretch(slab_t *slab, unsigned first, unsigned end) {
     hk_assert(first < end && end <= slab->block_count);
     hk_assert(end - first <= slab->free_count);
     uint64_t inline_before = slab->inline_free;

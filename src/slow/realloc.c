@@ -115,20 +115,20 @@ static void *explicit_in_place(void *block, size_t size, const found_t *found, c
 
 /* The block, which is the program's, becomes one of `to`; or stays in its heap, when that is NULL. */
 static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *found, const void *caller) {
-    void *same = to == NULL || heaps_of(block) == to ? explicit_in_place(block, size, found, caller) : NULL;
+    const bool is_there = to == NULL || heaps_of(block) == to;
+    void *same = is_there ? explicit_in_place(block, size, found, caller) : NULL;
     if (same != NULL) {
         heap_memory_freed(NULL);
         return same;
     }
     int saved = errno;
-    bool is_hardened = found_is_hardened(found);
-    size_t old_size = is_hardened ? hardened_held(block, found->size) : found->size;
+    size_t old_size = found_is_hardened(found) ? hardened_held(block, found->size) : found->size;
     void *copy =
         to == NULL ? heaps_alloc_beside(block, size, caller) : heaps_alloc(to, HK_ALIGNMENT, size, false, caller);
-    if (copy == NULL && size <= old_size)
-        return is_hardened ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
-    if (copy == NULL)
+    if (copy == NULL && (!is_there || size > old_size))
         return NULL;
+    if (copy == NULL)
+        return found_is_hardened(found) ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
     hk_libc_memcpy(copy, pointer_to(block), hk_min(old_size, size));
     heap_free_found(block, caller);
     return copy;

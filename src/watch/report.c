@@ -133,7 +133,7 @@ static void show_touch(const sys_registers_t *at) {
 
 /* One that a terminal shows as it is, and a shell takes for one argument, about. */
 static bool is_word(const char *name) {
-    while ((unsigned char)*name > ' ' && *name != '\x7f')
+    while ((unsigned char)(*name - '!') < '\x7f' - '!')
         name++;
     return *name == '\0';
 }

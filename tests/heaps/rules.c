@@ -363,6 +363,22 @@ static void smaller_where_full(void) {
 }
 
 /* One thread makes it, a second allocates, a third frees, the first ends before. */
+/* What is refused stays where it was, though it would shrink: it is no block of the heap. */
+static void none_into_full(void) {
+    hak_heap_options_t options = {.struct_size = sizeof options, .limit = TEST_MIB};
+    hak_heap_t *full = hak_heap_new(&options), *any = hak_heap_new(NULL);
+    while (hak_heap_malloc(full, 4096) != NULL || hak_heap_malloc(full, 100) != NULL)
+        continue;
+    char *ordinary = test_opaque(malloc(300)), *others = take(any, 300);
+    ordinary[0] = others[0] = 1;
+    CHECK(hak_heap_realloc(full, ordinary, 100) == NULL && errno == ENOMEM);
+    CHECK(hak_heap_realloc(full, others, 100) == NULL && errno == ENOMEM);
+    hak_heap_destroy(full);
+    CHECK(ordinary[0] == 1 && hak_heap_of(ordinary) == NULL && others[0] == 1 && hak_heap_of(others) == any);
+    free(ordinary);
+    hak_heap_destroy(any);
+}
+
 static void *make(void *heap) {
     *(hak_heap_t **)heap = hak_heap_new(NULL);
     return take(*(hak_heap_t **)heap, 50);
@@ -464,6 +480,7 @@ int main(void) {
     limits_and_names();
     visits();
     smaller_where_full();
+    none_into_full();
     shorter_records();
     any_thread();
     beside_others();
