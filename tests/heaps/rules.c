@@ -369,13 +369,13 @@ static void none_into_full(void) {
     hak_heap_t *full = hak_heap_new(&options), *any = hak_heap_new(NULL);
     while (hak_heap_malloc(full, 4096) != NULL || hak_heap_malloc(full, 100) != NULL)
         continue;
-    char *ordinary = test_opaque(malloc(300)), *others = take(any, 300);
+    char *ordinary = hak_malloc(300), *others = take(any, 300);
     ordinary[0] = others[0] = 1;
     CHECK(hak_heap_realloc(full, ordinary, 100) == NULL && errno == ENOMEM);
     CHECK(hak_heap_realloc(full, others, 100) == NULL && errno == ENOMEM);
     hak_heap_destroy(full);
     CHECK(ordinary[0] == 1 && hak_heap_of(ordinary) == NULL && others[0] == 1 && hak_heap_of(others) == any);
-    free(ordinary);
+    hak_free(ordinary);
     hak_heap_destroy(any);
 }
 
