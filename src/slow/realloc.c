@@ -122,13 +122,14 @@ static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *fou
         return same;
     }
     int saved = errno;
-    size_t old_size = found_is_hardened(found) ? hardened_held(block, found->size) : found->size;
+    bool is_hardened = found_is_hardened(found);
+    size_t old_size = is_hardened ? hardened_held(block, found->size) : found->size;
     void *copy =
         to == NULL ? heaps_alloc_beside(block, size, caller) : heaps_alloc(to, HK_ALIGNMENT, size, false, caller);
-    if (copy == NULL && (!is_there || size > old_size))
-        return NULL;
+    if (copy == NULL && is_there && size <= old_size)
+        return is_hardened ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
     if (copy == NULL)
-        return found_is_hardened(found) ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
+        return NULL;
     hk_libc_memcpy(copy, pointer_to(block), hk_min(old_size, size));
     heap_free_found(block, caller);
     return copy;

@@ -195,7 +195,7 @@ void pool_close_locked(size_t first, size_t count) {
     const uint32_t present = pool_record(first)->present_mask;
     for (superslab_t *s = pool_record(first), *end = s + count; s < end; s++) {
         hk_assert(s->purging_mask == 0 && s->zeros_mask == 0 && s->present_mask == present);
-        hk_assert(s->in_use && !s->queued && s->dirty_mask == 0);
+        hk_assert(s->in_use && !s->queued && s->dirty_mask == 0 && (count == 1 || !pool_is_private(s)));
         unbin_locked(s);
         index_set_vacant(pool_index(s), false);
         pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount32(s->free_mask));

@@ -131,7 +131,7 @@ static void show_touch(const sys_registers_t *at) {
     stack_show_interrupted(at, "  ");
 }
 
-/* One that a terminal shows as it is, and a shell takes for one argument, about. */
+/* Visible ASCII characters alone: a terminal shows them as they are. */
 static bool is_word(const char *name) {
     while ((unsigned char)(*name - '!') < '\x7f' - '!')
         name++;
