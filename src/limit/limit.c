@@ -4,6 +4,7 @@
 #include "core/counters.h"
 #include "core/events.h"
 #include "core/options.h"
+#include "core/panic.h"
 #include "sys/confined.h"
 #include "sys/sys.h"
 
@@ -11,13 +12,17 @@ enum {
     NEAR_TENTHS = 9,
     FAR_TENTHS = 8,
     STEP_BYTES_MIN = 256 << 10,
-    STEP_SHARE = 128,  /* of the limit: how far use may grow between two looks near it */
+    STEP_SHARE = 128, /* of the limit: how far use may grow between two looks near it */
+    WAY_SHARE = 8,    /* of the way to a limit: how far a thread allocates between two looks */
+    WAY_BYTES_MIN = 1 << 20,
     KERNEL_SHARE = 32, /* of a group's limit: what is charged to it besides anonymous memory */
 };
 #define FIRST_LOOK_BYTES (32 * HK_MIB)
 
 _Atomic size_t hk_limit_check_at = FIRST_LOOK_BYTES;
 _Atomic bool hk_limit_near;
+_Atomic size_t hk_limit_step = INT64_MAX;
+static _Atomic bool relief_is_wanted;
 
 static _Atomic bool cgroup_is_read; /* once at least */
 _Atomic uint64_t hk_cgroup_high = UINT64_MAX;
@@ -86,6 +91,22 @@ static limits_t confirmed(limits_t limits, size_t use, size_t more) {
 
 static void set_check_at(size_t check_at) { atomic_store_explicit(&hk_limit_check_at, check_at, memory_order_relaxed); }
 
+/* How far it is to a limit, and whether more has to go back on the way. Relaxed: a thread that looks at the same time
+ * sees much the same. */
+static void note_way(limits_t limits, size_t taken, size_t use) {
+    static _Atomic size_t least_use; /* since relief was last wanted */
+    const size_t near_at = limits.soft / 10 * NEAR_TENTHS, left = near_at - hk_min(near_at, use);
+    const size_t step = hk_max(taken, use) < near_at ? INT64_MAX : hk_max(left / WAY_SHARE, WAY_BYTES_MIN);
+    atomic_store_explicit(&hk_limit_step, step, memory_order_relaxed);
+    const size_t least = is_near() ? hk_min(atomic_load_explicit(&least_use, memory_order_relaxed), use) : use;
+    hk_assert(limits.soft <= limits.hard && step >= WAY_BYTES_MIN);
+    const size_t half = (limits.hard - near_at) / 2;
+    const bool wants = use >= limits.hard - half && use - least >= half / 2;
+    if (wants)
+        atomic_store_explicit(&relief_is_wanted, true, memory_order_relaxed);
+    atomic_store_explicit(&least_use, wants ? use : least, memory_order_relaxed);
+}
+
 static bool look(limits_t limits, size_t taken, size_t use, size_t more) {
     bool allowed = fits(use, more, limits.hard);
     note_near(allowed ? use + more : use, limits.soft);
@@ -94,7 +115,9 @@ static bool look(limits_t limits, size_t taken, size_t use, size_t more) {
     taken += more;
     next -= hk_min(next, use + more > taken ? use + more - taken : 0);
     size_t step = hk_max(next / STEP_SHARE, STEP_BYTES_MIN);
+    hk_assert(limits.soft <= limits.hard);
     set_check_at(!allowed ? 0 : taken < next ? next : taken + step);
+    note_way(limits, taken, use);
     return allowed;
 }
 
@@ -129,6 +152,11 @@ bool limit_look(size_t more) {
     }
     superslab_set_floor(0); /* what HAKMEM_WARMUP keeps is needed now */
     return false;
+}
+
+bool limit_wants_relief(void) {
+    (void)limit_look(0);
+    return atomic_exchange_explicit(&relief_is_wanted, false, memory_order_relaxed);
 }
 
 size_t limit_room(void) {

@@ -8,7 +8,9 @@
  *   a request that takes use beyond hard is refused; the caller trims and asks once more
  *
  * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel
- * asked for what is resident of anonymous memory; from there on every 128th part of the limit. The cgroup is read at
+ * asked for what is resident of anonymous memory; from there on every 128th part of the limit. And while that count is
+ * so high, by each thread after a part of the way that is left (slow/tick.h): memory that is taken and not resident
+ * comes again page by page, and of that nothing is counted. The cgroup is read at
  * the first such look, at 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do. It is read
  * again before a limit comes near, about once a second in which memory goes back while one is, and before anything is
  * refused. Of memory.max a 32nd part is left for what the kernel takes besides: page tables, a huge page between two
@@ -30,6 +32,10 @@ extern _Atomic bool hk_limit_near;
 /* What was last read of the control group; UINT64_MAX is none. */
 extern _Atomic uint64_t hk_cgroup_high, hk_cgroup_max;
 
+/* How many bytes a thread may allocate until it looks: INT64_MAX where what is taken is far from a limit. */
+extern _Atomic size_t hk_limit_step;
+HK_INLINE size_t limit_step(void) { return atomic_load_explicit(&hk_limit_step, memory_order_relaxed); }
+
 /* False when `more` bytes would go beyond the hard limit. */
 bool limit_look(size_t more);
 
@@ -48,6 +54,10 @@ void limit_follow(void);
 HK_INLINE bool limit_is_near(void) {
     return atomic_load_explicit(&hk_limit_near, memory_order_relaxed) || region_is_near_limit();
 }
+
+/* Looks, and says whether memory is to go back before more is allocated: use is halfway from near to the hard limit,
+ * and has grown since that was last said. */
+bool limit_wants_relief(void);
 
 /* Whether there was a first look yet: the process is larger than a small program. */
 bool limit_has_looked(void);

@@ -112,17 +112,15 @@ static void *cxx_new_array(size_t size) {
 }
 CXX_ALIAS(cxx_new_array) void *_Znam(size_t size);
 
-static void *cxx_new_aligned(size_t size, size_t alignment) {
+static HK_NOINLINE void *cxx_new_aligned(size_t size, size_t alignment) {
     void *p = new_aligned(size, alignment);
     return hk_likely(p != NULL) ? p : new_slow(size, alignment);
 }
 CXX_ALIAS(cxx_new_aligned) void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
 
 static void *cxx_new_array_aligned(size_t size, size_t alignment) {
-    if (hk_unlikely(_ZnwmSt11align_val_t != cxx_new_aligned))
-        return _ZnwmSt11align_val_t(size, alignment);
-    void *p = new_aligned(size, alignment);
-    return hk_likely(p != NULL) ? p : new_slow(size, alignment);
+    const bool replaced = _ZnwmSt11align_val_t != cxx_new_aligned;
+    return hk_unlikely(replaced) ? _ZnwmSt11align_val_t(size, alignment) : cxx_new_aligned(size, alignment);
 }
 CXX_ALIAS(cxx_new_array_aligned) void *_ZnamSt11align_val_t(size_t size, size_t alignment);
 
@@ -192,17 +190,21 @@ static sized_block_t with_size(void *p, size_t size, bool replaced) {
 
 static sized_block_t sized_new(size_t size) { return with_size(_Znwm(size), size, new_replaced()); }
 
-static HK_COLD sized_block_t sized_new_nothrow(size_t size) {
-    return with_size(new_nothrow(&form_new, new_replaced(), size), size, new_replaced());
+static HK_COLD sized_block_t sized_nothrow(const nothrow_form_t *form, bool replaced, size_t size, size_t alignment) {
+    void *p = replaced ? nothrow_replaced(form, size, alignment) : allocate(size, alignment);
+    if (p == NULL && !replaced)
+        p = nothrow_slow(form, size, alignment);
+    return with_size(p, size, replaced);
 }
+
+static sized_block_t sized_new_nothrow(size_t size) { return sized_nothrow(&form_new, new_replaced(), size, 0); }
 
 static sized_block_t sized_new_aligned(size_t size, size_t alignment) {
     return with_size(_ZnwmSt11align_val_t(size, alignment), size, new_aligned_replaced());
 }
 
-static HK_COLD sized_block_t sized_new_aligned_nothrow(size_t size, size_t alignment) {
-    bool replaced = new_aligned_replaced();
-    return with_size(new_nothrow_aligned(&form_new_aligned, replaced, size, alignment), size, replaced);
+static sized_block_t sized_new_aligned_nothrow(size_t size, size_t alignment) {
+    return sized_nothrow(&form_new_aligned, new_aligned_replaced(), size, alignment);
 }
 
 CXX_OPERATOR sized_block_t __size_returning_new(size_t size) { return sized_new(size); }
@@ -256,7 +258,7 @@ CXX_OPERATOR void _ZdaPvRKSt9nothrow_t(void *p, const nothrow_t *tag) {
 
 /* --- delete: aligned ---------------------------------------------------------------------------------------------- */
 
-static void cxx_delete_aligned(void *p, size_t alignment) {
+static HK_NOINLINE void cxx_delete_aligned(void *p, size_t alignment) {
     (void)alignment;
     front_free(p);
 }
@@ -266,7 +268,7 @@ static void cxx_delete_array_aligned(void *p, size_t alignment) {
     if (hk_unlikely(_ZdlPvSt11align_val_t != cxx_delete_aligned))
         _ZdlPvSt11align_val_t(p, alignment);
     else
-        front_free(p);
+        cxx_delete_aligned(p, alignment);
 }
 CXX_ALIAS(cxx_delete_array_aligned) void _ZdaPvSt11align_val_t(void *p, size_t alignment);
 

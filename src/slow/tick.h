@@ -9,7 +9,7 @@
  *   a sample    after as many bytes as were drawn
  *   a tick      when blocks of HEAP_TICK_BYTES were allocated or flushed, where no block counts more than
  *               HEAP_TICK_MID_BYTES. How much that is the counts of the magazines tell; so a thread that uses large
- *               blocks looks there now and then, and no more.
+ *               blocks looks there now and then, and no more. On the way to a limit, after each limit_step() bytes.
  *
  * TICK-1  Each request is charged once: by front/ up to HK_MAGAZINE_SIZE_MAX, else where its slow path begins. A free
  *         charges nothing.
@@ -20,6 +20,7 @@
 
 #include "core/request.h"
 #include "heap/heap.h"
+#include "limit/limit.h"
 
 /* What is periodic, now. */
 void heap_tick(heap_t *h);
@@ -42,7 +43,7 @@ HK_COLD void heap_follow_request(void);
 
 /* On slow paths also when the thread's pace can change: the countdown may be far away then. */
 HK_INLINE bool heap_must_count_out(heap_t *h) {
-    return hk_unlikely(hk_read(h->front.countdown) < 0) ||
+    return hk_unlikely((uint64_t)hk_read(h->front.countdown) > limit_step()) || /* or it is below 0 */
            (sample_is_paced(&h->draw) && sample_must_keep_pace(&h->draw));
 }
 

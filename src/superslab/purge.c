@@ -178,7 +178,6 @@ static void purge_live_bits(const purge_round_t *round) {
         hk_count_by(purge_calls, sys_purge_many(ranges, count));
 }
 
-/* Huge pages first, so that khugepaged does not fill the holes again. */
 static void purge_round(const purge_round_t *round) {
     hk_assert(round->count <= PURGE_RANGES_MAX && round->broken_count <= PURGE_RANGES_MAX);
     for (size_t i = 0; i < round->broken_count; i++)
