@@ -74,9 +74,13 @@ void hk_profile_at_exit(const void *frame) {
         hk_message(HEAP_STUCK_AT_EXIT, "no heap profile");
     if (leaks == HK_LEAKS_OFF)
         return;
-    if (stuck != NULL && stuck != &hk_sample_lock)
+    const bool may_look = stuck == NULL || stuck == &hk_sample_lock;
+    const size_t lost = may_look ? hk_leaks_report(frame, stuck == NULL) : LEAKS_UNKNOWN;
+    if (!may_look)
         hk_message(HEAP_STUCK_AT_EXIT, "leaks are not looked for");
-    else if (hk_leaks_report(frame, stuck == NULL) > 0 && leaks == HK_LEAKS_FAIL) {
+    else if (lost == LEAKS_UNKNOWN)
+        hk_message("leaks cannot be looked for: /proc/self/maps cannot be read, or memory is out");
+    if (lost > 0 && leaks == HK_LEAKS_FAIL) {
         libc_exit_otherwise(LEAKS_STATUS);
         sys_exit(LEAKS_STATUS);
     }

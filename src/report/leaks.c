@@ -101,7 +101,7 @@ static size_t report_lost(const reach_t *reach) {
         lost++;
     }
     if (places == NULL)
-        return 0;
+        return LEAKS_UNKNOWN;
     print_places(places, site_count);
     (void)sys_unmap(places, size);
     return lost;
@@ -110,8 +110,10 @@ static size_t report_lost(const reach_t *reach) {
 /* What other threads free meanwhile may be shown or not. */
 size_t hk_leaks_report(const void *frame, bool may_wait) {
     reach_t reach = {.frame = (uintptr_t)frame};
-    if (!sample_was_ever_on() || !reach_begin(&reach, blocks_count()))
+    if (!sample_was_ever_on())
         return 0;
+    if (!reach_begin(&reach, blocks_count()))
+        return LEAKS_UNKNOWN;
     if (may_wait) {
         sample_stop();
         hk_lock(&hk_sample_lock);
@@ -120,7 +122,7 @@ size_t hk_leaks_report(const void *frame, bool may_wait) {
         copy_samples(&reach);
     if (may_wait)
         hk_unlock(&hk_sample_lock);
-    size_t lost = reach_mark(&reach) ? report_lost(&reach) : 0;
+    size_t lost = reach_mark(&reach) ? report_lost(&reach) : LEAKS_UNKNOWN;
     reach_end(&reach);
     return lost;
 }

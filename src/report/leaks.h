@@ -12,6 +12,9 @@
 
 #include "base/base.h"
 
+/* They cannot be looked for: memory is out, or /proc/self/maps cannot be read, as in a confined process. */
+#define LEAKS_UNKNOWN SIZE_MAX
+
 /* Prints them by stacks, most bytes first, and nothing when there are none. Returns how many there are. `frame` is the
  * lowest address of the calling thread's stack that counts. Where `may_wait` is false, a frame of this thread that a
  * signal handler has interrupted holds the sampler's lock: then the tables are read without it (FORMAT-1). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What leaks.py runs:  leaks lose | keep | heap | reserve | reader
+ * What leaks.py runs:  leaks lose | keep | heap | reserve | reader | confined | files
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct node {
@@ -99,6 +101,10 @@ int main(int argc, char **argv) {
     }
     if (strcmp(what, "reader") == 0)
         wait_for_input();
+    if (strcmp(what, "confined") == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return 77;
+    if (strcmp(what, "files") == 0 && setrlimit(RLIMIT_NOFILE, &(struct rlimit){3, 3}) != 0)
+        return 77;
     wipe();
     printf("output\n");
     return 3;

@@ -43,6 +43,12 @@ done = run([PROGRAM, "keep"], HAKMEM_LEAKS="fail", HAKMEM_PROFILE="256")
 check("clean by sampling", done.returncode == 3 and done.stderr == "", done)
 done = run([PROGRAM, "heap"], HAKMEM_LEAKS="fail")
 check("what a large block of a heap of the program's points to: clean", done.returncode == 3 and done.stderr == "", done)
+UNKNOWN = "hakmem: leaks cannot be looked for: /proc/self/maps cannot be read, or memory is out\n"
+for what in ("confined", "files"):
+    for choice, status in (("report", 3), ("fail", 23)):
+        done = run([PROGRAM, what], HAKMEM_LEAKS=choice)
+        check(f"{what}: {choice}, what cannot be looked for is said", done.returncode == status
+              and done.stdout == "output\n" and done.stderr == UNKNOWN, done)
 done = run([PROGRAM, "reserve"], 30, HAKMEM_LEAKS="fail")
 check("a reservation of 256 GiB is not read", done.returncode in (3, 77) and done.stderr == "", done)
 
