@@ -135,13 +135,29 @@ __attribute__((constructor(101))) static void note_start(int argc, char **argv, 
 }
 
 static const char *start_name(void) { return start_arguments != NULL ? start_arguments[0] : NULL; }
+
+/* Where the dynamic linker found the number of arguments, before them, NULL, and the environment: known before any
+ * constructor runs (.preinit_array of a program that the archive is linked into). In a static program it may be
+ * another place, and nobody asks: libc has the environment from the start. Source: psABI, "Process Initialization". */
+extern const uintptr_t *__libc_stack_end __attribute__((weak));
+enum { ARGUMENTS_MAX = 1 << 24 };
+
+static char *const *early_environment(void) {
+    const uintptr_t *const start = &__libc_stack_end != NULL ? __libc_stack_end : NULL;
+    if (start == NULL || start[0] > ARGUMENTS_MAX || start[1 + start[0]] != 0)
+        return NULL;
+    return (char *const *)(start + 1 + start[0] + 1);
+}
 #else
 static char *const *const start_environment = NULL;
 
 static const char *start_name(void) { return NULL; }
+static char *const *early_environment(void) { return NULL; }
 #endif
 
-char *const *libc_start_environment(void) { return start_environment; }
+char *const *libc_start_environment(void) {
+    return start_environment != NULL ? start_environment : early_environment();
+}
 
 const char *libc_program_name(void) {
     const char *name = program_invocation_name;
