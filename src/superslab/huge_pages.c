@@ -220,6 +220,6 @@ bool superslab_make_small(size_t index, size_t free_bytes) {
     bool right = !huge || (free_bytes * share >= HK_SUPERSLAB_SIZE && pool_set_huge_locked(s, false));
     hk_unlock(&hk_superslab_lock);
     if (huge && right)
-        (void)sys_advise_no_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
+        sys_break_huge(region_superslab_address(index), HK_SUPERSLAB_SIZE);
     return right;
 }

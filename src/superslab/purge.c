@@ -181,7 +181,7 @@ static void purge_live_bits(const purge_round_t *round) {
 static void purge_round(const purge_round_t *round) {
     hk_assert(round->count <= PURGE_RANGES_MAX && round->broken_count <= PURGE_RANGES_MAX);
     for (size_t i = 0; i < round->broken_count; i++)
-        (void)sys_advise_no_huge(region_superslab_address(round->broken[i]), HK_SUPERSLAB_SIZE);
+        sys_break_huge(region_superslab_address(round->broken[i]), HK_SUPERSLAB_SIZE);
     hk_count_by(purge_calls, sys_purge_many(round->ranges, round->count));
     purge_live_bits(round);
 }

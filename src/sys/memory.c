@@ -285,12 +285,12 @@ void sys_fence_is_mapped_over(void) {
 
 int sys_advise_huge(void *address, size_t size) { return advise(address, size, MADV_HUGEPAGE); }
 
-/* Off first, so that khugepaged does not fill the holes again. */
-int sys_advise_no_huge(void *address, size_t size) {
-    const int error = advise(address, size, MADV_NOHUGEPAGE);
+int sys_advise_no_huge(void *address, size_t size) { return advise(address, size, MADV_NOHUGEPAGE); }
+
+void sys_break_huge(void *address, size_t size) {
+    (void)advise(address, size, MADV_NOHUGEPAGE);
     if (sys_may_make_new_calls())
         (void)advise(address, sys_page_size(), MADV_COLD);
-    return error;
 }
 
 int sys_populate(void *address, size_t size) { return advise(address, size, MADV_POPULATE_WRITE); }
