@@ -238,7 +238,7 @@ CXX_OPERATOR sized_block_t __size_returning_new_aligned_nothrow_hot_cold(size_t 
 static HK_FAST void cxx_delete(void *p) { front_free(p); }
 CXX_ALIAS(cxx_delete) void _ZdlPv(void *p);
 
-static void cxx_delete_array(void *p) {
+static HK_FAST void cxx_delete_array(void *p) {
     if (hk_unlikely(_ZdlPv != cxx_delete))
         _ZdlPv(p);
     else
