@@ -143,7 +143,7 @@ void superslab_after_fork(void) {
 
 /* Sequentially consistent, as in superslab_wait_for_held: of who lets go and then looks for waiters, and who says that
  * he waits and then looks for holders, one sees the other. */
-static void let_go(void) {
+void superslab_let_go(void) {
     hk_assert(atomic_load_explicit(&hk_slots_holders, memory_order_relaxed) > 0);
     atomic_fetch_sub_explicit(&hk_slots_holders, 1, memory_order_seq_cst);
     if (hk_unlikely(atomic_load_explicit(&waiters, memory_order_seq_cst) != 0))
@@ -194,7 +194,7 @@ static size_t purge(size_t slot_count, bool in_haste) {
         hk_lock(&hk_superslab_lock);
         collect_locked(&round, slot_count - (total >> HK_SLOT_SHIFT));
         if (round.count > 0)
-            atomic_fetch_add_explicit(&hk_slots_holders, 1, memory_order_relaxed);
+            superslab_hold();
         hk_unlock(&hk_superslab_lock);
         if (round.count == 0)
             break;
@@ -202,7 +202,7 @@ static size_t purge(size_t slot_count, bool in_haste) {
         hk_lock(&hk_superslab_lock);
         size_t bytes = return_locked(&round);
         hk_unlock(&hk_superslab_lock);
-        let_go();
+        superslab_let_go();
         hk_count_by(purged_bytes, bytes);
         event_purge(bytes, EVENT_PURGE_FREE);
         total += bytes;

@@ -23,12 +23,16 @@ void superslab_set_floor(size_t bytes);
 /* In the child of a fork: slots that were on their way to the kernel come back. */
 void superslab_after_fork(void);
 
-/* Threads that hold slots: these do not lie in the pool, but will soon, as they are on their way to the kernel and
- * back. Held before the lock is let go under which they were taken, and until they are back: so who found none of them
- * sees that somebody holds some. */
+/* Threads that hold slots, or blocks of slabs: these do not lie in the pool or in their slab, but will soon, as their
+ * pages are on their way to the kernel and back. Held before the lock is let go under which they were taken, and until
+ * they are back: so who found none of them sees that somebody holds some. */
 extern _Atomic uint32_t hk_slots_holders;
 
-/* Waits a little while somebody holds slots. False when nobody does. */
+/* Under such a lock, or before any was taken. Relaxed: the lock orders it. */
+HK_INLINE void superslab_hold(void) { atomic_fetch_add_explicit(&hk_slots_holders, 1, memory_order_relaxed); }
+void superslab_let_go(void);
+
+/* Waits a little while somebody holds slots or blocks. False when nobody does. */
 bool superslab_wait_for_held(void);
 
 /* Dirty bytes, and those of them that purging does not leave alone; without a lock. */

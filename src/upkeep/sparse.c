@@ -102,6 +102,8 @@ static void collect_slab_locked(batch_t *batch, slab_t *slab) {
         if (range.size == 0)
             continue;
         hk_assert(batch->count < STRETCHES_MAX);
+        if (batch->count == 0)
+            superslab_hold();
         slab_take_stretch(slab, first, end);
         batch->resident_bytes += count_resident(batch, range);
         batch->ranges[batch->count] = range;
@@ -144,6 +146,7 @@ static size_t purge_batch(batch_t *batch) {
     for (size_t i = 0; i < batch->count; i++)
         return_stretch(batch, &batch->stretches[i]);
     slab_walk_let_go(&batch->walk);
+    superslab_let_go();
     batch->walk.tries = tries;
     batch->count = batch->resident_bytes = 0;
     hk_count_by(purged_bytes, bytes);

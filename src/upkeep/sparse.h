@@ -13,7 +13,7 @@
  * page. Otherwise its mapping is advised against huge pages first, so that khugepaged does not fill the holes again.
  *
  * SPARSE-1  a block that is taken out of free_bits here is nowhere else, and comes back to its slab, whatever heap
- *           owns it then.
+ *           owns it then. Until then it is held (superslab/purge.h): who finds no memory waits for it.
  *
  * Time is an argument. Called by the helper thread or by a trim; several callers at once do no harm.
  */
