@@ -10,7 +10,8 @@ Exit codes:
   1  an error, which standard error tells
   2  wrong usage
   3  the kernel does not permit to look into that process
-  4  there is no hakmem in that process";
+  4  there is no hakmem in that process
+  5  the process did not come to what it was asked for in time: it is idle or stopped";
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure {
@@ -18,6 +19,10 @@ pub enum Failure {
     NoHakmem(String),
     /// Nobody samples it.
     NoProfile(String),
+    /// It was to be sampled, and was at rest all the time.
+    NotSampled(String),
+    /// It has not come to what it was asked for.
+    AtRest(String),
     NoProcess(String),
     Usage(String),
     /// Another program began in the process while it was looked at.
@@ -32,6 +37,8 @@ impl fmt::Display for Failure {
             Failure::NotPermitted(text)
             | Failure::NoHakmem(text)
             | Failure::NoProfile(text)
+            | Failure::NotSampled(text)
+            | Failure::AtRest(text)
             | Failure::NoProcess(text)
             | Failure::Usage(text)
             | Failure::Moved(text)
@@ -54,9 +61,14 @@ pub fn is_refused(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Failure::Refused(_)))
 }
 
+pub fn is_at_rest(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Failure::AtRest(_)))
+}
+
 /// It has nothing to show, for whoever did not ask for this process by its number.
 pub fn is_nothing(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Failure::NoHakmem(_) | Failure::NoProfile(_) | Failure::NoProcess(_)))
+    use Failure::{NoHakmem, NoProcess, NoProfile, NotSampled};
+    matches!(error.downcast_ref(), Some(NoHakmem(_) | NoProfile(_) | NotSampled(_) | NoProcess(_)))
 }
 
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
@@ -64,6 +76,7 @@ pub fn exit_code(error: &anyhow::Error) -> ExitCode {
         Some(Failure::Usage(_)) => ExitCode::from(2),
         Some(Failure::NotPermitted(_)) => ExitCode::from(3),
         Some(Failure::NoHakmem(_)) => ExitCode::from(4),
+        Some(Failure::NotSampled(_) | Failure::AtRest(_)) => ExitCode::from(5),
         Some(Failure::NoProfile(_) | Failure::NoProcess(_) | Failure::Moved(_) | Failure::Refused(_)) | None => {
             ExitCode::FAILURE
         }

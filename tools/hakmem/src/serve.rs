@@ -5,7 +5,7 @@
 mod http;
 
 use crate::attach::Attached;
-use crate::failure::Failure;
+use crate::failure::{is_nothing, Failure};
 use crate::heap::sampled;
 use crate::image;
 use crate::metrics::{of_host, Format};
@@ -88,8 +88,8 @@ fn profile(query: &str, is_over_time: bool) -> Answer {
             let status = match error.downcast_ref() {
                 Some(Failure::Usage(_)) => 400,
                 Some(Failure::NotPermitted(_)) => 403,
-                Some(Failure::NoHakmem(_) | Failure::NoProfile(_) | Failure::NoProcess(_)) => 404,
-                Some(Failure::Moved(_) | Failure::Refused(_)) | None => 500,
+                _ if is_nothing(&error) => 404,
+                _ => 500,
             };
             Answer::text(status, format!("{error:#}\n"))
         }

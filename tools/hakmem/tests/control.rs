@@ -140,13 +140,30 @@ fn an_idle_process_is_told_as_that() {
     let asked = Instant::now();
     let output = hakmem(&["trim", &child.id()]);
     let took = asked.elapsed();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(stdout(&output).contains("did not come to it within 2 s"), "{output:?}");
+    assert_eq!((output.status.code(), &stdout(&output)[..]), (Some(5), ""), "{output:?}");
+    assert!(stderr(&output).contains("did not come to it within 2 s"), "{output:?}");
     assert!(took >= Duration::from_secs(2), "{took:?}");
-    let said = json(&hakmem(&["trim", "--json", &child.id()]));
-    assert_eq!(said["done"], false);
-    let said = stdout(&hakmem(&["limit", &child.id(), "1G"]));
-    assert!(said.contains("it takes over the limits when"), "{said}");
+    for arguments in [&["trim", "--json", &child.id()][..], &["limit", "--json", &child.id(), "1G"]] {
+        let output = hakmem(arguments);
+        assert_eq!((output.status.code(), &json(&output)["done"]), (Some(5), &false.into()), "{output:?}");
+        assert!(stderr(&output).contains("did not come to it"), "{output:?}");
+    }
+    let output = hakmem(&["limit", &child.id(), "1G"]);
+    assert_eq!((output.status.code(), &stdout(&output)[..]), (Some(5), ""), "{output:?}");
+    assert!(stderr(&output).contains("it takes over the limits when"), "{output:?}");
+}
+
+/// What it has in force is shown all the same.
+#[test]
+fn an_option_that_an_idle_process_has_not_taken_over_is_told_as_that() {
+    let child = running::sleeping(&[]);
+    let output = hakmem(&["options", "--set", "PURGE_DELAY=5", &child.id()]);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(stderr(&output).contains("it takes over PURGE_DELAY=5 when it next needs memory"), "{output:?}");
+    assert!(stdout(&output).contains("HAKMEM_PURGE_DELAY"), "{output:?}");
+    let output = hakmem(&["options", "--json", "--set", "PURGE_DELAY=6", &child.id()]);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert_eq!(json(&output)["options"]["HAKMEM_PURGE_DELAY"]["origin"], "default");
 }
 
 #[test]
@@ -154,11 +171,13 @@ fn a_stopped_process_is_told_as_that() {
     let child = running::sleeping(&[]);
     let id = &child.id()[..];
     assert!(Command::new("kill").args(["-STOP", id]).status().unwrap().success());
-    let [trim, exact] = [&["trim", id][..], &["stats", "--exact", id]].map(hakmem);
-    for said in [stdout(&trim), stderr(&exact)] {
-        assert!(said.contains("it is stopped (by a signal or a debugger)") && !said.contains("next to nothing"), "{said}");
+    for output in [&["trim", id][..], &["stats", "--exact", id], &["profile", "--for", "1ms", id]].map(hakmem) {
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(5), "{output:?}");
+        assert!(said.contains(" is stopped (by a signal or a debugger)"), "{said}");
+        assert!(!said.contains("next to nothing"), "{said}");
     }
-    let said = stdout(&hakmem(&["limit", id, "1G"]));
+    let said = stderr(&hakmem(&["limit", id, "1G"]));
     assert!(said.contains("takes over the limits once it goes on (kill -CONT "), "{said}");
     let said = stderr(&hakmem(&["options", "--set", "PURGE_DELAY=5", id]));
     assert!(said.contains("it is stopped (by a signal or a debugger) and has not come yet"), "{said}");
@@ -204,16 +223,16 @@ fn waking(name: &str) -> (Folder, Running) {
 fn an_order_that_stands_is_followed_later() {
     let (_folder, child) = waking("control-stands");
     let id = &child.id()[..];
-    assert!(stdout(&hakmem(&["limit", id, "1G"])).contains("it takes over the limits when"));
+    assert!(stderr(&hakmem(&["limit", id, "1G"])).contains("it takes over the limits when"));
     for arguments in [&["trim", id][..], &["options", "--set", "PURGE_DELAY=5", id], &["stats", "--exact", id]] {
         let output = hakmem(arguments);
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(output.status.code(), Some(5), "{output:?}");
         assert!(stderr(&output).contains("has not come yet to what it was asked for before (limits)"), "{output:?}");
     }
     let (looked, took) = timed(&["profile", "--for", "1s", id]);
     assert_eq!(stderr(&looked).matches("was asked for before (limits)").count(), 1, "{looked:?}");
     assert!(took < Duration::from_millis(3500), "{took:?}");
-    assert!(stdout(&hakmem(&["limit", id, "3G"])).contains("it takes over the limits when"), "limits replace limits");
+    assert!(stderr(&hakmem(&["limit", id, "3G"])).contains("it takes over the limits when"), "limits replace limits");
     let wake = || Command::new("kill").args(["-USR1", id]).status().unwrap();
     running::until("it never followed", || wake().success() && figure(id, "limit_soft") == 3 << 30);
 }
@@ -227,5 +246,5 @@ fn two_tools_do_not_ask_at_once() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(stderr(&output).contains("another hakmem is asking it for something"), "{output:?}");
     drop(lock);
-    assert!(stdout(&hakmem(&["trim", &child.id()])).contains("did not come to it"));
+    assert!(stderr(&hakmem(&["trim", &child.id()])).contains("did not come to it"));
 }

@@ -187,7 +187,7 @@ impl Attached {
             }
             if begin.elapsed() > PATIENCE {
                 let (rest, what) = (Rest::of(self.pid), described(command, &text));
-                bail!(Failure::Refused(format!(
+                bail!(Failure::AtRest(format!(
                     "it is {} and has not come yet to what it was asked for before ({what}): it takes that over {}; \
                      ask again then",
                     rest.state(),

@@ -6,9 +6,10 @@ use crate::attach::request::{Answer, Order};
 use crate::attach::rest::Rest;
 use crate::attach::select::Targets;
 use crate::attach::source::Source;
+use crate::failure::Failure;
 use crate::flags::bytes;
 use crate::output::say;
-use anyhow::Result;
+use anyhow::{bail, Result};
 use clap::Args;
 use serde_json::json;
 use std::process::ExitCode;
@@ -54,9 +55,10 @@ impl TrimArgs {
             let process = Source::to(pid)?;
             let answer = process.ask(&Order::Trim, false)?;
             if self.json {
-                return told_as_json(&process, answer, "trim");
+                say(as_json(&process, answer)?)?;
             }
-            say(trimmed(&process, answer)?)
+            let said = trimmed(&process, answer)?;
+            if self.json { Ok(()) } else { say(said) }
         })
     }
 }
@@ -68,9 +70,10 @@ impl LimitArgs {
             let process = Source::to(pid)?;
             let answer = process.ask(&Order::Limit { soft, hard }, true)?;
             if self.json {
-                return told_as_json(&process, answer, "the limits");
+                say(as_json(&process, answer)?)?;
             }
-            say(changed(&process, answer, "the limits")?)
+            let said = changed(&process, answer, "the limits")?;
+            if self.json { Ok(()) } else { say(said) }
         })
     }
 }
@@ -81,12 +84,13 @@ pub fn set(process: &Source, setting: &str) -> Result<String> {
     changed(process, answer, setting)
 }
 
+/// A refusal is an error, and so is no answer in time.
 fn trimmed(process: &Source, answer: Option<Answer>) -> Result<String> {
     let who = process.name();
     let Some(answer) = answer else {
         let of_idle = "What it freed goes back by itself after HAKMEM_PURGE_DELAY, unless that is -1; what is left are \
                        the magazines of its threads.";
-        return Ok(format!("{who} {}\n", Rest::of(process.pid).told(of_idle)));
+        bail!(Failure::AtRest(format!("{who} {}", Rest::of(process.pid).told(of_idle))));
     };
     process.check(answer, "trim")?;
     let by = if answer.by_helper { " by its helper; what threads hold in magazines stays" } else { "" };
@@ -98,16 +102,10 @@ fn changed(process: &Source, answer: Option<Answer>, what: &str) -> Result<Strin
     let Some(answer) = answer else {
         let rest = Rest::of(process.pid);
         let (state, end) = (rest.state(), rest.end());
-        return Ok(format!("{who} is {state} and did not come to it yet: it takes over {what} {end}\n"));
+        bail!(Failure::AtRest(format!("{who} is {state} and did not come to it yet: it takes over {what} {end}")));
     };
     process.check(answer, what)?;
     Ok(format!("{who} has taken over {what}\n"))
-}
-
-/// A refusal is one in JSON too.
-fn told_as_json(process: &Source, answer: Option<Answer>, what: &str) -> Result<()> {
-    say(as_json(process, answer)?)?;
-    answer.map_or(Ok(()), |answer| process.check(answer, what))
 }
 
 fn as_json(process: &Source, answer: Option<Answer>) -> Result<String> {

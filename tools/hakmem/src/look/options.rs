@@ -5,7 +5,7 @@ use crate::attach::select::Targets;
 use crate::attach::settings::{check_setting, initial, known, values};
 use crate::attach::source::Source;
 use crate::attach::Attached;
-use crate::failure::is_not_permitted;
+use crate::failure::{is_at_rest, is_not_permitted};
 use crate::lists::OPTIONS;
 use crate::output::say;
 use anyhow::Result;
@@ -36,18 +36,24 @@ impl OptionsArgs {
         }
         self.set.iter().try_for_each(|setting| check_setting(setting))?;
         self.targets.for_each(|pid| {
-            for setting in &self.set {
-                let said = super::ask::set(&Source::to(pid)?, setting)?;
-                if !self.json {
-                    say(said)?;
-                }
+            let asked = self.ask(pid);
+            if asked.as_ref().is_err_and(|error| !is_at_rest(error)) {
+                return asked;
             }
             let shown = if self.json { in_force_as_json(pid) } else { in_force(pid) };
             match shown {
                 // What was to be set is set, by the socket.
-                Err(error) if !self.set.is_empty() && is_not_permitted(&error) => Ok(()),
-                shown => say(shown?),
+                Err(error) if !self.set.is_empty() && is_not_permitted(&error) => {}
+                shown => say(shown?)?,
             }
+            asked
+        })
+    }
+
+    fn ask(&self, pid: i32) -> Result<()> {
+        self.set.iter().try_for_each(|setting| {
+            let said = super::ask::set(&Source::to(pid)?, setting)?;
+            if self.json { Ok(()) } else { say(said) }
         })
     }
 }

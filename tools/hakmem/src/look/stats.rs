@@ -7,6 +7,7 @@ use crate::attach::select::Targets;
 use crate::attach::snapshot::{Class, Snapshot};
 use crate::attach::source::Source;
 use crate::attach::Attached;
+use crate::failure::Failure;
 use crate::lists::STATISTICS;
 use crate::output::say;
 use anyhow::{bail, Result};
@@ -93,7 +94,7 @@ fn groups(value: impl Fn(&str) -> Option<u64>, has_bounds: bool) -> String {
 fn exact(process: &Source, as_json: bool) -> Result<String> {
     let Some(mut said) = process.statistics()? else {
         let of_idle = "`hakmem stats` reads its counters from outside.";
-        bail!("{} {}", process.name(), Rest::of(process.pid).told(of_idle))
+        bail!(Failure::AtRest(format!("{} {}", process.name(), Rest::of(process.pid).told(of_idle))))
     };
     if as_json {
         said["depth"] = json!("exact");
