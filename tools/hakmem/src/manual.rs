@@ -3,7 +3,7 @@
 
 use crate::output::say;
 use anyhow::{Context, Result};
-use clap::{Args, Command, CommandFactory};
+use clap::{ArgAction, Args, Command, CommandFactory};
 use clap_complete::Shell;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,8 @@ fn add_values_to(command: &Command, folder: &Path) -> std::io::Result<()> {
     command.get_subcommands().try_for_each(|below| add_values_to(below, folder))
 }
 
-/// clap_mangen names options in the synopsis without what they take: `[--for]` for `[--for TIME]`.
+/// clap_mangen names options in the synopsis without what they take: `[--for]` for `[--for TIME]`; and one argument
+/// where there may be several: `[PID]` for `[PID]...`.
 fn with_values(command: &Command, page: &str) -> String {
     const SYNOPSIS: &str = ".SH SYNOPSIS\n";
     let Some((head, rest)) = page.split_once(SYNOPSIS) else { return page.into() };
@@ -63,6 +64,16 @@ fn with_values(command: &Command, page: &str) -> String {
             let name = format!("\\fB\\-\\-{}\\fR", long.replace('-', "\\-"));
             synopsis = synopsis.replace(&name, &format!("{name} \\fI{}\\fR", values.join(" ")));
         }
+    }
+    for argument in command.get_positionals().filter(|argument| matches!(argument.get_action(), ArgAction::Append)) {
+        let name = format!("\\fI{}\\fR", argument.get_value_names().unwrap_or_default().join(" "));
+        synopsis = match argument.is_last_set() {
+            true => synopsis.replace(&format!("[{name}]"), &format!("[\\-\\- <{name}>...]")),
+            false => ["[]", "<>"].iter().fold(synopsis, |text, around| {
+                let one = format!("{}{name}{}", &around[..1], &around[1..]);
+                text.replace(&one, &format!("{one}..."))
+            }),
+        };
     }
     [head, SYNOPSIS, &synopsis, tail].concat()
 }
@@ -79,7 +90,7 @@ impl CompletionsArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Arg, ArgAction};
+    use clap::Arg;
 
     #[test]
     fn the_synopsis_has_what_options_take() {
@@ -103,6 +114,18 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("hakmem-manual-{}", std::process::id()));
         ManArgs { folder: Some(folder.clone()) }.run().unwrap();
         let page = fs::read_to_string(folder.join("hakmem-profile.1")).unwrap();
+        let synopsis = |command: &str| {
+            let page = fs::read_to_string(folder.join(format!("hakmem-{command}.1"))).unwrap();
+            page.split("SYNOPSIS\n").nth(1).unwrap().lines().next().unwrap().trim_end().to_string()
+        };
+        for (command, end) in [
+            ("limit", r"[\fIPID\fR]... <\fISOFT[:HARD]|off\fR>"),
+            ("run", r"<\fIPROGRAM ARGS\fR>..."),
+            ("doctor", r"[\fIPID\fR]... [\-\- <\fIPROGRAM ARGS\fR>...]"),
+            ("man", r"[\fIDIR\fR]"),
+        ] {
+            assert!(synopsis(command).ends_with(end), "{}", synopsis(command));
+        }
         fs::remove_dir_all(&folder).unwrap();
         assert!(page.contains(r"[\fB\-\-comm\fR \fINAME\fR]"), "{page}");
         assert!(page.contains(r"[\fB\-\-for\fR \fITIME\fR]"), "{page}");

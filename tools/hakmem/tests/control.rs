@@ -111,6 +111,27 @@ fn limits_and_options_are_taken_over() {
         .any(|line| line.contains("PURGE_DELAY ") && line.contains("250 ") && line.contains("program")));
 }
 
+#[test]
+fn limits_can_be_off() {
+    let (_folder, child) = busy("control-off");
+    assert!(stdout(&hakmem(&["limit", &child.id(), "1G"])).contains("has taken over the limits"));
+    let output = hakmem(&["limit", &child.id(), "off"]);
+    assert!(stdout(&output).contains("has taken over the limits"), "{output:?}");
+    let said = json(&hakmem(&["options", "--json", &child.id()]));
+    assert_eq!(said["options"]["HAKMEM_LIMIT"]["value"], "off");
+}
+
+#[test]
+fn a_limit_that_is_missing_is_told_as_that() {
+    for (given, expected) in
+        [("4321", "the limit is missing, as 1G in `hakmem limit 4321 1G`"), ("1G", "name a process: its id")]
+    {
+        let output = hakmem(&["limit", given]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(expected), "{output:?}");
+    }
+}
+
 /// Also by one that is idle, which would not say so.
 #[test]
 fn what_is_not_valid_is_refused() {

@@ -124,16 +124,20 @@ impl Order {
     /// answer: who gave it was ended.
     fn replaces(&self, command: u64, text: &str) -> bool {
         let (own, _, own_text) = self.words();
-        let name = |text: &str| {
+        matches!(command, TRIM | STATISTICS) || subject(own, own_text) == subject(command, text)
+    }
+}
+
+/// What an order sets: limits are an option too, and sampling is on or off.
+fn subject(command: u64, text: &str) -> (u64, String) {
+    match command {
+        LIMIT => (OPTION, "LIMIT".into()),
+        OPTION => {
             let name = text.split('=').next().unwrap_or_default().to_ascii_uppercase();
-            name.strip_prefix("HAKMEM_").unwrap_or(&name).to_string()
-        };
-        match command {
-            TRIM | STATISTICS => true,
-            OPTION => own == OPTION && name(own_text) == name(text),
-            PROFILE_START | PROFILE_STOP => own == PROFILE_START || own == PROFILE_STOP,
-            _ => own == command,
+            (OPTION, name.strip_prefix("HAKMEM_").unwrap_or(&name).to_string())
         }
+        PROFILE_STOP => (PROFILE_START, String::new()),
+        _ => (command, String::new()),
     }
 }
 
@@ -254,5 +258,6 @@ mod tests {
         let option = Order::Option("hakmem_purge_delay=1".into());
         assert!(option.replaces(OPTION, "PURGE_DELAY=5") && !option.replaces(OPTION, "PURGE=5"));
         assert!(Order::ProfileStop.replaces(PROFILE_START, "") && limit.replaces(TRIM, ""));
+        assert!(limit.replaces(OPTION, "LIMIT=off") && Order::Option("hakmem_limit=off".into()).replaces(LIMIT, ""));
     }
 }

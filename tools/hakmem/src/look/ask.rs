@@ -30,22 +30,45 @@ pub struct LimitArgs {
     #[command(flatten)]
     targets: Targets,
 
-    /// Sizes as 512M or 2G; 0 sets none, and the control group's limits still count
-    #[arg(value_name = "SOFT[:HARD]", required = true, value_parser = limits)]
-    limits: (u64, u64),
+    /// Sizes as 512M or 2G; 0 sets none, and the control group's limits still count; off: those neither
+    #[arg(value_name = "SOFT[:HARD]|off", required = true, value_parser = limits)]
+    limits: Limits,
 
     /// Write JSON: an object for each process
     #[arg(long)]
     json: bool,
 }
 
-fn limits(text: &str) -> Result<(u64, u64), String> {
-    let size = |text: &str| bytes(text).map(|bytes| bytes as u64).ok_or("expected SOFT or SOFT:HARD, sizes as 512M");
+/// As they were given, and the order that sets them.
+#[derive(Clone, Debug, PartialEq)]
+struct Limits {
+    text: String,
+    order: Order,
+}
+
+fn limits(text: &str) -> Result<Limits, String> {
+    let of = |order: Order| Limits { text: text.into(), order };
+    if text.eq_ignore_ascii_case("off") {
+        return Ok(of(Order::Option("LIMIT=off".into())));
+    }
+    let size = |text: &str| {
+        bytes(text).map(|bytes| bytes as u64).ok_or("expected SOFT or SOFT:HARD, sizes as 512M, or off")
+    };
     let (soft, hard) = text.split_once(':').unwrap_or((text, "0"));
     let (soft, hard) = (size(soft)?, size(hard)?);
     match hard != 0 && soft > hard {
         true => Err("the value is not valid: SOFT is above HARD".into()),
-        false => Ok((soft, hard)),
+        false => Ok(of(Order::Limit { soft, hard })),
+    }
+}
+
+impl Limits {
+    /// The only word that was given may be the process.
+    fn check(&self, targets: &Targets) -> Result<()> {
+        if targets.is_empty() && self.text.parse::<i32>().is_ok_and(|pid| pid > 0) {
+            bail!(Failure::Usage(format!("the limit is missing, as 1G in `hakmem limit {} 1G`", self.text)));
+        }
+        Ok(())
     }
 }
 
@@ -65,10 +88,10 @@ impl TrimArgs {
 
 impl LimitArgs {
     pub fn run(&self) -> Result<ExitCode> {
-        let (soft, hard) = self.limits;
+        self.limits.check(&self.targets)?;
         self.targets.for_each(|pid| {
             let process = Source::to(pid)?;
-            let answer = process.ask(&Order::Limit { soft, hard }, true)?;
+            let answer = process.ask(&self.limits.order, true)?;
             if self.json {
                 say(as_json(&process, answer)?)?;
             }
@@ -125,8 +148,10 @@ mod tests {
 
     #[test]
     fn limits_are_read_as_the_option_is() {
-        assert_eq!(limits("1G"), Ok((1 << 30, 0)));
-        assert_eq!(limits("512M:2G"), Ok((512 << 20, 2 << 30)));
+        let order = |text: &str| limits(text).map(|limits| limits.order);
+        assert_eq!(order("1G"), Ok(Order::Limit { soft: 1 << 30, hard: 0 }));
+        assert_eq!(order("512M:2G"), Ok(Order::Limit { soft: 512 << 20, hard: 2 << 30 }));
+        assert_eq!(order("OFF"), Ok(Order::Option("LIMIT=off".into())));
         assert!(limits("x").is_err() && limits("1G:").is_err() && limits("2G:1G").is_err());
     }
 }
