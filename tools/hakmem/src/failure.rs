@@ -11,7 +11,8 @@ Exit codes:
   2  wrong usage
   3  the kernel does not permit to look into that process
   4  there is no hakmem in that process
-  5  the process did not come to what it was asked for in time: it is idle or stopped";
+  5  the process did not come to what it was asked for in time: it is idle or stopped
+  126, 127  the program that is to be started cannot be executed, is not there";
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure {
@@ -25,6 +26,10 @@ pub enum Failure {
     AtRest(String),
     NoProcess(String),
     Usage(String),
+    /// A program that is to be started is not there.
+    NoProgram(String),
+    /// It is there.
+    NotExecutable(String),
     /// Another program began in the process while it was looked at.
     Moved(String),
     /// It did not take the request, and will not.
@@ -41,6 +46,8 @@ impl fmt::Display for Failure {
             | Failure::AtRest(text)
             | Failure::NoProcess(text)
             | Failure::Usage(text)
+            | Failure::NoProgram(text)
+            | Failure::NotExecutable(text)
             | Failure::Moved(text)
             | Failure::Refused(text) => out.write_str(text),
         }
@@ -77,6 +84,8 @@ pub fn exit_code(error: &anyhow::Error) -> ExitCode {
         Some(Failure::NotPermitted(_)) => ExitCode::from(3),
         Some(Failure::NoHakmem(_)) => ExitCode::from(4),
         Some(Failure::NotSampled(_) | Failure::AtRest(_)) => ExitCode::from(5),
+        Some(Failure::NotExecutable(_)) => ExitCode::from(126), // as env(1) and shells have it
+        Some(Failure::NoProgram(_)) => ExitCode::from(127),
         Some(Failure::NoProfile(_) | Failure::NoProcess(_) | Failure::Moved(_) | Failure::Refused(_)) | None => {
             ExitCode::FAILURE
         }

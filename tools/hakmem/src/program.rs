@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! What a program's file, or a library's, tells before it runs: what preloading can do for it.
 
+use crate::failure::Failure;
 use anyhow::{bail, ensure, Context, Result};
 use object::elf::{FileHeader64, DT_NEEDED, PT_INTERP, PT_NOTE};
 use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};
 use object::{NativeEndian, ReadCache};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,14 @@ pub struct Program {
 impl Program {
     /// `name` as a shell finds it.
     pub fn find(name: &Path) -> Result<Program> {
+        Program::followed(name).map_err(|error| match error.is::<Failure>() {
+            true => error,
+            false => Failure::NotExecutable(format!("{error:#}")).into(),
+        })
+    }
+
+    /// Of a script, what runs it.
+    fn followed(name: &Path) -> Result<Program> {
         let mut path = which(name)?;
         for _ in 0..SCRIPTS_MAX {
             match script_interpreter(&path)? {
@@ -139,13 +148,26 @@ fn machine() -> object::elf::Machine {
 }
 
 pub fn which(name: &Path) -> Result<PathBuf> {
+    let shown = name.display();
+    let refused = |path: &Path| Failure::NotExecutable(format!("{} is no file that can be executed", path.display()));
     if name.as_os_str().as_encoded_bytes().contains(&b'/') {
-        ensure!(is_executable(name), "{} is no file that can be executed", name.display());
+        ensure!(is_there(name), Failure::NoProgram(format!("there is no program {shown}")));
+        ensure!(is_executable(name), refused(name));
         return Ok(name.to_path_buf());
     }
     let paths = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| is_executable(path));
-    found.with_context(|| format!("there is no program {} in PATH", name.display()))
+    let places: Vec<PathBuf> = std::env::split_paths(&paths).map(|folder| folder.join(name)).collect();
+    match places.iter().find(|path| is_executable(path)).or(places.iter().find(|path| path.is_file())) {
+        Some(path) if is_executable(path) => Ok(path.clone()),
+        Some(path) => bail!(refused(path)),
+        None => bail!(Failure::NoProgram(format!("there is no program {shown} in PATH"))),
+    }
+}
+
+/// As far as this user may know.
+fn is_there(path: &Path) -> bool {
+    let kind = path.metadata().map_err(|error| error.kind());
+    !matches!(kind, Err(ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -209,6 +231,11 @@ mod tests {
         assert_eq!(missing, "there is no program no-such-program in PATH");
         let folder = Program::find(Path::new("/tmp/")).unwrap_err().to_string();
         assert_eq!(folder, "/tmp/ is no file that can be executed");
+        let kind = |name: &str| Program::find(Path::new(name)).unwrap_err().downcast::<Failure>().unwrap();
+        for name in ["no-such-program", "/nonexistent", "/etc/passwd/x"] {
+            assert!(matches!(kind(name), Failure::NoProgram(_)), "{name}");
+        }
+        assert!(matches!(kind("/etc/passwd"), Failure::NotExecutable(_)));
     }
 
     #[test]
@@ -224,7 +251,11 @@ mod tests {
         fs::write(&path, "#!/usr/bin/env no-such-program\n").unwrap();
         assert_eq!(Program::find(&path).unwrap().path, Path::new("/usr/bin/env"));
         fs::write(&path, "no program").unwrap();
-        assert!(format!("{:#}", Program::find(&path).unwrap_err()).contains("is no ELF file"));
+        let error = Program::find(&path).unwrap_err();
+        assert!(error.to_string().contains("is no ELF file") && error.is::<Failure>(), "{error:#}");
+        fs::write(&path, "#!/nonexistent\n").unwrap();
+        let error = Program::find(&path).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(Failure::NoProgram(_))), "{error:#}");
         fs::remove_file(&path).unwrap();
     }
 

@@ -36,7 +36,10 @@ fn exit_codes_tell_what_went_wrong() {
     assert_eq!(hakmem(&["stats"]).status.code(), Some(2));
     assert_eq!(hakmem(&["stats", "0"]).status.code(), Some(2));
     assert_eq!(hakmem(&["run", "--safe", "9", "--", "true"]).status.code(), Some(2));
-    assert_eq!(hakmem(&["run", "--", "no-such-program"]).status.code(), Some(1));
+    for (program, code) in [("no-such-program", 127), ("/nonexistent", 127), ("/etc/passwd", 126), ("/etc", 126)] {
+        assert_eq!(hakmem(&["run", "--", program]).status.code(), Some(code), "{program}");
+        assert_eq!(hakmem(&["doctor", "--", program]).status.code(), Some(code), "{program}");
+    }
 }
 
 /// Flags before the program are the tool's, those behind its name the program's.

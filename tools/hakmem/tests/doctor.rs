@@ -220,5 +220,4 @@ fn usage_and_what_is_not_there() {
     assert_eq!(hakmem(&["doctor"]).status.code(), Some(0));
     assert_eq!(hakmem(&["doctor", "0"]).status.code(), Some(2));
     assert_eq!(hakmem(&["doctor", "2147483647"]).status.code(), Some(1));
-    assert_eq!(hakmem(&["doctor", "--", "no-such-program"]).status.code(), Some(1));
 }

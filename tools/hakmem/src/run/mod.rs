@@ -4,13 +4,15 @@
 mod report;
 mod supervised;
 
+use crate::failure::Failure;
 use crate::flags::OptionFlags;
 use crate::library;
 use crate::output;
 use crate::program::Program;
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{bail, ensure, Result};
 use clap::Args;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -52,7 +54,17 @@ impl RunArgs {
         if let Some(path) = &self.report {
             return report::run(command, path, &self.options);
         }
-        Err(command.exec()).with_context(|| format!("cannot start {}", name.display()))
+        let error = command.exec();
+        Err(not_started(&command, &error).into())
+    }
+}
+
+/// The kernel says so too of what starts the program: its interpreter or its dynamic linker.
+fn not_started(command: &Command, error: &io::Error) -> Failure {
+    let text = format!("cannot start {}: {error}", Path::new(command.get_program()).display());
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::NoProgram(text),
+        _ => Failure::NotExecutable(text),
     }
 }
 

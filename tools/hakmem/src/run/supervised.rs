@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! A program as a child of this tool's, which passes on the signals that it gets itself.
 
+use super::not_started;
 use anyhow::{Context, Result};
 use libc::c_int;
 use nix::sys::signal::{raise, SigSet, SigmaskHow, Signal};
@@ -31,10 +32,9 @@ impl Supervised {
         let mut waited_for = SigSet::all();
         ITS_OWN.into_iter().for_each(|signal| waited_for.remove(signal));
         let before = waited_for.thread_swap_mask(SigmaskHow::SIG_BLOCK).context("cannot hold signals back")?;
-        let name = command.get_program().to_string_lossy().into_owned();
         // SAFETY: one system call between fork and exec.
         unsafe { command.pre_exec(move || Ok(before.thread_set_mask()?)) };
-        let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+        let child = command.spawn().map_err(|error| not_started(&command, &error))?;
         Ok(Supervised { pid: child.id() as i32, child, waited_for })
     }
 
