@@ -36,14 +36,16 @@ __attribute__((noinline)) void temporary(void) {
     sink = malloc(100);
     free(sink);
 }
-static volatile sig_atomic_t forks, starts;
+static volatile sig_atomic_t forks, starts, execs;
 static void on_signal(int number) {
     forks |= number == SIGUSR1;
     starts |= number == SIGUSR2;
+    execs |= number == SIGHUP;
 }
 int main(int count, char **words) {
     signal(SIGUSR1, on_signal);
     signal(SIGUSR2, on_signal);
+    signal(SIGHUP, on_signal);
     int (*start)(size_t) = (int (*)(size_t))dlsym(RTLD_DEFAULT, "hak_profile_start");
     if (count > 1 && start)
         start((size_t)atol(words[1]));
@@ -59,6 +61,8 @@ int main(int count, char **words) {
         if (starts && start)
             start(65536);
         starts = 0;
+        if (execs)
+            execv(words[0], words);
         keeps();
         for (int i = 0; i < 1000; i++)
             temporary();
@@ -287,6 +291,20 @@ fn a_look_leaves_the_programs_own_sampling_on() {
     service.says(&["profile", "--stop", "PID"]);
     assert!(!service.is_sampled());
     assert!(look.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn a_process_that_begins_another_program_is_told_as_that() {
+    let service = Running::of("execs", None);
+    let look = service.begins(&["profile", "--for", "6s", "--every", "1"]);
+    until("it is never sampled", || service.is_sampled());
+    kill(Pid::from_raw(service.child.id() as i32), Signal::SIGHUP).unwrap();
+    let output = look.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("has begun another program (execve) meanwhile"), "{said}");
+    let whole = service.hakmem(&["profile", "PID", "--for", "100ms"]);
+    assert!(!String::from_utf8_lossy(&whole.stderr).contains("execve"), "{whole:?}");
 }
 
 #[test]

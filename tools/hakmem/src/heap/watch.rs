@@ -34,7 +34,13 @@ pub fn watched(pid: i32, every: Option<u64>, time: Duration) -> Result<(Option<P
     loop {
         let error = match watch(pid, every, &mut left) {
             Err(error) if !left.is_zero() && !signals::came() => error,
-            outcome => return outcome,
+            outcome => {
+                if has_changed && outcome.is_ok() {
+                    let what = "has begun another program (execve) meanwhile: this is of that one alone";
+                    remark(format_args!("hakmem: process {pid} {what}"));
+                }
+                return outcome;
+            }
         };
         has_changed |= attach::has_moved(&error);
         let is_between = has_changed && (attach::has_moved(&error) || failure::is_no_hakmem(&error));
