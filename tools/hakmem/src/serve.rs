@@ -4,7 +4,7 @@
 
 mod http;
 
-use crate::attach::Attached;
+use crate::attach::{check_proc, Attached};
 use crate::failure::{is_nothing, Failure};
 use crate::heap::sampled;
 use crate::image;
@@ -44,6 +44,7 @@ pub struct ServeArgs {
 impl ServeArgs {
     /// Until a signal ends it, and profiles that are being made with it.
     pub fn run(&self) -> Result<ExitCode> {
+        check_proc()?;
         let listener = TcpListener::bind(self.listen).with_context(|| format!("cannot listen on {}", self.listen))?;
         if !self.listen.ip().is_loopback() {
             remark("hakmem: everybody who reaches this address reads figures and profiles of this host's processes");
@@ -62,7 +63,10 @@ fn answer(request: &Request) -> Answer {
         _ if !matches!(&request.method[..], "GET" | "HEAD") => Answer::text(405, "only GET and HEAD\n"),
         "/metrics" => {
             let format = wanted(request);
-            Answer { status: 200, kind: format.content_type(), body: of_host(format).into_bytes() }
+            match of_host(format) {
+                Ok(text) => Answer { status: 200, kind: format.content_type(), body: text.into_bytes() },
+                Err(error) => Answer::text(500, format!("{error:#}\n")),
+            }
         }
         "/debug/pprof/heap" => profile(query, false),
         "/debug/pprof/allocs" => profile(query, true),

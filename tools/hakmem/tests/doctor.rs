@@ -215,6 +215,52 @@ fn set_uid_programs_are_told_as_that() {
     assert!(what(&found, "inactive").contains("ignores LD_PRELOAD of set-uid programs"), "{found}");
 }
 
+/// The tool with an empty folder in the place of `place`.
+fn without(place: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new("unshare");
+    let script = "mount -t tmpfs none \"$0\" && exec \"$@\"";
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script, place, TOOL]).args(arguments);
+    command.output().unwrap()
+}
+
+#[test]
+fn without_proc_nothing_is_known() {
+    if !running::may_mount_apart("a place without /proc") {
+        return;
+    }
+    let own = std::process::id().to_string();
+    for arguments in [
+        &["doctor"][..],
+        &["doctor", "--json", "--", "true"],
+        &["doctor", &own],
+        &["ps"],
+        &["metrics"],
+        &["stats", &own],
+        &["trim", "--comm", "x"],
+        &["serve", "--listen", "127.0.0.1:0"],
+    ] {
+        let output = without("/proc", arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), &stdout(&output)[..]), (Some(1), ""), "{arguments:?}: {output:?}");
+        assert!(said.starts_with("hakmem: /proc is not mounted") && said.lines().count() == 1, "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_made_up() {
+    if !running::may_mount_apart("a place without /sys") {
+        return;
+    }
+    let said = |place: &str| stdout(&without(place, &["doctor", "--", "true"]));
+    let text = said("/sys");
+    assert!(text.contains("note     transparent huge pages: not known") && !text.contains("are off"), "{text}");
+    assert!(text.contains("limits of a control group on memory: not known"), "{text}");
+    let text = said("/proc/sys");
+    let release = nix::sys::utsname::uname().unwrap().release().to_string_lossy().into_owned();
+    assert!(text.starts_with(&format!("this machine (Linux {release}, ")), "{text}");
+    assert!(text.contains("vm.overcommit_memory: not known") && text.contains("whether Yama restricts"), "{text}");
+}
+
 #[test]
 fn usage_and_what_is_not_there() {
     assert_eq!(hakmem(&["doctor"]).status.code(), Some(0));

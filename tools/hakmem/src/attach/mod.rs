@@ -20,7 +20,7 @@ pub mod turn;
 use crate::failure::{is_no_hakmem, Failure};
 use crate::lists::Word;
 use crate::output;
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use maps::Mapping;
 use memory::Memory;
 use nix::errno::Errno;
@@ -105,6 +105,13 @@ impl Attached {
     }
 }
 
+/// What is known of processes, and of the kernel's settings, is from there.
+pub fn check_proc() -> Result<()> {
+    let how = "mount it (mount -t proc proc /proc), or have the container made with one";
+    ensure!(Path::new("/proc/self/stat").exists(), "/proc is not mounted, and nothing is known of processes; {how}");
+    Ok(())
+}
+
 /// Since its fork, by the kernel's clock: /proc/uptime may be a container's (lxcfs).
 pub fn age(pid: i32) -> Option<Duration> {
     let began = Process::new(pid).ok()?.stat().ok()?.starttime as f64 / procfs::ticks_per_second() as f64;
@@ -135,9 +142,10 @@ pub fn comm_of(process: &Process) -> String {
 
 pub fn gone(pid: i32, error: &ProcError) -> anyhow::Error {
     match error {
-        ProcError::NotFound(_) => match refusal::hidden(pid) {
-            Some(text) => Failure::NotPermitted(text).into(),
-            None => Failure::NoProcess(format!("there is no process {pid}")).into(),
+        ProcError::NotFound(_) => match (check_proc(), refusal::hidden(pid)) {
+            (Err(error), _) => error,
+            (_, Some(text)) => Failure::NotPermitted(text).into(),
+            (_, None) => Failure::NoProcess(format!("there is no process {pid}")).into(),
         },
         other => anyhow::anyhow!("process {pid}: {other}"),
     }

@@ -8,9 +8,11 @@ use nix::sys::signal::kill;
 use nix::unistd::{geteuid, Pid, Uid, User};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 const BY_SOCKET: &str = ", or start it with HAKMEM_CONTROL=PATH: `hakmem stats --exact`, `heap` and `trim` then ask it";
 const GIVE_CAPABILITY: &str = "give the container that capability, or run hakmem outside of it";
+pub const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 const CAP_SYS_PTRACE: u64 = 1 << 19;
 
 /// What the kernel's rules look at. What cannot be known is as if it were no obstacle.
@@ -152,8 +154,15 @@ fn is_partial(map: &str) -> bool {
 }
 
 pub fn yama() -> u32 {
-    let text = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    text.trim().parse().unwrap_or(0)
+    known_yama().unwrap_or(0)
+}
+
+/// None: the kernel's settings are not to be seen. A kernel without Yama has no such file.
+pub fn known_yama() -> Option<u32> {
+    match fs::read_to_string(PTRACE_SCOPE) {
+        Ok(text) => text.trim().parse().ok(),
+        Err(_) => Path::new("/proc/sys/kernel").is_dir().then_some(0),
+    }
 }
 
 fn reads_itself() -> bool {

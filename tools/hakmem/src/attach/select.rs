@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Which processes a command is about.
 
-use super::{comm_of, ended, has_moved, Attached};
+use super::{check_proc, comm_of, ended, has_moved, Attached};
 use crate::failure::{exit_code, is_not_permitted, is_nothing, Failure};
 use crate::output::remark;
 use anyhow::{bail, Result};
@@ -69,7 +69,7 @@ impl Targets {
         }
         let mut found: Vec<(i32, bool)> = self.pids.iter().map(|&pid| (pid, true)).collect();
         if !self.comm.is_empty() || !self.cgroup.is_empty() {
-            let wanted = all().filter(|process| self.wants(process)).map(|process| process.pid());
+            let wanted = all()?.filter(|process| self.wants(process)).map(|process| process.pid());
             let more: Vec<i32> = wanted.filter(|pid| !self.pids.contains(pid)).collect();
             found.extend(more.into_iter().map(|pid| (pid, false)));
         }
@@ -83,17 +83,18 @@ impl Targets {
 }
 
 /// All that can be seen but this one.
-pub fn all() -> impl Iterator<Item = Process> {
+pub fn all() -> Result<impl Iterator<Item = Process>> {
+    check_proc()?;
     let own = std::process::id() as i32;
     let seen = all_processes().into_iter().flatten().flatten();
-    seen.filter(move |process| process.pid() != own)
+    Ok(seen.filter(move |process| process.pid() != own))
 }
 
 /// What `see` sees in each process that has hakmem and may be looked into. Which may not, and which this tool cannot
 /// read, is told, if it is to be.
-pub fn each_with_hakmem<Seen>(see: impl Fn(Attached) -> Result<Seen>, tell: bool) -> Vec<Seen> {
+pub fn each_with_hakmem<Seen>(see: impl Fn(Attached) -> Result<Seen>, tell: bool) -> Result<Vec<Seen>> {
     let (mut all_seen, mut refusals, mut others) = (Vec::new(), Vec::new(), Vec::new());
-    for process in all() {
+    for process in all()? {
         match Attached::now(process.pid()).and_then(&see) {
             Ok(seen) => all_seen.push(seen),
             Err(error) => match ended(process.pid(), error) {
@@ -107,7 +108,7 @@ pub fn each_with_hakmem<Seen>(see: impl Fn(Attached) -> Result<Seen>, tell: bool
         tell_of(&refusals);
         tell_of(&others);
     }
-    all_seen
+    Ok(all_seen)
 }
 
 /// The first stands for all.

@@ -3,9 +3,11 @@
 
 use super::finding::Diagnosis;
 use crate::attach::refusal;
+use nix::sys::utsname::uname;
 use std::fs;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const OVERCOMMIT: &str = "/proc/sys/vm/overcommit_memory";
 /// Below it, programs with many mappings meet the end of them before that of the memory.
 const MAPS_MIN: u64 = 65530;
 
@@ -18,17 +20,23 @@ const FEATURES: [(u32, u32, &str, &str); 4] = [
 ];
 
 pub fn examine() -> Diagnosis {
-    let release = read("/proc/sys/kernel/osrelease");
+    let release = uname().map_or_else(|_| "?".into(), |about| about.release().to_string_lossy().into_owned());
     let mut found = Diagnosis::of(format!("this machine (Linux {release}, {})", std::env::consts::ARCH));
     features(&mut found, &release);
-    huge_pages(&mut found, &read(THP));
-    overcommit(&mut found, &read("/proc/sys/vm/overcommit_memory"), &read("/proc/sys/vm/max_map_count"));
+    huge_pages(&mut found, read(THP).as_deref());
+    overcommit(&mut found, read(OVERCOMMIT).as_deref(), read("/proc/sys/vm/max_map_count").as_deref());
     access(&mut found);
     found
 }
 
-pub fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default().trim().to_string()
+fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_string())
+}
+
+/// What cannot be read is not judged.
+pub fn not_known(found: &mut Diagnosis, id: &'static str, what: &str, path: &str) {
+    let remedy = "have /proc and /sys mounted as a whole, and readable for this user";
+    found.note(id, format!("{what}: not known, as there is nothing to read at {path}"), remedy);
 }
 
 fn features(found: &mut Diagnosis, release: &str) {
@@ -43,10 +51,12 @@ fn features(found: &mut Diagnosis, release: &str) {
     }
 }
 
-fn huge_pages(found: &mut Diagnosis, text: &str) {
-    let chosen = text.split(['[', ']']).nth(1).unwrap_or("unknown");
+fn huge_pages(found: &mut Diagnosis, text: Option<&str>) {
+    let Some(chosen) = text.and_then(|text| text.split(['[', ']']).nth(1)) else {
+        return not_known(found, "thp", "transparent huge pages", THP);
+    };
     match chosen {
-        "never" | "unknown" => found.note(
+        "never" => found.note(
             "thp",
             "transparent huge pages are off: large heaps are served by small pages",
             format!("echo madvise | sudo tee {THP}"),
@@ -60,16 +70,17 @@ fn huge_pages(found: &mut Diagnosis, text: &str) {
     }
 }
 
-fn overcommit(found: &mut Diagnosis, mode: &str, maps: &str) {
+fn overcommit(found: &mut Diagnosis, mode: Option<&str>, maps: Option<&str>) {
     match mode {
-        "2" => found.note(
+        None => not_known(found, "overcommit", "vm.overcommit_memory", OVERCOMMIT),
+        Some("2") => found.note(
             "overcommit",
             "the kernel commits strictly (vm.overcommit_memory 2): what is mapped counts, used or not",
             "hakmem maps what it uses; where programs are refused memory, raise vm.overcommit_ratio or add swap",
         ),
-        _ => found.ok("overcommit", format!("vm.overcommit_memory is {mode}")),
+        Some(mode) => found.ok("overcommit", format!("vm.overcommit_memory is {mode}")),
     }
-    if maps.parse().is_ok_and(|count: u64| count < MAPS_MIN) {
+    if let Some(maps) = maps.filter(|maps| maps.parse().is_ok_and(|count: u64| count < MAPS_MIN)) {
         let what = format!("vm.max_map_count is {maps}: a large heap may meet it");
         found.note("max_map_count", what, format!("sudo sysctl vm.max_map_count={MAPS_MIN}"));
     }
@@ -77,7 +88,10 @@ fn overcommit(found: &mut Diagnosis, mode: &str, maps: &str) {
 
 /// Who may look into whom.
 fn access(found: &mut Diagnosis) {
-    traced(found, refusal::yama(), refusal::may_trace());
+    match refusal::known_yama() {
+        Some(yama) => traced(found, yama, refusal::may_trace()),
+        None => not_known(found, "yama", "whether Yama restricts who may look into a process", refusal::PTRACE_SCOPE),
+    }
     if let Some(option) = refusal::hidepid() {
         hidden(found, &option, refusal::may_trace());
     }
@@ -125,10 +139,20 @@ mod tests {
 
     #[test]
     fn settings_that_matter_come_with_a_remedy() {
-        assert!(said(|found| huge_pages(found, "always madvise [never]")).contains("-> echo madvise"));
-        assert!(said(|found| huge_pages(found, "always [madvise] never")).contains("ok "));
-        assert!(said(|found| overcommit(found, "2", "65530")).contains("commits strictly"));
-        assert!(said(|found| overcommit(found, "0", "1000")).contains("sysctl vm.max_map_count=65530"));
+        assert!(said(|found| huge_pages(found, Some("always madvise [never]"))).contains("-> echo madvise"));
+        assert!(said(|found| huge_pages(found, Some("always [madvise] never"))).contains("ok "));
+        assert!(said(|found| overcommit(found, Some("2"), Some("65530"))).contains("commits strictly"));
+        assert!(said(|found| overcommit(found, Some("0"), Some("1000"))).contains("sysctl vm.max_map_count=65530"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_known() {
+        let said = said(|found| {
+            huge_pages(found, None);
+            overcommit(found, None, None);
+        });
+        assert!(said.starts_with("\n  note     transparent huge pages: not known, as there is nothing to read at /sys/"), "{said}");
+        assert!(said.contains("\n  note     vm.overcommit_memory: not known, as there is nothing to read at /proc/sys/"), "{said}");
     }
 
     /// Root is told what it lacks, others the command that would work.

@@ -8,6 +8,7 @@ mod process;
 mod program;
 mod surroundings;
 
+use crate::attach::check_proc;
 use crate::failure::Failure;
 use crate::output::{remark, say};
 use anyhow::Result;
@@ -43,6 +44,7 @@ fn process_id(text: &str) -> Result<i32, String> {
 
 impl DoctorArgs {
     pub fn run(&self) -> Result<ExitCode> {
+        check_proc()?;
         let mut all = vec![machine::examine()];
         let mut code = ExitCode::SUCCESS;
         if !self.program.is_empty() {

@@ -2,6 +2,7 @@
 //! What is set around a process: its environment, its limits, its control group.
 
 use super::finding::Diagnosis;
+use super::machine::not_known;
 use crate::attach::settings::known;
 use crate::flags::checked;
 use crate::look::human;
@@ -56,6 +57,7 @@ pub fn group(found: &mut Diagnosis, process: &Process) {
     let hard = least("memory.max", "").or(least("memory.limit_in_bytes", "memory")).filter(|&bytes| bytes < 1 << 60);
     let soft = least("memory.high", "");
     match (soft, hard) {
+        (None, None) if !has_groups() => not_known(found, "cgroup", "limits of a control group on memory", GROUPS),
         (None, None) => found.ok("cgroup", "no limit of a control group on memory"),
         (soft, hard) => {
             let part = |name: &str, limit: Option<u64>| limit.map(|bytes| format!("{name} {}", human(bytes)));
@@ -63,6 +65,11 @@ pub fn group(found: &mut Diagnosis, process: &Process) {
             found.ok("cgroup", format!("control group {path}: memory {}; hakmem keeps to them", parts.join(", ")));
         }
     }
+}
+
+/// The folder is empty where they are not mounted.
+fn has_groups() -> bool {
+    fs::read_dir(GROUPS).is_ok_and(|mut files| files.next().is_some())
 }
 
 /// Huge pages that the process has given up, and a filter that it is under.

@@ -32,7 +32,7 @@ pub struct MetricsArgs {
 
 impl MetricsArgs {
     pub fn run(&self) -> Result<ExitCode> {
-        let (sources, code) = if self.targets.is_empty() { (of_all(true), ExitCode::SUCCESS) } else { self.chosen()? };
+        let (sources, code) = if self.targets.is_empty() { (of_all(true)?, ExitCode::SUCCESS) } else { self.chosen()? };
         match &self.textfile {
             Some(folder) => write_whole(folder, &format::text(&sources, Format::Prometheus))?,
             None => say(format::text(&sources, Format::OpenMetrics))?,
@@ -51,14 +51,14 @@ impl MetricsArgs {
 }
 
 /// The metrics of every process that has hakmem and may be looked into.
-pub fn of_host(format: Format) -> String {
-    format::text(&of_all(false), format)
+pub fn of_host(format: Format) -> Result<String> {
+    Ok(format::text(&of_all(false)?, format))
 }
 
-fn of_all(tell: bool) -> Vec<Source> {
-    let mut sources = each_with_hakmem(source, tell);
+fn of_all(tell: bool) -> Result<Vec<Source>> {
+    let mut sources = each_with_hakmem(source, tell)?;
     sources.sort_by_key(|source| source.pid);
-    sources
+    Ok(sources)
 }
 
 fn source(process: Attached) -> Result<Source> {

@@ -46,8 +46,8 @@ enum Known {
 
 impl Host {
     /// New processes are looked at, those that are gone forgotten.
-    fn find(&mut self) {
-        let here: Vec<i32> = all().map(|process| process.pid()).collect();
+    fn find(&mut self) -> Result<()> {
+        let here: Vec<i32> = all()?.map(|process| process.pid()).collect();
         let alive: HashSet<i32> = here.iter().copied().collect();
         self.known.retain(|pid, _| alive.contains(pid));
         let begin = Instant::now();
@@ -60,10 +60,11 @@ impl Host {
                 };
                 self.known.insert(pid, seen);
                 if begin.elapsed() > SHARE {
-                    return;
+                    break;
                 }
             }
         }
+        Ok(())
     }
 
     fn history(&self, pid: i32) -> Option<(&Attached, &History)> {
@@ -117,7 +118,7 @@ fn figures(pid: i32, comm: &str, now: &Point, growth: f64) -> [String; 7] {
 impl View for Host {
     fn look(&mut self) -> Result<()> {
         let begin = *self.begin.get_or_insert_with(Instant::now);
-        self.find();
+        self.find()?;
         let mut gone = Vec::new();
         for (pid, seen) in &mut self.known {
             let Known::With(process, history) = seen else { continue };
