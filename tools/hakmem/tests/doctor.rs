@@ -104,6 +104,41 @@ fn other_allocators_are_named() {
     assert!(what(&found, "brought").contains("libmimalloc.so brings mimalloc along"), "{found}");
 }
 
+/// Opens a file, which others cannot call into.
+const OPENS: &str = "#include <dlfcn.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+    int main(int count, char **words) {\n\
+        free(malloc(100));\n\
+        for (int i = 1; i < count; i++) if (!dlopen(words[i], RTLD_NOW | RTLD_LOCAL)) return 1;\n\
+        sleep(600);\n\
+    }";
+const PLUGIN: &str = "#include <stdlib.h>\nvoid *made(void) { return malloc(100); }";
+
+#[test]
+fn a_plug_in_with_a_hakmem_of_its_own_does_not_serve_the_program() {
+    let folder = Folder::new("doctor-plug-in");
+    let plugin = folder.program("plugin.so", PLUGIN, &["-shared", "-fPIC", "-Wl,--undefined=malloc", ARCHIVE]);
+    let program = folder.program("opens", OPENS, &["-fno-builtin", "-ldl"]);
+    let plugin = plugin.to_str().unwrap();
+    let opened = |preload: Option<&str>| {
+        let mut command = Command::new(&program);
+        command.arg(plugin).env_remove("LD_PRELOAD").envs(preload.map(|library| ("LD_PRELOAD", library)));
+        let maps = |id: &str| std::fs::read_to_string(format!("/proc/{id}/maps"));
+        started(command, |id| maps(id).is_ok_and(|maps| maps.contains(plugin)))
+    };
+    let child = opened(None);
+    let (code, found) = examined(&child.id());
+    assert_eq!((code, &found["active"]), (Some(4), &Value::Bool(false)), "{found}");
+    assert!(what(&found, "inside").starts_with("the C library's malloc serves it ("), "{found}");
+    assert!(what(&found, "inside").contains(&format!("hakmem is inside {plugin}, which the program")), "{found}");
+    let library = std::path::Path::new(LIBRARY).canonicalize().unwrap();
+    let child = opened(Some(library.to_str().unwrap()));
+    let (code, found) = examined(&child.id());
+    assert_eq!((code, &found["active"]), (Some(0), &Value::Bool(true)), "{found}");
+    assert!(what(&found, "active").ends_with(&format!(" serves malloc: {}", library.display())), "{found}");
+    assert!(what(&found, "copy").starts_with(&format!("another hakmem is inside {plugin}: ")), "{found}");
+    assert_eq!(json(&hakmem(&["stats", "--json", &child.id()]))["library"], library.to_str().unwrap());
+}
+
 /// As redis-server does, which is linked with jemalloc: it sets its title where its environment was.
 #[test]
 fn a_program_that_wipes_its_environment_is_told_as_served() {

@@ -6,6 +6,7 @@ pub mod control;
 pub mod maps;
 pub mod memory;
 pub mod notes;
+pub mod order;
 pub mod record;
 pub mod refusal;
 pub mod request;
@@ -189,11 +190,23 @@ pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
     error
 }
 
-/// Of several records the one whose allocator is in use: a program may have hakmem linked in and another one preloaded.
+/// Of several records the one whose allocator is in use, and of those the one that the dynamic linker finds first: a
+/// program may have hakmem linked in, another one preloaded, and more inside what it opens.
 fn find(pid: i32, memory: Memory) -> Result<Option<Found>> {
-    let mut best: Option<Found> = None;
+    let maps = maps::of_process(pid)?;
+    let mut all = all_records(&maps, memory)?;
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    if let Some(order) = (all.len() > 1).then(|| order::of(&memory, &maps, &program.to_string_lossy())).flatten() {
+        all.sort_by_key(|found| order.iter().position(|path| *path == found.library).unwrap_or(usize::MAX));
+    }
+    let best = all.iter().position(|found| found.started).unwrap_or(0);
+    Ok(all.into_iter().nth(best))
+}
+
+fn all_records(maps: &[Mapping], memory: Memory) -> Result<Vec<Found>> {
+    let mut all = Vec::new();
     let starts = |map: &Mapping| map.offset == 0 && map.is_readable && map.path.starts_with('/');
-    for map in maps::of_process(pid)?.into_iter().filter(starts) {
+    for map in maps.iter().filter(|map| starts(map)) {
         let address = match record::find(&memory, map.start) {
             Ok(Some(address)) => address,
             Ok(None) | Err(Errno::EFAULT | Errno::EIO) => continue,
@@ -201,11 +214,9 @@ fn find(pid: i32, memory: Memory) -> Result<Option<Found>> {
         };
         let record = record::read(&memory, address)?;
         let started = memory.number(record.word(Word::WindowBase)?, 8)? != 0;
-        if best.as_ref().is_none_or(|best| started && !best.started) {
-            best = Some(Found { record, library: map.shown(), started });
-        }
+        all.push(Found { record, library: map.shown(), started });
     }
-    Ok(best)
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -38,18 +38,23 @@ pub fn all(notes: &[u8]) -> impl Iterator<Item = Note<'_>> {
 
 /// Of the file that a process has mapped from `start` on: each segment of notes with its address. None: no ELF file.
 pub fn in_memory(memory: &Memory, start: u64) -> nix::Result<Vec<(u64, Vec<u8>)>> {
+    let read = |(address, size): &(u64, u64)| {
+        let mut notes = vec![0; (*size).min(NOTES_MAX) as usize];
+        memory.read(*address, &mut notes).ok().map(|()| (*address, notes))
+    };
+    Ok(segments_in(memory, start, elf::PT_NOTE)?.iter().filter_map(read).collect())
+}
+
+/// The addresses and sizes of the segments of a kind, of the file that a process has mapped from `start` on.
+pub fn segments_in(memory: &Memory, start: u64, kind: elf::ProgramType) -> nix::Result<Vec<(u64, u64)>> {
     let mut head = [0; HEADERS_MAX];
     let length = memory.read_some(start, &mut head)?;
     let Some(segments) = segments(&head[..length]) else { return Ok(Vec::new()) };
     let is_first = |s: &&Segment| s.p_type(NativeEndian) == elf::PT_LOAD && s.p_offset(NativeEndian) == 0;
     let Some(first) = segments.iter().find(is_first) else { return Ok(Vec::new()) };
     let bias = start.wrapping_sub(first.p_vaddr(NativeEndian));
-    let read = |segment: &Segment| {
-        let mut notes = vec![0; segment.p_memsz(NativeEndian).min(NOTES_MAX) as usize];
-        let address = bias.wrapping_add(segment.p_vaddr(NativeEndian));
-        memory.read(address, &mut notes).ok().map(|()| (address, notes))
-    };
-    Ok(segments.iter().filter(|s| s.p_type(NativeEndian) == elf::PT_NOTE).filter_map(read).collect())
+    let place = |s: &Segment| (bias.wrapping_add(s.p_vaddr(NativeEndian)), s.p_memsz(NativeEndian));
+    Ok(segments.iter().filter(|s| s.p_type(NativeEndian) == kind).map(place).collect())
 }
 
 /// Of a file, of which `start` is the beginning.

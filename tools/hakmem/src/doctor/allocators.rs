@@ -2,6 +2,7 @@
 //! Which allocators there are in files: known by the libraries' names, by symbols, and in stripped programs by their
 //! messages.
 
+use crate::program::Image;
 use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
 use object::{NativeEndian, Object, ObjectSection, ObjectSymbol, ReadCache};
@@ -80,6 +81,9 @@ impl Brought {
         }
         for symbol in file.symbols().filter(ObjectSymbol::is_definition) {
             found.see(symbol.name().unwrap_or_default(), is_static);
+        }
+        if Image::of(path).is_ok_and(|image| image.has_hakmem) {
+            found.add("hakmem");
         }
         if let Some(constants) = file.section_by_name(".rodata").filter(|section| section.size() <= CONSTANTS_MAX) {
             found.read(constants.data().unwrap_or_default());

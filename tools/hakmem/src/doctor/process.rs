@@ -4,6 +4,7 @@
 use super::allocators::{by_name, Brought};
 use super::finding::Diagnosis;
 use super::surroundings;
+use crate::attach::memory::Memory;
 use crate::attach::refusal::Situation;
 use crate::attach::{self, Attached};
 use crate::failure::Failure;
@@ -41,6 +42,11 @@ impl Code {
         by_name(&self.path) == Some("hakmem") || self.brought.allocators.contains(&"hakmem")
     }
 
+    /// It has the allocator, and not only names that lead to it, as libhakmem-jemalloc.so.
+    fn has_copy(&self) -> bool {
+        self.brought.allocators.contains(&"hakmem") || (self.is_hakmem() && self.brought.malloc)
+    }
+
     fn is_c_library(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         ["libc.", "libc-", "ld-"].iter().any(|start| name.starts_with(start))
@@ -63,7 +69,6 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
         return Ok(found);
     }
     let environment = process.environ().ok();
-    let mut codes = codes(&process, environment.as_ref());
     let attached = match Attached::to(pid) {
         Ok(attached) => Some(attached),
         Err(error) => match error.downcast_ref::<Failure>() {
@@ -76,11 +81,9 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
             _ => return Err(error),
         },
     };
-    // The order is guessed from an environment over which the program may have written its title, as redis-server does.
-    if attached.as_ref().is_some_and(has_handed_out) {
-        codes.iter_mut().for_each(|codes| codes.sort_by_key(|code| !code.is_hakmem()));
-    }
+    let codes = codes(&process, environment.as_ref());
     activity(&mut found, &process, attached.as_ref(), codes.as_deref(), environment.as_ref());
+    copies(&mut found, codes.as_deref().unwrap_or_default());
     others(&mut found, codes.as_deref().unwrap_or_default());
     if let Some(attached) = &attached {
         in_force(&mut found, attached);
@@ -103,15 +106,10 @@ fn without_program(process: &Process) -> Option<(&'static str, &'static str, &'s
     has_ended.then_some(("ended", "it has ended, and waits for its parent to ask how", "nothing to do"))
 }
 
-/// Somebody's malloc came to it.
-fn has_handed_out(attached: &Attached) -> bool {
-    attached.snapshot().is_ok_and(|now| now.classes.iter().any(|class| class.alloc_count > 0))
-}
-
-/// None: the kernel does not show what it has mapped.
+/// In the order in which the dynamic linker looks: as it says itself, or as the environment lets guess, over which a
+/// program may have written its title. None: the kernel does not show what it has mapped.
 fn codes(process: &Process, environment: Option<&HashMap<OsString, OsString>>) -> Option<Vec<Code>> {
     let program = process.exe().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-    let preloaded = preloads(process, environment);
     let mut codes: Vec<Code> = Vec::new();
     let maps = attach::maps::of_process(process.pid()).ok()?;
     for path in maps.iter().filter(|map| map.is_code && map.path.starts_with('/')).map(|map| map.shown()) {
@@ -124,6 +122,14 @@ fn codes(process: &Process, environment: Option<&HashMap<OsString, OsString>>) -
             codes.push(Code { brought: Brought::by(&file).unwrap_or_else(|| unread(&path)), path });
         }
     }
+    match attach::order::of(&Memory::of(process.pid()), &maps, &program) {
+        Some(order) => codes.sort_by_key(|code| order.iter().position(|path| *path == code.path).unwrap_or(usize::MAX)),
+        None => guess_order(&mut codes, process, &program, &preloads(process, environment)),
+    }
+    Some(codes)
+}
+
+fn guess_order(codes: &mut [Code], process: &Process, program: &str, preloaded: &[String]) {
     let rank = |code: &Code| match preloaded.iter().position(|name| names(name, &code.path, process)) {
         _ if code.path == program => 0,
         Some(at) => 1 + at,
@@ -131,7 +137,6 @@ fn codes(process: &Process, environment: Option<&HashMap<OsString, OsString>>) -
         None => usize::MAX - 1,
     };
     codes.sort_by_key(rank);
-    Some(codes)
 }
 
 /// Of a file that is gone or not to be read.
@@ -179,7 +184,7 @@ fn activity(
     let serves = server.map_or(attached.is_some_and(|process| process.started), Code::is_hakmem);
     found.active = Some(is_there && serves);
     match (server, attached) {
-        (_, Some(attached)) if serves => {
+        (server, Some(attached)) if serves && server.is_none_or(|server| server.path == attached.library) => {
             let version = attached.record.version().unwrap_or_default();
             found.ok("active", format!("hakmem {version} serves malloc: {}", attached.library));
             if !attached.started {
@@ -187,6 +192,16 @@ fn activity(
             }
         }
         (Some(server), _) if serves => found.ok("active", format!("hakmem serves malloc: {}", server.path)),
+        (Some(server), _) if is_there && server.is_c_library() => {
+            let inside: Vec<&str> = codes.iter().filter(|code| code.has_copy()).map(|code| &code.path[..]).collect();
+            let what = format!(
+                "{} serves it ({}), and hakmem is inside {}, which the program loaded itself or named behind that",
+                server.allocator(),
+                server.path,
+                inside.join(" and ")
+            );
+            found.problem("inside", what, again(process));
+        }
         (Some(server), _) if is_there => found.problem(
             "shadowed",
             format!("hakmem is loaded, and {} comes before it ({})", server.allocator(), server.path),
@@ -207,7 +222,7 @@ fn why_not(process: &Process, environment: Option<&HashMap<OsString, OsString>>)
     if let Some(why) = program.as_ref().err().and_then(foreign) {
         return (why, "hakmem serves programs of this machine of 64 bits alone: build the program as one".into());
     }
-    let again = format!("start it again: hakmem run -- {}", command_line(process));
+    let again = again(process);
     if program.as_ref().is_ok_and(|image| image.interpreter.is_none()) {
         let remedy = "link it with hakmem: -Wl,--undefined=malloc libhakmem.a";
         return ("it is linked statically, and nothing can be preloaded into it".into(), remedy.into());
@@ -247,8 +262,21 @@ fn foreign(error: &anyhow::Error) -> Option<String> {
     error.chain().nth(1).filter(|_| is_read).map(|what| format!("the program {what}"))
 }
 
+fn again(process: &Process) -> String {
+    format!("start it again: hakmem run -- {}", command_line(process))
+}
+
 fn command_line(process: &Process) -> String {
     process.cmdline().map_or_else(|_| "PROGRAM".into(), |words| words.join(" "))
+}
+
+/// A program may have hakmem linked in, another one preloaded, and more inside what it opens.
+fn copies(found: &mut Diagnosis, codes: &[Code]) {
+    let Some(server) = serving(codes).filter(|server| server.is_hakmem()) else { return };
+    for copy in codes.iter().filter(|code| code.has_copy() && code.path != server.path) {
+        let what = format!("another hakmem is inside {}: the program's own malloc is not that one's", copy.path);
+        found.note("copy", what, "one is enough: link that file without libhakmem.a, or do not preload hakmem");
+    }
 }
 
 /// Allocators beside the one that serves.
