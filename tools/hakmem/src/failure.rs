@@ -7,11 +7,10 @@ use std::process::ExitCode;
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-  1  an error, which standard error tells
+  1  an error, which standard error tells, or no answer in time, as of an idle process
   2  wrong usage
   3  the kernel does not permit to look into that process
   4  there is no hakmem in that process
-  5  the process did not come to what it was asked for in time: it is idle or stopped
   126, 127  the program that is to be started cannot be executed, is not there";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +19,6 @@ pub enum Failure {
     NoHakmem(String),
     /// Nobody samples it.
     NoProfile(String),
-    /// It was to be sampled, and was at rest all the time.
-    NotSampled(String),
     /// It has not come to what it was asked for.
     AtRest(String),
     NoProcess(String),
@@ -42,7 +39,6 @@ impl fmt::Display for Failure {
             Failure::NotPermitted(text)
             | Failure::NoHakmem(text)
             | Failure::NoProfile(text)
-            | Failure::NotSampled(text)
             | Failure::AtRest(text)
             | Failure::NoProcess(text)
             | Failure::Usage(text)
@@ -74,8 +70,7 @@ pub fn is_at_rest(error: &anyhow::Error) -> bool {
 
 /// It has nothing to show, for whoever did not ask for this process by its number.
 pub fn is_nothing(error: &anyhow::Error) -> bool {
-    use Failure::{NoHakmem, NoProcess, NoProfile, NotSampled};
-    matches!(error.downcast_ref(), Some(NoHakmem(_) | NoProfile(_) | NotSampled(_) | NoProcess(_)))
+    matches!(error.downcast_ref(), Some(Failure::NoHakmem(_) | Failure::NoProfile(_) | Failure::NoProcess(_)))
 }
 
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
@@ -83,11 +78,8 @@ pub fn exit_code(error: &anyhow::Error) -> ExitCode {
         Some(Failure::Usage(_)) => ExitCode::from(2),
         Some(Failure::NotPermitted(_)) => ExitCode::from(3),
         Some(Failure::NoHakmem(_)) => ExitCode::from(4),
-        Some(Failure::NotSampled(_) | Failure::AtRest(_)) => ExitCode::from(5),
         Some(Failure::NotExecutable(_)) => ExitCode::from(126), // as env(1) and shells have it
         Some(Failure::NoProgram(_)) => ExitCode::from(127),
-        Some(Failure::NoProfile(_) | Failure::NoProcess(_) | Failure::Moved(_) | Failure::Refused(_)) | None => {
-            ExitCode::FAILURE
-        }
+        _ => ExitCode::FAILURE,
     }
 }

@@ -161,16 +161,16 @@ fn an_idle_process_is_told_as_that() {
     let asked = Instant::now();
     let output = hakmem(&["trim", &child.id()]);
     let took = asked.elapsed();
-    assert_eq!((output.status.code(), &stdout(&output)[..]), (Some(5), ""), "{output:?}");
+    assert_eq!((output.status.code(), &stdout(&output)[..]), (Some(1), ""), "{output:?}");
     assert!(stderr(&output).contains("did not come to it within 2 s"), "{output:?}");
     assert!(took >= Duration::from_secs(2), "{took:?}");
     for arguments in [&["trim", "--json", &child.id()][..], &["limit", "--json", &child.id(), "1G"]] {
         let output = hakmem(arguments);
-        assert_eq!((output.status.code(), &json(&output)["done"]), (Some(5), &false.into()), "{output:?}");
+        assert_eq!((output.status.code(), &json(&output)["done"]), (Some(1), &false.into()), "{output:?}");
         assert!(stderr(&output).contains("did not come to it"), "{output:?}");
     }
     let output = hakmem(&["limit", &child.id(), "1G"]);
-    assert_eq!((output.status.code(), &stdout(&output)[..]), (Some(5), ""), "{output:?}");
+    assert_eq!((output.status.code(), &stdout(&output)[..]), (Some(1), ""), "{output:?}");
     assert!(stderr(&output).contains("it takes over the limits when"), "{output:?}");
 }
 
@@ -179,11 +179,11 @@ fn an_idle_process_is_told_as_that() {
 fn an_option_that_an_idle_process_has_not_taken_over_is_told_as_that() {
     let child = running::sleeping(&[]);
     let output = hakmem(&["options", "--set", "PURGE_DELAY=5", &child.id()]);
-    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(stderr(&output).contains("it takes over PURGE_DELAY=5 when it next needs memory"), "{output:?}");
     assert!(stdout(&output).contains("HAKMEM_PURGE_DELAY"), "{output:?}");
     let output = hakmem(&["options", "--json", "--set", "PURGE_DELAY=6", &child.id()]);
-    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(json(&output)["options"]["HAKMEM_PURGE_DELAY"]["origin"], "default");
 }
 
@@ -194,7 +194,7 @@ fn a_stopped_process_is_told_as_that() {
     assert!(Command::new("kill").args(["-STOP", id]).status().unwrap().success());
     for output in [&["trim", id][..], &["stats", "--exact", id], &["profile", "--for", "1ms", id]].map(hakmem) {
         let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(5), "{output:?}");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(said.contains(" is stopped (by a signal or a debugger)"), "{said}");
         assert!(!said.contains("next to nothing"), "{said}");
     }
@@ -247,7 +247,7 @@ fn an_order_that_stands_is_followed_later() {
     assert!(stderr(&hakmem(&["limit", id, "1G"])).contains("it takes over the limits when"));
     for arguments in [&["trim", id][..], &["options", "--set", "PURGE_DELAY=5", id], &["stats", "--exact", id]] {
         let output = hakmem(arguments);
-        assert_eq!(output.status.code(), Some(5), "{output:?}");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(stderr(&output).contains("has not come yet to what it was asked for before (limits)"), "{output:?}");
     }
     let (looked, took) = timed(&["profile", "--for", "1s", id]);

@@ -117,7 +117,7 @@ impl Sampling<'_> {
     /// As it is now.
     fn profile(&self) -> Result<Profile> {
         let pid = self.process.pid;
-        let nothing = || Failure::NotSampled(nothing_seen(Rest::of(pid)));
+        let nothing = || Failure::NoProfile(nothing_seen(Rest::of(pid)));
         let profile = self.process.profile()?;
         self.is_on.set(profile.as_ref().is_some_and(|profile| profile.is_active));
         self.is_of_program.set(self.is_of_program.get() || profile.as_ref().is_some_and(Profile::is_of_program));
