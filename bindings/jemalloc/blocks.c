@@ -15,7 +15,8 @@ enum {
     ARENA_SHIFT = 20, /* 1 + the arena's number, or 0 */
     ALIGNMENT = 16,   /* that every block has */
     CLASS_MAX = 256 * 1024,
-    SLOT = 64 * 1024, /* longer blocks have whole ones */
+    SEAL = 8,         /* what HAKMEM_SAFE=2 has behind each block of a class */
+    RUN_MAX = 1 << 30 /* longer blocks, and those of larger alignments, have mappings of their own */
 };
 
 static const size_t size_max = (size_t)1 << 48;
@@ -41,6 +42,45 @@ static flags_t flags_of(int bits) {
     return flags;
 }
 
+/* --- Sizes -------------------------------------------------------------------------------------------------------- */
+
+static size_t round_up(size_t size, size_t unit) { return (size + unit - 1) & ~(unit - 1); }
+
+/* Whether a block has what was asked for and no more (level 3, HAKMEM_GUARD). Sizes that are rounded are never odd. */
+static bool is_exact(size_t size) {
+    size_t odd = (size - 1) | 1;
+    return hak_good_size(odd) == odd;
+}
+
+static size_t seal_bytes(void) { return CLASS_MAX - hak_good_size(CLASS_MAX - SEAL); }
+
+/* Of a block without a class: whole slots, pages where it has a mapping of its own or the level is 2. */
+static size_t whole_size(size_t size, size_t align) {
+    size_t most = size > RUN_MAX || align > RUN_MAX ? RUN_MAX : CLASS_MAX;
+    return round_up(size, hak_good_size(most + 1) - most);
+}
+
+/* What a block is usable for at the least: a class is that of the size, with its seal, as a multiple of the alignment.
+ * 0 when there can be none. */
+static size_t size_foretold(size_t size, size_t align) {
+    size_t plain = hak_good_size(size);
+    if (align <= ALIGNMENT || plain == 0 || is_exact(size))
+        return plain;
+    size_t seal = seal_bytes(), rounded = round_up(size + (size == 0) + seal, align);
+    return rounded <= CLASS_MAX ? hak_good_size(rounded - seal) : whole_size(size, align);
+}
+
+/* What to ask for. A block without a class may come as slots or as pages, whatever is at hand: it has what is foretold
+ * when that is asked for. */
+static size_t size_to_ask(size_t size, size_t align) {
+    if (size <= CLASS_MAX && align <= CLASS_MAX && round_up(size + SEAL, align) <= CLASS_MAX)
+        return size;
+    size_t foretold = size <= size_max && align <= size_max ? size_foretold(size, align) : 0;
+    return foretold > size ? foretold : size;
+}
+
+/* --- Blocks ------------------------------------------------------------------------------------------------------- */
+
 /* What is usable from `old` bytes on. */
 static void zero_rest(void *block, size_t old) {
     size_t now = hak_malloc_usable_size(block);
@@ -62,9 +102,10 @@ static void *alloc_plain(const flags_t *flags, size_t size) {
 
 /* Zeros are asked for all that is usable: a program that grows the block finds them behind what it asked for. */
 static void *alloc(const flags_t *flags, size_t size) {
-    void *block = flags->align <= ALIGNMENT ? alloc_plain(flags, size) : alloc_aligned(flags, size);
+    size_t asked = size_to_ask(size, flags->align);
+    void *block = flags->align <= ALIGNMENT ? alloc_plain(flags, asked) : alloc_aligned(flags, asked);
     if (flags->zero && block != NULL)
-        zero_rest(block, size);
+        zero_rest(block, asked);
     return block;
 }
 
@@ -88,13 +129,14 @@ static void *move(void *block, size_t old, size_t size, const flags_t *flags) {
 static void *resize(void *block, size_t old, size_t size, const flags_t *flags) {
     hak_heap_t *heap = flags->has_arena ? flags->heap : hak_heap_of(block);
     bool stays = heap == hak_heap_of(block);
-    if (stays && is_aligned(block, flags->align) && hak_expand(block, size) != 0)
+    size_t asked = size_to_ask(size, flags->align);
+    if (stays && is_aligned(block, flags->align) && hak_expand(block, asked) != 0)
         return block;
     flags_t to = *flags;
     to.heap = heap;
     if (flags->align > ALIGNMENT || (heap == NULL && !stays))
         return move(block, old, size, &to);
-    return heap != NULL ? hak_heap_realloc(heap, block, size) : hak_realloc(block, size);
+    return heap != NULL ? hak_heap_realloc(heap, block, asked) : hak_realloc(block, asked);
 }
 
 NAMES_EXPORT void *rallocx(void *block, size_t size, int bits) {
@@ -143,23 +185,7 @@ NAMES_EXPORT void sdallocx(void *block, size_t size, int bits) {
         hak_free_aligned_sized(block, align, size);
 }
 
-/* Of the smallest class that holds `size` at a multiple of the alignment, or whole slots. */
-static size_t aligned_size(size_t size, size_t align) {
-    size_t least = (size + (size == 0) + align - 1) & ~(align - 1);
-    if (least > CLASS_MAX)
-        return size > CLASS_MAX ? hak_good_size(size) : (size + (size == 0) + SLOT - 1) / SLOT * SLOT;
-    size_t class = hak_good_size(least);
-    while (class % align != 0)
-        class = hak_good_size(class + 1);
-    return class;
-}
-
-/* Where sizes are exact (HAKMEM_SAFE, HAKMEM_GUARD) the smallest block is none of a class; an aligned one has no less
- * than any other there. */
 NAMES_EXPORT size_t nallocx(size_t size, int bits) {
-    flags_t flags = flags_of(bits);
-    if (size > size_max || flags.align > size_max)
-        return 0;
-    bool by_class = hak_good_size(1) == ALIGNMENT;
-    return flags.align <= ALIGNMENT || !by_class ? hak_good_size(size) : aligned_size(size, flags.align);
+    size_t align = (size_t)1 << (bits & LG_ALIGN_MASK);
+    return size > size_max || align > size_max ? 0 : size_foretold(size, align);
 }
