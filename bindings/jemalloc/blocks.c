@@ -125,12 +125,21 @@ static void *move(void *block, size_t old, size_t size, const flags_t *flags) {
     return other;
 }
 
+/* Whether the block may stay where it is. A program uses what nallocx foretells: one that happens to lie well, but has
+ * less, has it only when it grows by whole slots or pages, as without an alignment. */
+static bool may_stay(const void *block, size_t old, size_t size, size_t align) {
+    if (align <= ALIGNMENT)
+        return true;
+    size_t foretold = size_foretold(size, align);
+    return is_aligned(block, align) && (old >= foretold || hak_good_size(size) >= foretold);
+}
+
 /* Without an arena a block stays in that which it is of. */
 static void *resize(void *block, size_t old, size_t size, const flags_t *flags) {
     hak_heap_t *heap = flags->has_arena ? flags->heap : hak_heap_of(block);
     bool stays = heap == hak_heap_of(block);
     size_t asked = size_to_ask(size, flags->align);
-    if (stays && is_aligned(block, flags->align) && hak_expand(block, asked) != 0)
+    if (stays && may_stay(block, old, size, flags->align) && hak_expand(block, asked) != 0)
         return block;
     flags_t to = *flags;
     to.heap = heap;

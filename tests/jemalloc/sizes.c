@@ -7,7 +7,7 @@
 
 #include "../../bindings/jemalloc/names.h"
 
-enum { ARENA_SHIFT = 20, LG_MASK = 0x3f };
+enum { ARENA_SHIFT = 20, ZERO = 0x40, TCACHE_NONE = 0x100, LG_MASK = 0x3f, NEIGHBOURS = 256 };
 
 static int arena_bits;
 
@@ -52,6 +52,48 @@ static void of_pages(int bits) {
     }
 }
 
+static void resize(size_t old, int old_bits, size_t size, int bits) {
+    char *block = mallocx(old, old_bits);
+    memset(block, 7, old);
+    size_t had = sallocx(block, 0), kept = old < size ? old : size;
+    block = rallocx(block, size, bits);
+    for (size_t i = 0; i < kept; i += 1 + kept / 16)
+        CHECK_EQ(block[i], 7);
+    if ((bits & ZERO) != 0 && sallocx(block, 0) > had)
+        CHECK(test_is_zero(block + had, sallocx(block, 0) - had));
+    use(block, size, bits, "rallocx");
+}
+
+/* What has the alignment already may stay, by chance: each pair comes more than once. */
+static void resized(int bits) {
+    for (int from = 0; from <= 15; from += 3)
+        for (int to = from; to <= 15; to++)
+            for (size_t old = 8; old < 500000; old += 1 + old * 3 / 5)
+                for (size_t size = old / 4 + 1; size < 4 * old + 100; size += 1 + size / 2)
+                    resize(old, bits | from, size, bits | to | (int)(size % 2) * ZERO);
+    for (unsigned i = 0; i < 200; i++)
+        resize(4096, bits | 12, 4096, bits | 13 | TCACHE_NONE);
+    resize(100, bits, 5000, 1 << ARENA_SHIFT | 13);
+    resize(5000, 1 << ARENA_SHIFT, 4096, bits | 14 | ZERO);
+}
+
+static void neighbours(int bits) {
+    char *blocks[NEIGHBOURS], *others[NEIGHBOURS];
+    for (unsigned i = 0; i < NEIGHBOURS; i++)
+        blocks[i] = mallocx(16, bits);
+    for (unsigned i = 0; i < NEIGHBOURS; i++)
+        blocks[i] = rallocx(blocks[i], 16, bits | 5);
+    for (unsigned i = 0; i < NEIGHBOURS; i++)
+        memset(others[i] = mallocx(16, bits), 0x55, 16);
+    for (unsigned i = 0; i < NEIGHBOURS; i++)
+        memset(blocks[i], 0xee, nallocx(16, bits | 5));
+    for (unsigned i = 0; i < NEIGHBOURS; i++) {
+        CHECK_EQ(others[i][0], 0x55);
+        sdallocx(others[i], 16, bits);
+        sdallocx(blocks[i], nallocx(16, bits | 5), bits | 5);
+    }
+}
+
 static void impossible(void) {
     char *block = mallocx(100, 0);
     CHECK_EQ(nallocx((size_t)1 << 50, 0), 0);
@@ -75,6 +117,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 2; i++) {
         int bits = i == 0 ? 0 : arena_bits;
         foretold(bits);
+        resized(bits);
+        neighbours(bits);
         of_pages(bits);
     }
     impossible();
