@@ -207,6 +207,17 @@ static int create_arena(size_t index, const char *of, value_t *value) {
     return value->u32 != 0 ? 0 : EAGAIN;
 }
 
+/* What is written must be what holds: a thread is of no arena but 0, and keeps its cache. */
+static int set_thread_arena(size_t index, const value_t *given) {
+    (void)index;
+    return given == NULL || given->u32 == 0 ? 0 : arenas_exists(given->u32) ? EPERM : EFAULT;
+}
+
+static int set_thread_cache(size_t index, const value_t *given) {
+    (void)index;
+    return given == NULL || given->is_on ? 0 : EPERM;
+}
+
 /* What is free goes back from everywhere. */
 static int purge(size_t index, const value_t *given) {
     (void)given;
@@ -339,6 +350,8 @@ static const row_t rows[] = {
     {"stats.metadata", KIND_SIZE, read_figure, NULL, "metadata"},
     {"thread.allocated", KIND_U64, read_stat, NULL, "thread/allocated"},
     {"thread.deallocated", KIND_U64, read_stat, NULL, "thread/freed"},
+    {"thread.arena", KIND_U32, read_number, set_thread_arena, "0"},
+    {"thread.tcache.enabled", KIND_BOOL, read_number, set_thread_cache, "1"},
     {"thread.tcache.flush", KIND_NONE, NULL, flush, NULL},
     {"arenas.narenas", KIND_U32, read_arena_count, NULL, NULL},
     {"arenas.page", KIND_SIZE, read_page, NULL, NULL},

@@ -170,6 +170,8 @@ static void names(void) {
     } readable[] = {
         {"version", sizeof(char *)},
         {"stats.allocated", sizeof(size_t)},
+        {"thread.arena", sizeof(unsigned)},
+        {"thread.tcache.enabled", sizeof(bool)},
         {"arenas.page", sizeof(size_t)},
         {"arenas.quantum", sizeof(size_t)},
         {"arenas.nbins", sizeof(unsigned)},
@@ -211,6 +213,8 @@ static void names(void) {
     size_t size = sizeof value;
     printf("purge with a value %d, read %d\n", mallctl("arena.0.purge", NULL, NULL, &value, 1),
            mallctl("arena.0.purge", &value, &size, NULL, 0));
+    unsigned arena = 3000;
+    printf("thread into no arena %d\n", mallctl("thread.arena", NULL, NULL, &arena, sizeof arena));
     printf("epoch of a byte %d\n", mallctl("epoch", NULL, NULL, &value, 1));
     printf("reset of no arena %d\n", mallctl("arena.2000.reset", NULL, NULL, NULL, 0));
 }

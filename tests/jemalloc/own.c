@@ -59,6 +59,18 @@ static void arena_is_a_heap(void) {
     CHECK_EQ(mallctl("arena.0.reset", NULL, NULL, NULL, 0), EFAULT);
 }
 
+/* Nothing takes a thread out of ordinary memory, or its cache away. */
+static void thread_stays(void) {
+    unsigned arena = 0, now = 1;
+    size_t size = sizeof arena;
+    bool off = false;
+    CHECK_EQ(mallctl("arenas.create", &arena, &size, NULL, 0), 0);
+    CHECK_EQ(mallctl("thread.arena", &now, &size, &arena, sizeof arena), EPERM);
+    CHECK_EQ(now, 0);
+    CHECK_EQ(mallctl("thread.tcache.enabled", NULL, NULL, &off, sizeof off), EPERM);
+    CHECK(is_on("thread.tcache.enabled"));
+}
+
 static void too_many_arenas(void) {
     enum { MOST = 4094 };
     unsigned arena = 0, made = 0;
@@ -141,6 +153,7 @@ int main(void) {
     sizes_foretold();
     arena_is_a_heap();
     too_many_arenas();
+    thread_stays();
     thread_counts();
     test_join(test_thread(free_it, mallocx(100, 0)));
     test_join(test_thread(free_it, mallocx(300, 0)));
