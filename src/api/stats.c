@@ -19,12 +19,12 @@ _Static_assert(sizeof(hak_stats_t) / sizeof(uint64_t) * STAT_TEXT_MAX < STATS_TE
 
 static size_t snapshot_bytes(void) { return hk_align_up(sizeof(hak_stats_t), sys_page_size()); }
 
-hak_stats_t *stats_take(void) {
+hak_stats_t *stats_take(bool with_residency) {
     hak_stats_t *stats = sys_map(snapshot_bytes());
     if (stats == NULL)
         return NULL;
     stats->struct_size = sizeof *stats;
-    hk_snapshot(stats);
+    hk_snapshot(stats, with_residency);
     return stats;
 }
 
@@ -84,13 +84,9 @@ HK_EXPORT int hak_stat_read(const char *name, uint64_t *value) {
     const stat_place_t *place = stat_find(name);
     if (place == NULL)
         return ENOENT;
-    hak_stats_t *stats = sys_map(snapshot_bytes());
+    hak_stats_t *stats = stats_take(is_of_residency(place));
     if (stats == NULL)
         return ENOMEM;
-    if (is_of_residency(place))
-        hk_snapshot(stats);
-    else
-        hk_snapshot_counts(stats);
     bool known = stats->class_count > 0;
     if (known)
         memcpy(value, (const char *)stats + place->offset, sizeof *value);
@@ -102,10 +98,10 @@ HK_EXPORT int hak_stats_get(hak_stats_t *stats) {
     if (stats == NULL || !hk_is_record_size(stats->struct_size, sizeof *stats))
         return EINVAL;
     if (stats->struct_size == sizeof *stats) {
-        hk_snapshot(stats);
+        hk_snapshot(stats, true);
         return stats->class_count > 0 ? 0 : EAGAIN;
     }
-    hak_stats_t *all = stats_take();
+    hak_stats_t *all = stats_take(true);
     if (all == NULL)
         return ENOMEM;
     const bool known = all->class_count > 0;
@@ -117,7 +113,7 @@ HK_EXPORT int hak_stats_get(hak_stats_t *stats) {
 
 /* A snapshot without classes is empty. */
 static void write_snapshot(hk_out_t *out, hak_format_t format) {
-    hak_stats_t *stats = stats_take();
+    hak_stats_t *stats = stats_take(true);
     if (stats != NULL && stats->class_count > 0) {
         stats_write(out, stats, format);
     } else {

@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "hakmem.h"
 
-/* Takes a snapshot into fresh memory; NULL when there is none. The caller gives it back with stats_release. */
-hak_stats_t *stats_take(void);
+/* Takes a snapshot into fresh memory, with what is resident or by counts alone (report/stats.h); NULL when there is no
+ * memory. The caller gives it back with stats_release. */
+hak_stats_t *stats_take(bool with_residency);
 void stats_release(hak_stats_t *stats);

@@ -26,7 +26,7 @@ size_t hk_figures_text(char *text, size_t size) {
     if (stats == NULL)
         return 0;
     stats->struct_size = sizeof *stats;
-    hk_snapshot(stats);
+    hk_snapshot(stats, true);
     hk_out_to_memory(&out, text, size);
     if (stats->class_count > 0)
         write_lines(&out, stats);

@@ -103,6 +103,7 @@ static void fill_classes(hak_stats_t *stats) {
         c->live_blocks = c->alloc_count > freed ? c->alloc_count - freed : 0;
         stats->remote_frees += c->free_remote;
         stats->live += c->live_blocks * c->block_size;
+        stats->cached += c->cached_blocks * c->block_size;
     }
 }
 
@@ -119,7 +120,7 @@ static uint64_t split_used(hak_stats_t *stats, uint64_t live, uint64_t cached, u
 static void fill_resident(hak_stats_t *stats, const sums_t *sums) {
     account_t account;
     heap_account(&account);
-    uint64_t live = 0;
+    uint64_t live = stats->cached = 0;
     for (unsigned cls = 0; cls < HK_CLASS_COUNT; cls++) {
         const hak_class_stats_t *c = &stats->classes[cls];
         live += split_used(stats, c->live_blocks * c->block_size, c->cached_blocks * c->block_size,
@@ -176,18 +177,24 @@ static void fill_space(hak_stats_t *stats) {
     stats->peak_mapped = hk_max(stats->mapped, region_peak_bytes() + region_area_bytes());
 }
 
-void hk_snapshot(hak_stats_t *stats) {
+/* Splits what is taken from the pool or dirty, touched or not. */
+static void fill_free(hak_stats_t *stats, const sums_t *sums) {
+    stats->cached += sums->large_in_magazines;
+    stats->retained = superslab_dirty_bytes();
+    const uint64_t taken = superslab_taken_bytes() + huge_bytes();
+    const uint64_t known = stats->live + stats->cached + stats->retained;
+    stats->fragmented = taken > known ? taken - known : 0;
+}
+
+void hk_snapshot(hak_stats_t *stats, bool with_residency) {
     sums_t sums = {0};
     if (!fill_counts(stats, &sums))
         return;
-    fill_resident(stats, &sums);
+    if (with_residency)
+        fill_resident(stats, &sums);
+    else
+        fill_free(stats, &sums);
     fill_space(stats);
-}
-
-void hk_snapshot_counts(hak_stats_t *stats) {
-    sums_t sums = {0};
-    if (fill_counts(stats, &sums))
-        fill_space(stats);
 }
 
 /* --- One thread --------------------------------------------------------------------------------------------------- */

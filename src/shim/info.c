@@ -17,14 +17,14 @@
 
 struct mallinfo2 {
     size_t arena;    /* bytes of the heap, in use or free */
-    size_t ordblks;  /* free slots */
+    size_t ordblks;  /* free slots that are not given back yet */
     size_t smblks;   /* free blocks in magazines */
     size_t hblks;    /* blocks with a mapping of their own */
     size_t hblkhd;   /* their bytes: 0, they are part of `arena` and `uordblks` */
     size_t usmblks;  /* unused, as in glibc */
     size_t fsmblks;  /* bytes in magazines and in quarantine */
     size_t uordblks; /* bytes in use */
-    size_t fordblks; /* bytes free; arena = uordblks + fordblks */
+    size_t fordblks; /* bytes free, resident or not; arena = uordblks + fordblks */
     size_t keepcost; /* bytes that malloc_trim could give back now */
 };
 
@@ -41,7 +41,7 @@ enum { INFO_XML_MAX = 32 * 1024 }; /* 128 classes, 100 characters each, and the 
 
 HK_EXPORT struct mallinfo2 mallinfo2(void) {
     struct mallinfo2 info = {0};
-    hak_stats_t *stats = stats_take();
+    hak_stats_t *stats = stats_take(false);
     if (stats == NULL)
         return info;
     info.uordblks = stats->live;
@@ -149,7 +149,7 @@ HK_EXPORT int malloc_info(int options, FILE *stream) {
         return EINVAL;
     size_t xml_bytes = hk_align_up(INFO_XML_MAX, sys_page_size());
     char *xml = sys_map(xml_bytes);
-    hak_stats_t *stats = stats_take();
+    hak_stats_t *stats = stats_take(true);
     int result = ENOMEM;
     if (xml != NULL && stats != NULL) {
         hk_out_t out;

@@ -13,12 +13,13 @@
 
 #include <string.h>
 
-enum { FAKE_TRIMMED = 4096, FAKE_SLOT = 65536 };
+enum { FAKE_TRIMMED = 4096, FAKE_SLOT = 65536, FAKE_UNTOUCHED = 2 };
 
 static size_t fake_trim_bytes = FAKE_TRIMMED;
 static bool fake_has_classes = true;
 
-void hk_snapshot(hak_stats_t *stats) {
+/* Without residency more is free, as with the real one, and what only the kernel knows is 0. */
+void hk_snapshot(hak_stats_t *stats, bool with_residency) {
     if (!fake_has_classes) {
         *stats = (hak_stats_t){.struct_size = stats->struct_size};
         return;
@@ -46,13 +47,10 @@ void hk_snapshot(hak_stats_t *stats) {
     stats->classes[0] = (hak_class_stats_t){16, 1000, 900, 50, 10, 8, 50, 20, 1};
     stats->classes[2] = (hak_class_stats_t){48, 2000, 1500, 0, 40, 8, 500, 30, 2};
     stats->classes[1].block_size = 32;
-}
-
-/* As the real one: without what the kernel is asked for. */
-void hk_snapshot_counts(hak_stats_t *stats) {
-    hk_snapshot(stats);
-    stats->resident = stats->untouched = stats->cached = stats->fragmented = stats->retained = stats->metadata = 0;
-    stats->huge_page_waste = 0;
+    if (with_residency)
+        return;
+    stats->cached *= FAKE_UNTOUCHED, stats->fragmented *= FAKE_UNTOUCHED, stats->retained *= FAKE_UNTOUCHED;
+    stats->resident = stats->metadata = 0;
 }
 
 bool hk_thread_snapshot(uint64_t *allocated, uint64_t *freed) {

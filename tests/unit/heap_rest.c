@@ -258,7 +258,7 @@ static void without_runs(void) {
 
 static hak_stats_t snapshot(void) {
     hak_stats_t stats = {.struct_size = sizeof stats};
-    hk_snapshot(&stats);
+    hk_snapshot(&stats, true);
     return stats;
 }
 
