@@ -65,12 +65,13 @@ static void write_at_exit(const char *name) {
 void hk_profile_at_exit(const void *frame) {
     const char *name = hk_profile_file(hk_option(HK_OPT_PROFILE));
     const int64_t leaks = hk_option(HK_OPT_LEAKS);
-    if ((name == NULL && leaks == HK_LEAKS_OFF) || !sample_was_ever_on() || !heap_system_ready())
+    if ((name == NULL && leaks == HK_LEAKS_OFF) || !heap_system_ready())
         return;
     const hk_lock_t *stuck = heap_stuck_at_exit();
-    if (name != NULL && stuck == NULL)
+    const bool writes = name != NULL && sample_was_ever_on();
+    if (writes && stuck == NULL)
         write_at_exit(name);
-    else if (name != NULL)
+    else if (writes)
         hk_message(HEAP_STUCK_AT_EXIT, "no heap profile");
     if (leaks == HK_LEAKS_OFF)
         return;

@@ -228,6 +228,7 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want
         got += slab_take(slab, end - got, want - got);
         heap_settle_locked(h, slab);
     }
+    h->refilled_bytes += (size_t)got * hk_class_info[cls].block_size;
     return got;
 }
 

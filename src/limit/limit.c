@@ -12,9 +12,10 @@ enum {
     NEAR_TENTHS = 9,
     FAR_TENTHS = 8,
     STEP_BYTES_MIN = 256 << 10,
-    STEP_SHARE = 128, /* of the limit: how far use may grow between two looks near it */
-    WAY_SHARE = 8,    /* of the way to a limit: how far a thread allocates between two looks */
-    WAY_BYTES_MIN = 1 << 20,
+    STEP_SHARE = 128,  /* of the limit: how far use may grow between two looks near it */
+    WAY_SHARE = 8,     /* of the way to a limit: how much a thread takes from slabs between two looks */
+    CLOSE_SHARE = 2,   /* of that from near to the hard limit: what is left when memory goes back at once */
+    NEAR_SHARE = 512,  /* ... and of the limit near it */
     KERNEL_SHARE = 32, /* of a group's limit: what is charged to it besides anonymous memory */
 };
 #define FIRST_LOOK_BYTES (32 * HK_MIB)
@@ -94,14 +95,15 @@ static void set_check_at(size_t check_at) { atomic_store_explicit(&hk_limit_chec
 /* How far it is to a limit, and whether more has to go back on the way. Relaxed: a thread that looks at the same time
  * sees much the same. */
 static void note_way(limits_t limits, size_t taken, size_t use) {
-    static _Atomic size_t least_use; /* since relief was last wanted */
+    static _Atomic size_t least_use; /* near a limit, since relief was last wanted */
     const size_t near_at = limits.soft / 10 * NEAR_TENTHS, left = near_at - hk_min(near_at, use);
-    const size_t step = hk_max(taken, use) < near_at ? INT64_MAX : hk_max(left / WAY_SHARE, WAY_BYTES_MIN);
+    const size_t least_step = hk_max(near_at / NEAR_SHARE, STEP_BYTES_MIN);
+    const size_t step = hk_max(taken, use) < near_at ? INT64_MAX : hk_max(left / WAY_SHARE, least_step);
     atomic_store_explicit(&hk_limit_step, step, memory_order_relaxed);
     const size_t least = is_near() ? hk_min(atomic_load_explicit(&least_use, memory_order_relaxed), use) : use;
-    hk_assert(limits.soft <= limits.hard && step >= WAY_BYTES_MIN);
-    const size_t half = (limits.hard - near_at) / 2;
-    const bool wants = use >= limits.hard - half && use - least >= half / 2;
+    hk_assert(limits.soft <= limits.hard);
+    const size_t close = (limits.hard - near_at) / CLOSE_SHARE;
+    const bool wants = use >= limits.hard - close && use - least >= hk_max(close / 2, least_step);
     if (wants)
         atomic_store_explicit(&relief_is_wanted, true, memory_order_relaxed);
     atomic_store_explicit(&least_use, wants ? use : least, memory_order_relaxed);

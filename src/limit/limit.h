@@ -9,12 +9,11 @@
  *
  * What is taken from the pool is counted anyway; only when that count passes `check_at`, the next limit, is the kernel
  * asked for what is resident of anonymous memory; from there on every 128th part of the limit. And while that count is
- * so high, by each thread after a part of the way that is left (slow/tick.h): memory that is taken and not resident
- * comes again page by page, and of that nothing is counted. The cgroup is read at
- * the first such look, at 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do. It is read
- * again before a limit comes near, about once a second in which memory goes back while one is, and before anything is
- * refused. Of memory.max a 32nd part is left for what the kernel takes besides: page tables, a huge page between two
- * looks.
+ * so high, by each thread that took from slabs a part of the way that is left (slow/tick.h): memory that is taken and
+ * not resident comes again page by page, and of that nothing is counted. The cgroup is read at the first such look, at
+ * 32 MiB, or at the start when HAKMEM_LIMIT is set: other small programs never do. It is read again before a limit
+ * comes near, about once a second in which memory goes back while one is, and before anything is refused. Of memory.max
+ * a 32nd part is left for what the kernel takes besides: page tables, a huge page between two looks.
  *
  * Any thread, with or without a heap's lock.
  */
@@ -32,7 +31,7 @@ extern _Atomic bool hk_limit_near;
 /* What was last read of the control group; UINT64_MAX is none. */
 extern _Atomic uint64_t hk_cgroup_high, hk_cgroup_max;
 
-/* How many bytes a thread may allocate until it looks: INT64_MAX where what is taken is far from a limit. */
+/* How many bytes a thread may take from slabs until it looks: INT64_MAX where what is taken is far from a limit. */
 extern _Atomic size_t hk_limit_step;
 HK_INLINE size_t limit_step(void) { return atomic_load_explicit(&hk_limit_step, memory_order_relaxed); }
 
@@ -55,8 +54,8 @@ HK_INLINE bool limit_is_near(void) {
     return atomic_load_explicit(&hk_limit_near, memory_order_relaxed) || region_is_near_limit();
 }
 
-/* Looks, and says whether memory is to go back before more is allocated: use is halfway from near to the hard limit,
- * and has grown since that was last said. */
+/* Looks, and says whether memory is to go back before more is allocated: the hard limit is half of the way from
+ * near to it away, and use has grown since that was last said. */
 bool limit_wants_relief(void);
 
 /* Whether there was a first look yet: the process is larger than a small program. */

@@ -110,19 +110,18 @@ static size_t report_lost(const reach_t *reach) {
 /* What other threads free meanwhile may be shown or not. */
 size_t hk_leaks_report(const void *frame, bool may_wait) {
     reach_t reach = {.frame = (uintptr_t)frame};
-    if (!sample_was_ever_on())
-        return 0;
-    if (!reach_begin(&reach, blocks_count()))
+    if (!sample_was_ever_on() || !reach_begin(&reach, blocks_count()))
         return LEAKS_UNKNOWN;
     if (may_wait) {
         sample_stop();
         hk_lock(&hk_sample_lock);
     }
-    if (!may_wait || sample_settle_locked())
+    const bool known = !may_wait || sample_settle_locked();
+    if (known)
         copy_samples(&reach);
     if (may_wait)
         hk_unlock(&hk_sample_lock);
-    size_t lost = reach_mark(&reach) ? report_lost(&reach) : LEAKS_UNKNOWN;
+    size_t lost = known && reach_mark(&reach) ? report_lost(&reach) : LEAKS_UNKNOWN;
     reach_end(&reach);
     return lost;
 }

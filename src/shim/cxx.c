@@ -204,6 +204,8 @@ static sized_block_t sized_new_aligned(size_t size, size_t alignment) {
 }
 
 static sized_block_t sized_new_aligned_nothrow(size_t size, size_t alignment) {
+    if (!hk_is_pow2(alignment))
+        return (sized_block_t){NULL, 0};
     return sized_nothrow(&form_new_aligned, new_aligned_replaced(), size, alignment);
 }
 

@@ -8,8 +8,8 @@
 #include "heap/remote.h"
 #include "heap/wake.h"
 #include "helper/helper.h"
-#include "slow/reclaim.h"
 #include "start/fork.h"
+#include "upkeep/round.h"
 #include "watch/guard.h"
 
 enum {
@@ -30,12 +30,6 @@ static void verify_now_and_then(void) {
     hk_assert(violations == 0);
 }
 
-/* A fork handler that allocates holds every lock. */
-void heap_follow_request(void) {
-    if (!hk_locks_are_open() && fork_attend())
-        hk_request_attend(HK_REQUEST_BY_THREAD);
-}
-
 void heap_tick(heap_t *h) {
     h->tick_charged = h->tick_flushed = 0;
     if (!fork_attend())
@@ -47,11 +41,21 @@ void heap_tick(heap_t *h) {
     heap_drain_locked(h);
     heap_unlock(h);
     heap_memory_freed(h);
-    if (limit_step() != INT64_MAX && limit_wants_relief())
-        (void)hk_trim_all();
     helper_watch();
     if (HK_CHECK)
         verify_now_and_then();
+}
+
+/* A fork handler that allocates holds every lock. Magazines stay: they are few near a limit, and without them the next
+ * request would need memory. */
+void heap_attend(heap_t *h) {
+    h->refilled_bytes = 0;
+    if (hk_locks_are_open() || !fork_attend())
+        return;
+    hk_request_attend(HK_REQUEST_BY_THREAD);
+    heap_tick(h);
+    if (limit_wants_relief())
+        (void)heap_trim();
 }
 
 /* What counts of the bytes charged since the last tick. Hardened heaps have no magazines, and take the slow path
@@ -73,13 +77,11 @@ static uint64_t counted_bytes(const heap_t *h) {
  * much is known of the thread, which may use other sizes from now on. Reads the magazines, a line of the cache for each
  * two: not for a look that is due to a sample. */
 static int64_t bytes_to_tick(const heap_t *h) {
-    const size_t step = limit_step();
     uint64_t counted = counted_bytes(h), sum = counted + h->tick_flushed;
-    if (sum >= HEAP_TICK_BYTES - HEAP_TICK_BYTES / NEAR_SHARE || h->tick_charged >= step)
+    if (sum >= HEAP_TICK_BYTES - HEAP_TICK_BYTES / NEAR_SHARE)
         return 0;
     const uint64_t spread = hk_max(hk_min(h->tick_charged / hk_max(counted, 1), SPREAD_MAX), 1);
-    const uint64_t most = hk_max(h->tick_charged, HEAP_TICK_BYTES);
-    return (int64_t)hk_min(hk_min((HEAP_TICK_BYTES - sum) * spread, most), step - h->tick_charged);
+    return (int64_t)hk_min((HEAP_TICK_BYTES - sum) * spread, hk_max(h->tick_charged, HEAP_TICK_BYTES));
 }
 
 static void countdown_set(heap_t *h, int64_t bytes) {
@@ -116,7 +118,7 @@ static void look_for_tick(heap_t *h) {
     h->tick_left = bytes_to_tick(h);
     if (h->tick_left > 0)
         return;
-    h->tick_left = (int64_t)hk_min(HEAP_TICK_BYTES, limit_step());
+    h->tick_left = HEAP_TICK_BYTES;
     countdown_set(h, h->tick_left); /* not below 0 in the tick */
     heap_tick(h);
 }
@@ -133,7 +135,7 @@ bool heap_count_out(heap_t *h, size_t size) {
     h->tick_charged += charged;
     h->tick_left -= (int64_t)charged;
     const int64_t to_guard = count_guard(h, charged);
-    if (h->tick_left <= 0 || (uint64_t)h->tick_left > limit_step())
+    if (h->tick_left <= 0)
         look_for_tick(h);
     const int64_t to_sample = sample_bytes_left(&h->draw);
     const int64_t next = to_sample < h->tick_left ? to_sample : h->tick_left;

@@ -9,12 +9,13 @@
  *   a sample    after as many bytes as were drawn
  *   a tick      when blocks of HEAP_TICK_BYTES were allocated or flushed, where no block counts more than
  *               HEAP_TICK_MID_BYTES. How much that is the counts of the magazines tell; so a thread that uses large
- *               blocks looks there now and then, and no more. On the way to a limit, after each limit_step() bytes.
+ *               blocks looks there now and then, and no more.
  *
  * TICK-1  Each request is charged once: by front/ up to HK_MAGAZINE_SIZE_MAX, else where its slow path begins. A free
  *         charges nothing.
  *
- * Where it looks, it looks for requests from outside as well (core/request.h).
+ * Where it looks, it looks for requests from outside as well (core/request.h), and on the way to a limit for how far
+ * that is, when limit_step() bytes came from slabs: their pages may have gone back before.
  */
 #pragma once
 
@@ -38,20 +39,25 @@ HK_INLINE void heap_verify_by(size_t (*who)(void)) {
  * sampled. */
 HK_NOINLINE bool heap_count_out(heap_t *h, size_t size);
 
-/* Does what was asked from outside: on slow paths, with no lock held. */
-HK_COLD void heap_follow_request(void);
+/* Does what was asked from outside, looks how far a limit is, and gives back what is free close to it. On slow paths,
+ * with no lock held. */
+HK_COLD void heap_attend(heap_t *h);
 
 /* On slow paths also when the thread's pace can change: the countdown may be far away then. */
 HK_INLINE bool heap_must_count_out(heap_t *h) {
-    return hk_unlikely((uint64_t)hk_read(h->front.countdown) > limit_step()) || /* or it is below 0 */
+    return hk_unlikely(hk_read(h->front.countdown) < 0) ||
            (sample_is_paced(&h->draw) && sample_must_keep_pace(&h->draw));
+}
+
+HK_INLINE void heap_look_around(heap_t *h) {
+    if (hk_request_waits() || hk_unlikely(h->refilled_bytes > limit_step()))
+        heap_attend(h);
 }
 
 HK_INLINE void heap_tick_if_due(heap_t *h) {
     if (heap_must_count_out(h))
         (void)heap_count_out(h, 0);
-    if (hk_request_waits())
-        heap_follow_request();
+    heap_look_around(h);
 }
 
 /* Charges the request if that is still to be done. True when its block is to be sampled. `h` may be NULL. */
@@ -59,8 +65,7 @@ HK_INLINE bool heap_charge(heap_t *h, size_t size, bool charged) {
     if (hk_unlikely(h == NULL))
         return sample_is_due_unowned(size);
     hk_add(h->front.countdown, charged ? 0 : -(int64_t)size);
-    if (hk_request_waits())
-        heap_follow_request();
+    heap_look_around(h);
     return heap_must_count_out(h) && heap_count_out(h, size);
 }
 

@@ -289,8 +289,8 @@ int sys_advise_no_huge(void *address, size_t size) { return advise(address, size
 
 void sys_break_huge(void *address, size_t size) {
     (void)advise(address, size, MADV_NOHUGEPAGE);
-    if (sys_may_make_new_calls())
-        (void)advise(address, sys_page_size(), MADV_COLD);
+    if (sys_may_make_new_calls()) /* a filter may know malloc's advice, and kill for this one */
+        (void)sys_passage_call(SYS_madvise, (long)address, (long)sys_page_size(), MADV_COLD, 0, 0, 0);
 }
 
 int sys_populate(void *address, size_t size) { return advise(address, size, MADV_POPULATE_WRITE); }

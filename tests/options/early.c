@@ -15,6 +15,10 @@ __attribute__((section(".preinit_array"), used)) static void (*const first)(void
 
 int main(void) {
     char value[64] = "";
+#if !defined(__GLIBC__)
+    if (early == NULL)
+        test_skip("the C library runs nothing before constructors");
+#endif
     CHECK(early != NULL);
     CHECK(hak_option_get("PURGE_DELAY", value, sizeof value) == 0);
     CHECK_SAY(strcmp(value, "123") == 0, "the delay is %s", value);
