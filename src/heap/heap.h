@@ -163,7 +163,7 @@ typedef struct heap {
     uint64_t tick_charged;    /* bytes allocated since the last tick, when it was set */
     int64_t tick_left;        /* bytes to be allocated before it pays to look for a tick; the heap's thread */
     uint64_t tick_flushed;    /* bytes flushed since the last tick: a thread that only frees has ticks too */
-    size_t refilled_bytes;    /* from slabs, since the thread last looked how far a limit is */
+    size_t refilled_bytes;    /* from slabs, since it last looked how far a limit is; the heap's thread */
     uint64_t guard_random;    /* of the distance to the next guarded block; this and the next, the heap's thread */
     int64_t guard_left;       /* bytes to it, when guard_random is not 0 */
     sample_draw_t draw;       /* to the next sample; the heap's thread */

@@ -101,7 +101,7 @@ static void note_way(limits_t limits, size_t taken, size_t use) {
     const size_t step = hk_max(taken, use) < near_at ? INT64_MAX : hk_max(left / WAY_SHARE, least_step);
     atomic_store_explicit(&hk_limit_step, step, memory_order_relaxed);
     const size_t least = is_near() ? hk_min(atomic_load_explicit(&least_use, memory_order_relaxed), use) : use;
-    hk_assert(limits.soft <= limits.hard);
+    hk_assert(step >= least_step);
     const size_t close = (limits.hard - near_at) / CLOSE_SHARE;
     const bool wants = use >= limits.hard - close && use - least >= hk_max(close / 2, least_step);
     if (wants)

@@ -213,7 +213,8 @@ fn all_records(maps: &[Mapping], memory: Memory) -> Result<Vec<Found>> {
             Err(error) => return Err(error.into()),
         };
         let record = record::read(&memory, address)?;
-        let started = memory.number(record.word(Word::WindowBase)?, 8)? != 0;
+        // The first thread's heap comes last: from then on all is there that the record leads to.
+        let started = memory.number(record.word(Word::HeapLimit)?, 4)? > record.word(Word::HeapShared)? + 1;
         all.push(Found { record, library: map.shown(), started });
     }
     Ok(all)
