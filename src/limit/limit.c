@@ -23,7 +23,7 @@ enum {
 _Atomic size_t hk_limit_check_at = FIRST_LOOK_BYTES;
 _Atomic bool hk_limit_near;
 _Atomic size_t hk_limit_step = INT64_MAX;
-static _Atomic bool relief_is_wanted;
+static _Atomic bool relief_is_wanted; /* set by any thread that looks, taken by one that can give memory back */
 
 static _Atomic bool cgroup_is_read; /* once at least */
 _Atomic uint64_t hk_cgroup_high = UINT64_MAX;
@@ -80,11 +80,13 @@ static size_t bytes_in_use(size_t taken) {
     return anonymous != 0 ? anonymous : taken;
 }
 
+static size_t near_from(size_t soft) { return soft / 10 * NEAR_TENTHS; }
+
 static bool fits(size_t use, size_t more, size_t limit) { return more <= limit && use <= limit - more; }
 
 /* What has to be known to the program's disadvantage is asked for once more: a group's limits may have been raised. */
 static limits_t confirmed(limits_t limits, size_t use, size_t more) {
-    if (fits(use, more, limits.hard) && (is_near() || fits(use, more, limits.soft / 10 * NEAR_TENTHS)))
+    if (fits(use, more, limits.hard) && (is_near() || fits(use, more, near_from(limits.soft))))
         return limits;
     read_cgroup();
     return limit_in_force();
@@ -96,7 +98,7 @@ static void set_check_at(size_t check_at) { atomic_store_explicit(&hk_limit_chec
  * sees much the same. */
 static void note_way(limits_t limits, size_t taken, size_t use) {
     static _Atomic size_t least_use; /* near a limit, since relief was last wanted */
-    const size_t near_at = limits.soft / 10 * NEAR_TENTHS, left = near_at - hk_min(near_at, use);
+    const size_t near_at = near_from(limits.soft), left = near_at - hk_min(near_at, use);
     const size_t least_step = hk_max(near_at / NEAR_SHARE, STEP_BYTES_MIN);
     const size_t step = hk_max(taken, use) < near_at ? INT64_MAX : hk_max(left / WAY_SHARE, least_step);
     atomic_store_explicit(&hk_limit_step, step, memory_order_relaxed);
@@ -113,7 +115,7 @@ static bool look(limits_t limits, size_t taken, size_t use, size_t more) {
     bool allowed = fits(use, more, limits.hard);
     note_near(allowed ? use + more : use, limits.soft);
     /* What is resident may be more than what is taken (code, stacks), or less and then grow without that. */
-    size_t next = is_near() ? limits.hard : limits.soft / 10 * NEAR_TENTHS;
+    size_t next = is_near() ? limits.hard : near_from(limits.soft);
     taken += more;
     next -= hk_min(next, use + more > taken ? use + more - taken : 0);
     size_t step = hk_max(next / STEP_SHARE, STEP_BYTES_MIN);

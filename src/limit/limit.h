@@ -31,7 +31,8 @@ extern _Atomic bool hk_limit_near;
 /* What was last read of the control group; UINT64_MAX is none. */
 extern _Atomic uint64_t hk_cgroup_high, hk_cgroup_max;
 
-/* How many bytes a thread may take from slabs until it looks: INT64_MAX where what is taken is far from a limit. */
+/* How many bytes a thread may take from slabs until it looks: INT64_MAX where what is taken is far from a limit.
+ * Written by the thread that looks, read by all. Relaxed: no other memory depends on it. */
 extern _Atomic size_t hk_limit_step;
 HK_INLINE size_t limit_step(void) { return atomic_load_explicit(&hk_limit_step, memory_order_relaxed); }
 

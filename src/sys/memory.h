@@ -83,10 +83,10 @@ bool sys_purge_refused(void);
 int sys_advise_huge(void *address, size_t size);
 int sys_advise_no_huge(void *address, size_t size);
 
-/* The same where some is resident; the huge page at the address is taken apart, with what it holds. The kernel keeps
- * all of a huge page of which a part goes back, charged to the control group, until memory is out. Huge pages are off
- * first, so that khugepaged does not fill the holes again. Source: madvise(2), MADV_COLD (Linux 5.4): a page that is
- * said to be cold leaves its huge page. */
+/* Advises against huge pages for a range of which some is resident, and takes the huge page at its start apart. What
+ * that holds stays. The kernel otherwise keeps all of a huge page of which a part goes back, and charges the control
+ * group for it, until memory is out. The advice comes first, so that khugepaged does not fill the holes again. Source:
+ * madvise(2), MADV_COLD (Linux 5.4): a page that is said to be cold leaves its huge page. */
 void sys_break_huge(void *address, size_t size);
 
 int sys_populate(void *address, size_t size);
