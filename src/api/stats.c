@@ -34,23 +34,10 @@ void stats_release(hak_stats_t *stats) { sys_unmap(stats, snapshot_bytes()); }
 
 static const char HEAP_PATH[] = "heap/", THREAD_PATH[] = "thread/";
 
-typedef struct stat_place {
-    const char *name;
-    size_t offset;
-} stat_place_t;
-
-static const stat_place_t stat_places[] = {
-#define HK_STAT_GROUP(title)
-#define HK_STAT(field, ...) {#field, offsetof(hak_stats_t, field)},
-#include "api/stats.def"
-#undef HK_STAT
-#undef HK_STAT_GROUP
-};
-
 static const stat_place_t *stat_find(const char *name) {
-    for (size_t i = 0; i < sizeof stat_places / sizeof stat_places[0]; i++)
-        if (strcmp(stat_places[i].name, name) == 0)
-            return &stat_places[i];
+    for (size_t i = 0; i < STAT_COUNT; i++)
+        if (strcmp(hk_stat_places[i].name, name) == 0)
+            return &hk_stat_places[i];
     return NULL;
 }
 

@@ -15,23 +15,27 @@ enum {
 };
 
 #define HK_STAT_GROUP(title)
-#define HK_STAT(field, ...) +sizeof(((hak_stats_t *)0)->field)
-enum {
-    STAT_BYTES =
+#define HK_STAT(field, ...) {#field, offsetof(hak_stats_t, field)},
+const stat_place_t hk_stat_places[] = {
 #include "api/stats.def"
 };
 #undef HK_STAT
 #undef HK_STAT_GROUP
-_Static_assert(offsetof(hak_stats_t, mapped) + STAT_BYTES == offsetof(hak_stats_t, classes),
+_Static_assert(sizeof hk_stat_places / sizeof hk_stat_places[0] == STAT_COUNT,
                "stats.def lists every scalar of hak_stats_t");
 
-#define HK_CLASS_STAT(field, heading) +sizeof(((hak_class_stats_t *)0)->field)
-enum {
-    CLASS_STAT_BYTES =
+enum { CLASS_STAT_COUNT = sizeof(hak_class_stats_t) / sizeof(uint64_t) };
+static const struct class_stat {
+    char name[sizeof "cached_blocks"], heading[sizeof "freed remote"];
+} class_stats[] = {
+#define HK_CLASS_STAT(field, heading) {#field, heading},
 #include "api/class_stats.def"
-};
 #undef HK_CLASS_STAT
-_Static_assert(CLASS_STAT_BYTES == sizeof(hak_class_stats_t), "class_stats.def lists every field of hak_class_stats_t");
+};
+_Static_assert(sizeof class_stats / sizeof class_stats[0] == CLASS_STAT_COUNT,
+               "class_stats.def lists every field of hak_class_stats_t");
+
+static uint64_t class_figure(const hak_class_stats_t *c, size_t i) { return ((const uint64_t *)c)[i]; }
 
 static char program_name[PROGRAM_NAME_MAX];
 
@@ -103,25 +107,17 @@ static void text_class(hk_out_t *out, const hak_class_stats_t *c, bool is_sum) {
         hk_print(&text, "%zu", c->block_size);
     }
     hk_print(out, "  %10s", size);
-#define HK_CLASS_STAT(field, heading)                                                                                  \
-    if (offsetof(hak_class_stats_t, field) != offsetof(hak_class_stats_t, block_size))                                 \
-        hk_print(out, " %12lu", (uint64_t)c->field);
-#include "api/class_stats.def"
-#undef HK_CLASS_STAT
+    for (size_t i = 1; i < CLASS_STAT_COUNT; i++)
+        hk_print(out, " %12lu", class_figure(c, i));
     uint64_t hit_count = c->alloc_count > c->refill_count ? c->alloc_count - c->refill_count : 0;
     format_share(hits, hit_count, c->alloc_count);
     hk_print(out, " %9s\n", hits);
 }
 
 static void text_class_headings(hk_out_t *out) {
-    static const char *const headings[] = {
-#define HK_CLASS_STAT(field, heading) heading,
-#include "api/class_stats.def"
-#undef HK_CLASS_STAT
-    };
-    hk_print(out, "\nclasses\n  %10s", headings[0]);
-    for (size_t i = 1; i < sizeof headings / sizeof headings[0]; i++)
-        hk_print(out, " %12s", headings[i]);
+    hk_print(out, "\nclasses\n  %10s", class_stats[0].heading);
+    for (size_t i = 1; i < CLASS_STAT_COUNT; i++)
+        hk_print(out, " %12s", class_stats[i].heading);
     hk_print(out, " %9s\n", "hits");
 }
 
@@ -135,11 +131,8 @@ static void text_classes(hk_out_t *out, const hak_stats_t *s, const hak_class_st
 
 hak_class_stats_t stats_class_sum(const hak_stats_t *stats) {
     hak_class_stats_t sum = {0};
-    for (uint32_t i = 0; i < stats->class_count; i++) {
-#define HK_CLASS_STAT(field, heading) sum.field += stats->classes[i].field;
-#include "api/class_stats.def"
-#undef HK_CLASS_STAT
-    }
+    for (size_t i = 0; i < stats->class_count * CLASS_STAT_COUNT; i++)
+        ((uint64_t *)&sum)[i % CLASS_STAT_COUNT] += class_figure(stats->classes, i);
     sum.block_size = 0;
     return sum;
 }
@@ -159,23 +152,17 @@ static void write_text(hk_out_t *out, const hak_stats_t *s) {
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 static void json_class(hk_out_t *out, const hak_class_stats_t *c) {
-    const char *separator = "{";
-#define HK_CLASS_STAT(field, heading)                                                                                  \
-    hk_print(out, "%s\"" #field "\": %lu", separator, (uint64_t)c->field);                                             \
-    separator = ", ";
-#include "api/class_stats.def"
-#undef HK_CLASS_STAT
+    for (size_t i = 0; i < CLASS_STAT_COUNT; i++)
+        hk_print(out, "%s\"%s\": %lu", i == 0 ? "{" : ", ", class_stats[i].name, class_figure(c, i));
     hk_print(out, "}");
 }
 
 static void write_json(hk_out_t *out, const hak_stats_t *s) {
     hk_print(out, "{\n  \"version\": \"" HK_VERSION_TEXT "\",\n  \"process\": %u,\n  \"program\": \"%s\"",
              sys_process_id(), program_name);
-#define HK_STAT_GROUP(title)
-#define HK_STAT(field, unit, label, whole, whole_name) hk_print(out, ",\n  \"" #field "\": %lu", s->field);
-#include "api/stats.def"
-#undef HK_STAT
-#undef HK_STAT_GROUP
+    for (size_t i = 0; i < STAT_COUNT; i++)
+        hk_print(out, ",\n  \"%s\": %lu", hk_stat_places[i].name,
+                 *(const uint64_t *)(const void *)((const char *)s + hk_stat_places[i].offset));
     hk_print(out, ",\n  \"classes\": [");
     const char *separator = "\n    ";
     for (uint32_t i = 0; i < s->class_count; i++) {

@@ -8,6 +8,14 @@
 #include "core/print.h"
 #include "hakmem.h"
 
+/* The figures of hak_stats_t, in its order. */
+enum { STAT_COUNT = (offsetof(hak_stats_t, classes) - offsetof(hak_stats_t, mapped)) / sizeof(uint64_t) };
+typedef struct stat_place {
+    char name[sizeof "superslabs_reused"];
+    uint16_t offset;
+} stat_place_t;
+extern HK_HIDDEN const stat_place_t hk_stat_places[STAT_COUNT];
+
 /* Sums of all classes; block_size is 0. */
 hak_class_stats_t stats_class_sum(const hak_stats_t *stats);
 
