@@ -12,18 +12,19 @@
 
 typedef enum option_origin { ORIGIN_DEFAULT, ORIGIN_ENVIRONMENT, ORIGIN_PROGRAM, ORIGIN_COMPILED } option_origin_t;
 
+/* Without pointers, which the loader would have to fill in. */
 typedef struct option_info {
-    const char *name;
-    hk_option_kind_t kind;
-    hk_option_when_t when;
+    char name[sizeof "CRASH_REPORT"];
+    char choices[sizeof "auto,off,populate,touch"];
+    uint8_t kind; /* hk_option_kind_t */
+    uint8_t when; /* hk_option_when_t */
     int64_t min;
     int64_t max;
-    const char *choices;
 } option_info_t;
 
 static const option_info_t option_table[HK_OPT_COUNT] = {
 #define HK_OPTION(id, name, kind, initial, min, max, choices, when, help)                                              \
-    [HK_OPT_##id] = {name, HK_OPTION_##kind, HK_OPTION_AT_##when, min, max, choices},
+    [HK_OPT_##id] = {name, choices, HK_OPTION_##kind, HK_OPTION_AT_##when, min, max},
 #include "core/options.def"
 #undef HK_OPTION
 };
@@ -437,6 +438,8 @@ int hk_option_get(const char *name, char *value, size_t value_size) {
     return out.total < value_size ? 0 : ERANGE;
 }
 
+const char *hk_option_name(hk_option_t option) { return option_table[option].name; }
+
 int hk_limit_set(uint64_t soft, uint64_t hard) {
     int64_t packed = hk_limit_pack(soft, hard);
     if (packed < 0 || (hard != 0 && soft > hard))
@@ -446,7 +449,7 @@ int hk_limit_set(uint64_t soft, uint64_t hard) {
 }
 
 void hk_options_print(hk_out_t *out) {
-    static const char *const origin_names[] = {"default", "environment", "program", "compiled in"};
+    static const char origin_names[][sizeof "environment"] = {"default", "environment", "program", "compiled in"};
     for (size_t i = 0; i < HK_OPT_COUNT; i++) {
         char value[OPTION_TEXT_MAX];
         hk_out_t text;

@@ -54,6 +54,7 @@ void hk_options_init(char *const *environment);
 /* As hak_option_set and hak_option_get of hakmem.h. */
 int hk_option_set(const char *name, const char *value);
 int hk_option_get(const char *name, char *value, size_t value_size);
+const char *hk_option_name(hk_option_t option);
 void hk_options_print(hk_out_t *out);
 
 /* What to write and where, in one option value: a choice, and the address of a file's name, which stays as it is from

@@ -104,19 +104,14 @@ static int copy_tables(image_t *image) {
 /* --- Texts -------------------------------------------------------------------------------------------------------- */
 
 static void write_options(piece_t *piece) {
-    static const char *const names[] = {
-#define HK_OPTION(id, name, ...) name,
-#include "core/options.def"
-#undef HK_OPTION
-    };
     hk_out_t out;
     if (!piece_make(piece, OPTIONS_TEXT_MAX + OPTION_TEXT_MAX))
         return;
     char *value = piece->memory + OPTIONS_TEXT_MAX;
     hk_out_to_memory(&out, piece->memory, OPTIONS_TEXT_MAX);
-    for (unsigned i = 0; i < HK_OPT_COUNT; i++)
-        if (hk_option_get(names[i], value, OPTION_TEXT_MAX) == 0)
-            hk_print(&out, "%s=%s\n", names[i], value);
+    for (hk_option_t i = 0; i < HK_OPT_COUNT; i++)
+        if (hk_option_get(hk_option_name(i), value, OPTION_TEXT_MAX) == 0)
+            hk_print(&out, "%s=%s\n", hk_option_name(i), value);
     piece->size = hk_min(out.total, OPTIONS_TEXT_MAX - 1);
 }
 
