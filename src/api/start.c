@@ -3,7 +3,7 @@
 
 #include "api/profile.h"
 #include "api/exit_stats.h"
-#include "api/stats_format.h"
+#include "api/stats.h"
 #include "core/options.h"
 #include "core/panic.h"
 #include "helper/control.h"

@@ -4,11 +4,11 @@
  * means here. The structures are declared here because musl's <malloc.h> has none; their layout is that of glibc.
  */
 #include "api/stats.h"
-#include "api/stats_format.h"
 #include "base/bits.h"
 #include "core/print.h"
 #include "slow/reclaim.h"
 #include "map/map.h"
+#include "report/figures.h"
 #include "sys/sys.h"
 
 #include <errno.h>
@@ -28,6 +28,7 @@ struct mallinfo2 {
     size_t keepcost; /* bytes that malloc_trim could give back now */
 };
 
+/* The same fields. */
 struct mallinfo {
     int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
@@ -41,7 +42,7 @@ enum { INFO_XML_MAX = 32 * 1024 }; /* 128 classes, 100 characters each, and the 
 
 HK_EXPORT struct mallinfo2 mallinfo2(void) {
     struct mallinfo2 info = {0};
-    hak_stats_t *stats = stats_take(false);
+    hak_stats_t *stats = hk_snapshot_take(false);
     if (stats == NULL)
         return info;
     info.uordblks = stats->live;
@@ -52,26 +53,22 @@ HK_EXPORT struct mallinfo2 mallinfo2(void) {
     info.hblks = stats->huge_allocs - stats->huge_frees;
     info.fsmblks = stats->cached;
     info.keepcost = stats->retained;
-    stats_release(stats);
+    hk_snapshot_release(stats);
     return info;
 }
 
-static int int_or_max(size_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
-
 HK_EXPORT struct mallinfo mallinfo(void) {
-    struct mallinfo2 info = mallinfo2();
-    return (struct mallinfo){
-        .arena = int_or_max(info.arena),
-        .ordblks = int_or_max(info.ordblks),
-        .smblks = int_or_max(info.smblks),
-        .hblks = int_or_max(info.hblks),
-        .hblkhd = int_or_max(info.hblkhd),
-        .usmblks = int_or_max(info.usmblks),
-        .fsmblks = int_or_max(info.fsmblks),
-        .uordblks = int_or_max(info.uordblks),
-        .fordblks = int_or_max(info.fordblks),
-        .keepcost = int_or_max(info.keepcost),
-    };
+    union {
+        struct mallinfo2 whole;
+        size_t fields[sizeof(struct mallinfo2) / sizeof(size_t)];
+    } from = {.whole = mallinfo2()};
+    union {
+        struct mallinfo whole;
+        int fields[sizeof(struct mallinfo) / sizeof(int)];
+    } to;
+    for (size_t i = 0; i < sizeof to.fields / sizeof to.fields[0]; i++)
+        to.fields[i] = (int)hk_min(from.fields[i], INT_MAX);
+    return to.whole;
 }
 
 /* glibc's parameters steer mechanisms that hakmem does not have: they are accepted and without effect. M_PERTURB asks
@@ -149,7 +146,7 @@ HK_EXPORT int malloc_info(int options, FILE *stream) {
         return EINVAL;
     size_t xml_bytes = hk_align_up(INFO_XML_MAX, sys_page_size());
     char *xml = sys_map(xml_bytes);
-    hak_stats_t *stats = stats_take(true);
+    hak_stats_t *stats = hk_snapshot_take(true);
     int result = ENOMEM;
     if (xml != NULL && stats != NULL) {
         hk_out_t out;
@@ -157,8 +154,7 @@ HK_EXPORT int malloc_info(int options, FILE *stream) {
         write_xml(&out, stats);
         result = fputs(xml, stream) < 0 ? EIO : 0;
     }
-    if (stats != NULL)
-        stats_release(stats);
+    hk_snapshot_release(stats);
     if (xml != NULL)
         sys_unmap(xml, xml_bytes);
     return result;

@@ -6,8 +6,8 @@
 #include "unit/fake_heap.h"
 
 #include "api/exit_stats.h"
+#include "report/stats.h"
 #include "api/stats.h"
-#include "api/stats_format.h"
 #include "sys/sys.h"
 #include "core/options.h"
 
