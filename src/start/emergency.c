@@ -25,9 +25,7 @@ typedef struct block {
     uint64_t seal; /* says that the block is free */
 } block_t;
 
-static hk_lock_t lock = HK_LOCK_INIT(HK_RANK_TRIED);
-
-hk_lock_t *emergency_lock(void) { return &lock; }
+hk_lock_t hk_emergency_lock = HK_LOCK_INIT(HK_RANK_TRIED);
 
 /* Guarded by it. */
 static block_t *free_blocks[BLOCK_SHIFT_MAX + 1];
@@ -93,8 +91,7 @@ static size_t fresh_run(size_t count, size_t align_chunks) {
 /* First fit among the runs that were freed; neighbours become one. 0: there is none. */
 static size_t freed_run_locked(size_t count) {
     size_t end = atomic_load_explicit(&chunks_taken, memory_order_relaxed), before = 0;
-    for (size_t at = (chunk_count * sizeof(uint32_t) + CHUNK_BYTES - 1) >> CHUNK_SHIFT, length; at < end;
-         at += length) {
+    for (size_t at = table_chunks(chunk_count), length; at < end; at += length) {
         uint32_t here = entry(at);
         length = here < RUN_UNIT ? 1 : run_length(here);
         if ((here & RUN_FREE) == 0 || here < RUN_UNIT) {
@@ -153,13 +150,13 @@ static void *alloc_block_locked(unsigned shift) {
 
 void *emergency_alloc(size_t size, size_t align) {
     size_t need = hk_max(hk_max(size, align), (size_t)1 << BLOCK_SHIFT_MIN);
-    bool locked = hk_try_lock(&lock);
+    bool locked = hk_try_lock(&hk_emergency_lock);
     void *block = NULL;
     if (base != 0 && need <= chunk_count << CHUNK_SHIFT)
         block = locked && need <= (size_t)1 << BLOCK_SHIFT_MAX ? alloc_block_locked(hk_log2_ceil(need))
                                                                : alloc_run(need, align, locked);
     if (locked)
-        hk_unlock(&lock);
+        hk_unlock(&hk_emergency_lock);
     return block;
 }
 
@@ -186,11 +183,11 @@ void emergency_free(void *address) {
     uint32_t here = entry(chunk);
     if (here >= RUN_UNIT)
         sys_purge(address, run_length(here) << CHUNK_SHIFT);
-    if (!hk_try_lock(&lock))
+    if (!hk_try_lock(&hk_emergency_lock))
         return; /* lost */
     if (here >= RUN_UNIT)
         set_entry(chunk, here | RUN_FREE);
     else
         free_block_locked(address, here);
-    hk_unlock(&lock);
+    hk_unlock(&hk_emergency_lock);
 }

@@ -14,7 +14,6 @@
 #include "sys/memory.h"
 #include "sys/process.h"
 #include "sys/raw_call.h"
-#include "sys/text.h"
 
 #include <string.h>
 

@@ -29,21 +29,17 @@ __attribute__((constructor)) static void find_clock(void) {
         atomic_store_explicit(&clock_read, (clock_read_t *)(uintptr_t)found, memory_order_relaxed);
 }
 
-uint64_t sys_now_ms(void) {
-    struct timespec now = {0};
-    (void)atomic_load_explicit(&clock_read, memory_order_relaxed)(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-bool sys_is_recent(const _Atomic uint64_t *noted_ms) {
-    uint64_t noted = atomic_load_explicit(noted_ms, memory_order_relaxed);
-    return noted != 0 && sys_now_ms() - noted < 1000;
-}
-
 static uint64_t read_ns(clockid_t clock) {
     struct timespec now = {0};
     (void)atomic_load_explicit(&clock_read, memory_order_relaxed)(clock, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+uint64_t sys_now_ms(void) { return read_ns(CLOCK_MONOTONIC_COARSE) / 1000000; }
+
+bool sys_is_recent(const _Atomic uint64_t *noted_ms) {
+    uint64_t noted = atomic_load_explicit(noted_ms, memory_order_relaxed);
+    return noted != 0 && sys_now_ms() - noted < 1000;
 }
 
 uint64_t sys_now_ns(void) { return read_ns(CLOCK_MONOTONIC); }

@@ -167,12 +167,7 @@ uint32_t sys_effective_user(void) {
     const char *at = strstr(text, "\nUid:");
     for (int field = 0; at != NULL && field < FIELD_OF_EFFECTIVE; field++)
         at = (at = strchr(at, '\t')) != NULL ? at + 1 : NULL;
-    if (at == NULL || *at < '0' || *at > '9')
-        return SYS_NO_USER;
-    uint32_t user = 0;
-    for (; *at >= '0' && *at <= '9'; at++)
-        user = user * 10 + (uint32_t)(*at - '0');
-    return user;
+    return at != NULL ? (uint32_t)sys_parse_number(&at, at + strlen(at)) : SYS_NO_USER;
 }
 
 long sys_control_receive(long connection, void *data, size_t size, uint32_t timeout_ms) {

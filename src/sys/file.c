@@ -82,6 +82,16 @@ long sys_read_text(const char *path, char *text, size_t size) {
     return length;
 }
 
+uint64_t sys_parse_number(const char **text, const char *end) {
+    while (*text < end && **text == ' ')
+        (*text)++;
+    const char *first = *text;
+    uint64_t value = 0;
+    for (; *text < end && **text >= '0' && **text <= '9'; (*text)++)
+        value = value * 10 + (uint64_t)(**text - '0');
+    return *text == first ? UINT64_MAX : value;
+}
+
 void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
 
 long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms) {

@@ -17,6 +17,8 @@ void sys_close_read(long fd);
 /* The beginning of a small text, as far as `size` goes with the 0 at its end; its length, or why it cannot be read:
  * `text` is empty then. */
 long sys_read_text(const char *path, char *text, size_t size);
+/* The number at `*text`, behind which it moves; UINT64_MAX when there is none ("max", "-1"). */
+uint64_t sys_parse_number(const char **text, const char *end);
 void sys_close(long fd);
 /* poll(2) for so long (UINT32_MAX: no end), whatever signals come meanwhile, unless one confines the process. */
 struct pollfd;

@@ -7,7 +7,6 @@
 #include "sys/futex.h"
 #include "sys/process.h"
 #include "sys/raw_call.h"
-#include "sys/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -294,10 +294,8 @@ static bool has_left(const char *state) { return state != NULL && *state == 'Z';
 /* The last field of the line: what wait(2) says of a process whose main thread has called exit(2), or was killed. */
 static uint32_t wait_status(const char *line) {
     const char *field = strrchr(line, ' ');
-    uint32_t status = 0;
-    for (field = field != NULL ? field + 1 : ""; *field >= '0' && *field <= '9'; field++)
-        status = status * 10 + (uint32_t)(*field - '0');
-    return status;
+    const uint64_t status = field != NULL ? sys_parse_number(&field, field + strlen(field)) : UINT64_MAX;
+    return status != UINT64_MAX ? (uint32_t)status : 0;
 }
 
 /* The main thread is looked at first: once it has left, only threads that are in the count can begin others. The kernel
@@ -323,11 +321,15 @@ bool sys_thread_is_gone(uint32_t thread) {
     return gone;
 }
 
-void sys_helper_wait_a_moment(sys_helper_t *helper) {
-    uint32_t alive = atomic_load_explicit(&helper->alive, memory_order_relaxed);
+/* False when it was not alive. */
+static bool wait_while_alive(const sys_helper_t *helper) {
+    const uint32_t alive = atomic_load_explicit(&helper->alive, memory_order_relaxed);
     if (alive != 0)
         sys_futex_wait_shared(&helper->alive, alive, WAIT_MS);
+    return alive != 0;
 }
+
+void sys_helper_wait_a_moment(sys_helper_t *helper) { (void)wait_while_alive(helper); }
 
 static void pause_for(long nanoseconds) {
     const struct timespec time = {.tv_nsec = nanoseconds};
@@ -335,13 +337,9 @@ static void pause_for(long nanoseconds) {
 }
 
 bool sys_helper_wait(sys_helper_t *helper) {
-    for (int i = 0; i < WAITS_MAX && sys_helper_is_here(helper); i++) {
-        uint32_t alive = atomic_load_explicit(&helper->alive, memory_order_relaxed);
-        if (alive != 0)
-            sys_futex_wait_shared(&helper->alive, alive, WAIT_MS);
-        else
+    for (int i = 0; i < WAITS_MAX && sys_helper_is_here(helper); i++)
+        if (!wait_while_alive(helper))
             pause_for(i < SHORT_WAITS ? SHORT_WAIT_NS : WAIT_MS * 1000000);
-    }
     /* Its stack has been free all the time: a thread of the program has the number now. */
     if (!sys_helper_is_alive(helper))
         helper->id = 0;

@@ -269,9 +269,7 @@ bool sys_fences_by_mark(void) {
 }
 
 bool sys_unfence(void *address, size_t size) {
-    if (atomic_load_explicit(&fence_kind, memory_order_relaxed) != FENCE_BY_MARK)
-        return false;
-    if (!sys_passage_begin())
+    if (atomic_load_explicit(&fence_kind, memory_order_relaxed) != FENCE_BY_MARK || !sys_passage_begin())
         return false;
     bool opened = advise(address, size, MADV_GUARD_REMOVE) == 0;
     sys_passage_end();
