@@ -47,6 +47,13 @@
 #define HK_CHECK 0
 #endif
 
+/* 1 in files that are compiled to be small: what is long and wanted in many places is called there. */
+#if defined(__OPTIMIZE_SIZE__)
+#define HK_SMALL 1
+#else
+#define HK_SMALL 0
+#endif
+
 /* True when the code is instrumented by ThreadSanitizer, whose shadow layout forbids hand-picked addresses. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_TSAN 1

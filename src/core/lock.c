@@ -65,4 +65,8 @@ HK_COLD bool hk_lock_within(hk_lock_t *lock, unsigned ms) {
     return got;
 }
 
+void hk_lock_by_call(hk_lock_t *lock) { hk_lock_here(lock); }
+bool hk_try_lock_by_call(hk_lock_t *lock) { return hk_try_lock_here(lock); }
+void hk_unlock_by_call(hk_lock_t *lock) { hk_unlock_here(lock); }
+
 HK_COLD void hk_lock_wake(hk_lock_t *lock) { sys_futex_wake(&lock->word, 1); }

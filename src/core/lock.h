@@ -55,7 +55,7 @@ extern bool (*hk_lock_doubt)(void);
 HK_HIDDEN void hk_lock_wait(hk_lock_t *lock);
 HK_HIDDEN void hk_lock_wake(hk_lock_t *lock);
 
-HK_INLINE bool hk_try_lock(hk_lock_t *lock) {
+HK_INLINE bool hk_try_lock_here(hk_lock_t *lock) {
     if (hk_locks_are_open())
         return true;
     uint32_t free_word = 0;
@@ -70,10 +70,15 @@ HK_INLINE bool hk_try_lock(hk_lock_t *lock) {
 /* Takes the lock, unless that takes longer than `ms`: for who may have it already. */
 bool hk_lock_within(hk_lock_t *lock, unsigned ms);
 
-HK_INLINE void hk_lock(hk_lock_t *lock) {
+/* The forms of the three below for HK_SMALL: calls. Who takes slots and gives them back says `here`. */
+HK_HIDDEN void hk_lock_by_call(hk_lock_t *lock);
+HK_HIDDEN bool hk_try_lock_by_call(hk_lock_t *lock);
+HK_HIDDEN void hk_unlock_by_call(hk_lock_t *lock);
+
+HK_INLINE void hk_lock_here(hk_lock_t *lock) {
     if (HK_CHECK && !hk_locks_are_open())
         witness_waits(lock->rank);
-    if (hk_unlikely(!hk_try_lock(lock)))
+    if (hk_unlikely(!hk_try_lock_here(lock)))
         hk_lock_wait(lock);
 }
 
@@ -84,7 +89,7 @@ HK_INLINE bool hk_lock_is_held(const hk_lock_t *lock) {
            (atomic_load_explicit(&lock->word, memory_order_relaxed) != 0 && witness_holds(lock->rank));
 }
 
-HK_INLINE void hk_unlock(hk_lock_t *lock) {
+HK_INLINE void hk_unlock_here(hk_lock_t *lock) {
     if (hk_locks_are_open())
         return;
     if (HK_CHECK)
@@ -93,3 +98,7 @@ HK_INLINE void hk_unlock(hk_lock_t *lock) {
     if (hk_unlikely(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
         hk_lock_wake(lock);
 }
+
+HK_INLINE void hk_lock(hk_lock_t *lock) { HK_SMALL ? hk_lock_by_call(lock) : hk_lock_here(lock); }
+HK_INLINE void hk_unlock(hk_lock_t *lock) { HK_SMALL ? hk_unlock_by_call(lock) : hk_unlock_here(lock); }
+HK_INLINE bool hk_try_lock(hk_lock_t *lock) { return HK_SMALL ? hk_try_lock_by_call(lock) : hk_try_lock_here(lock); }

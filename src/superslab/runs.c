@@ -81,11 +81,11 @@ static bool alloc_at_locked(slot_t first, size_t count, opening_t how, bool *zer
 }
 
 bool slots_alloc_at(slot_t first, size_t count, bool *zeroed) {
-    hk_lock(&hk_superslab_lock);
+    hk_lock_here(&hk_superslab_lock);
     /* A run with pages of one kind can be moved later. */
     opening_t how = {.huge = pool_record((first - 1) / SLOTS)->huge};
     bool complete = alloc_at_locked(first, count, how, zeroed);
-    hk_unlock(&hk_superslab_lock);
+    hk_unlock_here(&hk_superslab_lock);
     return complete;
 }
 
@@ -332,12 +332,12 @@ static size_t resident_slots(void) {
 
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     hk_assert(count > 0 && hk_is_pow2(align));
-    hk_lock(&hk_superslab_lock);
+    hk_lock_here(&hk_superslab_lock);
     size_t before = resident_slots();
     slots_t got = alloc_locked(count, align, use);
     size_t grown = resident_slots() - before;
     pool_trial_t trial = pool_due_trial_locked();
-    hk_unlock(&hk_superslab_lock);
+    hk_unlock_here(&hk_superslab_lock);
     if (trial.index != 0)
         pool_look_at(&trial);
     if (got.first != 0)
@@ -393,7 +393,7 @@ static void purge_long_run(slot_t first, size_t count) {
 static void free_run(slot_t first, size_t count, bool dirty, bool whole_purged) {
     hk_assert(first != 0 && count > 0);
     size_t done = 0, index, length;
-    hk_lock(&hk_superslab_lock);
+    hk_lock_here(&hk_superslab_lock);
     while (done < count) {
         uint32_t mask = pool_part(first + (slot_t)done, count - done, &index, &length);
         if (whole_purged && mask == ALL_SLOTS) {
@@ -404,7 +404,7 @@ static void free_run(slot_t first, size_t count, bool dirty, bool whole_purged) 
         }
         done += length;
     }
-    hk_unlock(&hk_superslab_lock);
+    hk_unlock_here(&hk_superslab_lock);
 }
 
 void slots_free(slot_t first, size_t count, bool dirty) {
