@@ -43,10 +43,24 @@ static hk_lock_t *const last_locks[] = {&hk_huge_lock, &hk_superslab_lock, &hk_r
                                         &hk_sample_lock};
 enum { FIRST_LOCKS = sizeof first_locks / sizeof *first_locks, LAST_LOCKS = sizeof last_locks / sizeof *last_locks };
 
-static void take(hk_lock_t *lock) { hk_lock(lock); }
-static void let_go(hk_lock_t *lock) { hk_unlock(lock); }
+/* In the order of ranks, until one says no. */
+static bool for_each_lock(bool (*act)(hk_lock_t *), bool (*of_heap)(heap_t *)) {
+    unsigned first = 0, last = 0;
+    while (first < FIRST_LOCKS && act(first_locks[first]))
+        first++;
+    if (first < FIRST_LOCKS || !for_each_heap(of_heap) || !act(&heap_shared()->lock))
+        return false;
+    while (last < LAST_LOCKS && act(last_locks[last]))
+        last++;
+    return last == LAST_LOCKS;
+}
 
-static bool is_free(const hk_lock_t *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0; }
+static bool take(hk_lock_t *lock) {
+    hk_lock(lock);
+    return true;
+}
+
+static bool is_free(hk_lock_t *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0; }
 
 static bool heap_is_free(heap_t *h) { return is_free(&h->lock); }
 
@@ -62,14 +76,13 @@ static bool is_nobodys(heap_t *h) {
 static bool lock_heap(heap_t *h) {
     if (is_nobodys(h))
         return true;
-    take(&h->lock);
-    return h->is_held_by_fork = true;
+    return h->is_held_by_fork = take(&h->lock);
 }
 
 static bool unlock_heap(heap_t *h) {
     if (h->is_held_by_fork) {
         h->is_held_by_fork = false;
-        let_go(&h->lock);
+        hk_unlock(&h->lock);
     }
     return true;
 }
@@ -85,12 +98,7 @@ static bool free_nobodys(heap_t *h) {
 static bool locks_are_free(void) {
     if (!heap_system_has_started())
         return !heap_system_is_starting();
-    bool are = heap_is_free(heap_shared()) && for_each_heap(heap_is_free);
-    for (unsigned i = 0; i < FIRST_LOCKS; i++)
-        are &= is_free(first_locks[i]);
-    for (unsigned i = 0; i < LAST_LOCKS; i++)
-        are &= is_free(last_locks[i]);
-    return are;
+    return for_each_lock(is_free, heap_is_free);
 }
 
 enum { INTERRUPTED_WAIT_MS = 50 /* longer than another thread has a lock, and than who waits for exit minds */ };
@@ -111,12 +119,7 @@ static bool heap_comes_free(heap_t *h) { return comes_free(&h->lock); }
 /* One by one, as each is held for moments; the sampler's last. */
 const hk_lock_t *fork_stuck_lock(void) {
     stuck = NULL;
-    bool come = for_each_heap(heap_comes_free) && heap_comes_free(heap_shared());
-    for (unsigned i = 0; i < FIRST_LOCKS && come; i++)
-        come = comes_free(first_locks[i]);
-    for (unsigned i = 0; i < LAST_LOCKS && come; i++)
-        come = comes_free(last_locks[i]);
-    if (!come)
+    if (!for_each_lock(comes_free, heap_comes_free))
         witness_forget();
     return stuck;
 }
@@ -131,23 +134,18 @@ static bool is_whole(void) { return locks_are_free() && own_heap_is_whole(); }
 
 /* Every lock in the order of ranks; the forking thread holds them across fork, so that the child finds whole data. */
 static void lock_all(void) {
-    for (unsigned i = 0; i < FIRST_LOCKS; i++)
-        take(first_locks[i]);
-    (void)for_each_heap(lock_heap);
-    take(&heap_shared()->lock);
-    for (unsigned i = 0; i < LAST_LOCKS; i++)
-        take(last_locks[i]);
+    (void)for_each_lock(take, lock_heap);
     atomic_store_explicit(&hk_fork_owner, hk_thread_self(), memory_order_relaxed);
 }
 
 static void release_all(void) {
     atomic_store_explicit(&hk_fork_owner, NULL, memory_order_relaxed);
     for (unsigned i = LAST_LOCKS; i-- > 0;)
-        let_go(last_locks[i]);
-    let_go(&heap_shared()->lock);
+        hk_unlock(last_locks[i]);
+    hk_unlock(&heap_shared()->lock);
     (void)for_each_heap(unlock_heap);
     for (unsigned i = FIRST_LOCKS; i-- > 0;)
-        let_go(first_locks[i]);
+        hk_unlock(first_locks[i]);
 }
 
 /* --- The mark ----------------------------------------------------------------------------------------------------- */
