@@ -284,17 +284,12 @@ void *explicit_refill(heap_t *thread, heap_t *h, unsigned cls) {
 
 bool explicit_give(const void *block, unsigned cls, bool *double_free) {
     const remote_entry_t word = heap_remote_word(block, cls);
-    for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
-        heap_t *h = heap_by_id(entry >> 8);
-        heap_lock(h);
-        /* Under the lock of its owner a slab keeps it; between the look and the lock it may have got another. */
-        bool still = map_lookup(block) == entry;
-        *double_free = still && heap_remote_give_locked(h, &word) != 0;
-        heap_unlock(h);
-        if (hk_likely(still))
-            return true;
-    }
-    return false;
+    heap_t *h = runs_lock_owner(block);
+    if (h == NULL)
+        return false;
+    *double_free = heap_remote_give_locked(h, &word) != 0;
+    heap_unlock(h);
+    return true;
 }
 
 /* --- Everything at once ------------------------------------------------------------------------------------------- */
@@ -352,25 +347,20 @@ static void count_used_locked(heap_t *h, uint64_t used[HK_CLASS_COUNT]) {
     add_list(used, h->full);
 }
 
-typedef struct leaving {
-    uint64_t live[HK_CLASS_COUNT];
-} leaving_t;
-
-static void leave_class_locked(heap_t *h, unsigned cls, void *context) {
+static void leave_class_locked(heap_t *h, unsigned cls, void *live) {
     hk_assert(hk_lock_is_held(&h->lock));
-    const leaving_t *leaving = context;
     heap_lock(heap_shared());
-    move_counts_locked(h, cls, leaving->live[cls]);
+    move_counts_locked(h, cls, ((const uint64_t *)live)[cls]);
     heap_unlock(heap_shared());
 }
 
 void explicit_hand_over_locked(heap_t *h) {
     hk_assert(explicit_is_id(h));
-    leaving_t leaving;
+    uint64_t live[HK_CLASS_COUNT];
     heap_lock(h);
-    count_used_locked(h, leaving.live);
-    (void)lease_revoke_all_locked(h, LEASE_RELEASED, leaving.live);
-    for_each_class(h, leave_class_locked, &leaving);
+    count_used_locked(h, live);
+    (void)lease_revoke_all_locked(h, LEASE_RELEASED, live);
+    for_each_class(h, leave_class_locked, live);
     heap_hand_over_locked(h);
     runs_leave_locked(h);
     heap_unlock(h);

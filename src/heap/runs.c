@@ -41,6 +41,18 @@ bool runs_may_take_locked(const heap_t *h, const void *beside) {
     return (entry != 0 ? entry >> 8 : huge_owner(beside)) == h->own.id;
 }
 
+/* Under the lock of its owner a slab or a run keeps it; between the look and the lock it may have got another. */
+heap_t *runs_lock_owner(const void *block) {
+    for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
+        heap_t *h = heap_by_id(entry >> 8);
+        heap_lock(h);
+        if (hk_likely(map_lookup(block) == entry))
+            return h;
+        heap_unlock(h);
+    }
+    return NULL;
+}
+
 /* --- Runs --------------------------------------------------------------------------------------------------------- */
 
 static void link_locked(heap_t *h, void *block) {
@@ -105,51 +117,45 @@ void *runs_take(heap_t *h, size_t size, size_t align, const void *beside, bool *
 }
 
 bool runs_give(void *block, bool *double_free) {
-    for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
-        heap_t *h = heap_by_id(entry >> 8);
-        heap_lock(h);
-        /* Under the lock a run keeps its owner; between the look and the lock it may have got another. */
-        bool still = map_lookup(block) == entry, was_live = still && map_clear_live_shared(map_granule(block));
-        if (was_live)
-            unlink_locked(h, block);
-        heap_unlock(h);
-        if (!still)
-            continue;
-        if (was_live)
-            wipe(block);
-        *double_free = !was_live || !large_free(&heap_shared()->large, block, !limit_is_near());
-        return true;
-    }
-    return false;
+    heap_t *h = runs_lock_owner(block);
+    if (h == NULL)
+        return false;
+    const bool was_live = map_clear_live_shared(map_granule(block));
+    if (was_live)
+        unlink_locked(h, block);
+    heap_unlock(h);
+    if (was_live)
+        wipe(block);
+    *double_free = !was_live || !large_free(&heap_shared()->large, block, !limit_is_near());
+    return true;
+}
+
+static void *resize(void *block, size_t size, bool may_move) {
+    large_counts_t *counts = &heap_shared()->large;
+    if (may_move)
+        return large_resize(counts, block, size);
+    return large_resize_here(counts, block, size) ? block : NULL;
 }
 
 /* Under the lock, so that the heap cannot go meanwhile. */
 void *runs_resize(void *block, size_t size, bool may_move) {
-    large_counts_t *counts = &heap_shared()->large;
-    for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
-        heap_t *h = heap_by_id(entry >> 8);
-        void *now = NULL;
-        heap_lock(h);
-        bool still = map_lookup(block) == entry;
-        size_t wanted = hk_align_up(size, HK_SLOT_SIZE);
-        size_t more = still && wanted > large_size(block) ? wanted - large_size(block) : 0;
-        if (still && (more == 0 || (runs_fit_locked(h, more) && limit_allows(more)))) {
-            unlink_locked(h, block);
-            (void)map_clear_live_shared(map_granule(block));
-            if (may_move)
-                now = large_resize(counts, block, size);
-            else if (large_resize_here(counts, block, size))
-                now = block;
-            if (now != NULL)
-                keep_to_limit_locked(h, now, size);
-            link_locked(h, now != NULL ? now : block);
-            runs_note_peak_locked(h);
-        }
-        heap_unlock(h);
-        if (still)
-            return now;
+    heap_t *h = runs_lock_owner(block);
+    if (h == NULL)
+        return resize(block, size, may_move);
+    void *now = NULL;
+    size_t wanted = hk_align_up(size, HK_SLOT_SIZE);
+    size_t more = wanted > large_size(block) ? wanted - large_size(block) : 0;
+    if (more == 0 || (runs_fit_locked(h, more) && limit_allows(more))) {
+        unlink_locked(h, block);
+        (void)map_clear_live_shared(map_granule(block));
+        now = resize(block, size, may_move);
+        if (now != NULL)
+            keep_to_limit_locked(h, now, size);
+        link_locked(h, now != NULL ? now : block);
+        runs_note_peak_locked(h);
     }
-    return may_move ? large_resize(counts, block, size) : large_resize_here(counts, block, size) ? block : NULL;
+    heap_unlock(h);
+    return now;
 }
 
 /* --- Huge blocks -------------------------------------------------------------------------------------------------- */

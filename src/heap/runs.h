@@ -12,6 +12,9 @@ typedef struct heap_totals {
     size_t taken_bytes, peak_bytes, limit_bytes;
 } heap_totals_t;
 
+/* The explicit heap that has the block, which lies in a slab or is a run, with its lock; NULL when none has, by now. */
+heap_t *runs_lock_owner(const void *block);
+
 /* A large block. `*zeroed` as large_alloc's. NULL when memory is out or the heap is at its limit. `beside` as in
  * explicit_take. */
 void *runs_take(heap_t *h, size_t size, size_t align, const void *beside, bool *zeroed);
