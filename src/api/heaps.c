@@ -130,8 +130,8 @@ HK_EXPORT int hak_heap_visit(hak_heap_t *heap, bool (*visit)(void *block, size_t
 /* --- By name ------------------------------------------------------------------------------------------------------ */
 
 static const struct field {
-    const char *name;
-    size_t offset;
+    char name[sizeof "live_blocks"];
+    uint8_t offset;
 } fields[] = {
 #define FIELD(name)                                                                                                    \
     { #name, offsetof(hak_heap_stats_t, name) }

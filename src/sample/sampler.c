@@ -80,15 +80,13 @@ static void forget_locked(uint32_t at, const site_end_t *end) {
     block_remove(at);
 }
 
-/* The block goes on without a record. */
+/* The block goes on without a record, and counts no more. */
 static void let_go_locked(uint32_t at) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
     hk_assert(at != 0 && block_at(at)->address != 0);
     const profile_sample_t *block = block_at(at);
-    const void *address = (const void *)(uintptr_t)block->address;
-    site_subtract_live(block->site, block_weight(block));
     if ((block->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
-        map_set_live_shared(map_granule(address));
+        map_set_live_shared(map_granule((const void *)(uintptr_t)block->address));
     block_remove(at);
 }
 
@@ -103,11 +101,12 @@ static void thin_block_locked(uint32_t at, unsigned log2) {
     profile_sample_t *block = block_at(at);
     if (block->address == 0 || block->interval_log2 >= log2)
         return;
-    if (!stays(block, block->size, log2)) {
+    const bool goes_on = stays(block, block->size, log2);
+    site_subtract_live(block->site, block_weight(block));
+    if (!goes_on) {
         let_go_locked(at);
         return;
     }
-    site_subtract_live(block->site, block_weight(block));
     hk_write(block->interval_log2, (uint8_t)log2);
     site_add_live(block->site, block_weight(block));
     sites_note_peak();
@@ -319,9 +318,7 @@ bool sample_resize(const void *address, size_t size, size_t usable, bool anew) {
             hk_write(block->slack, (uint32_t)hk_min(usable > size ? usable - size : 0, UINT32_MAX));
             count_alloc_locked(block);
         } else {
-            if ((block->flags & PROFILE_SAMPLE_HAS_BIT) != 0)
-                map_set_live_shared(map_granule(address));
-            block_remove(at);
+            let_go_locked(at);
         }
     }
     hk_unlock(&hk_sample_lock);

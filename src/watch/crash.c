@@ -13,7 +13,7 @@ enum { CRASH_STACK_BYTES = 64 * 1024 }; /* a frame of the kernel's with every ve
 
 enum { CRASH_SEGV, CRASH_BUS, CRASH_ABRT, CRASH_COUNT };
 static const int crash_numbers[CRASH_COUNT] = {SIGSEGV, SIGBUS, SIGABRT};
-static const char *const crash_names[CRASH_COUNT] = {"SIGSEGV", "SIGBUS", "SIGABRT"};
+static const char crash_names[CRASH_COUNT][sizeof "SIGSEGV"] = {"SIGSEGV", "SIGBUS", "SIGABRT"};
 
 /* Written by crash_report_init before the handlers are there, constant afterwards. */
 static struct sigaction crash_previous[CRASH_COUNT] HK_RARE;

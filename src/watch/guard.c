@@ -213,11 +213,15 @@ void *guard_alloc(size_t size, size_t align, const void *caller) {
     return NULL;
 }
 
+static bool has_block(const guard_cell_t *cell) {
+    uint32_t state = state_of(cell);
+    return state == GUARD_LIVE || state == GUARD_CLOSED;
+}
+
 /* The record of the block that begins at the address, or began there last; NULL: none does. */
 static guard_cell_t *cell_of(const void *block) {
     guard_cell_t *cell = &cells[cell_at(block)];
-    uint32_t state = state_of(cell);
-    return (state == GUARD_LIVE || state == GUARD_CLOSED) && cell->block == block ? cell : NULL;
+    return has_block(cell) && cell->block == block ? cell : NULL;
 }
 
 static void report_no_block(const char *verb, const void *address, const void *caller) {
@@ -289,11 +293,6 @@ void guard_free(const void *block, const void *caller) {
 static size_t distance(const guard_cell_t *cell, const void *address) {
     uintptr_t at = (uintptr_t)address, begin = (uintptr_t)cell->block, end = begin + cell->size;
     return at < begin ? begin - at : at >= end ? at - end : 0;
-}
-
-static bool has_block(const guard_cell_t *cell) {
-    uint32_t state = state_of(cell);
-    return state == GUARD_LIVE || state == GUARD_CLOSED;
 }
 
 /* The nearer one of the two blocks beside a closed page; NULL: there was never one. */
