@@ -15,6 +15,8 @@ _Atomic uint32_t hk_heap_id_limit = HK_OWNER_FIRST; /* written under it, read al
 
 _Atomic uint32_t hk_explicit_id_limit = HK_OWNER_EXPLICIT; /* as well */
 
+heap_t *heap_by_id_by_call(uint32_t id) { return heap_by_id_here(id); }
+
 bool heap_has_id(uint32_t id) {
     return id >= HK_OWNER_EXPLICIT ? id < heap_explicit_limit() : id >= HK_OWNER_SHARED && id < heap_limit();
 }

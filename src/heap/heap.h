@@ -212,10 +212,14 @@ HK_INLINE size_t heap_place(uint32_t id) {
            (id < HK_OWNER_EXPLICIT ? 0 : hk_window.area_sizes[REGION_AREA_HEAPS] / 4 * 3);
 }
 
-HK_INLINE heap_t *heap_by_id(uint32_t id) {
+HK_INLINE heap_t *heap_by_id_here(uint32_t id) {
     hk_assert(id != HK_OWNER_NONE && id < HK_OWNER_LIMIT);
     return (heap_t *)(hk_window.areas[REGION_AREA_HEAPS] + heap_place(id));
 }
+
+HK_HIDDEN heap_t *heap_by_id_by_call(uint32_t id); /* for HK_SMALL */
+
+HK_INLINE heap_t *heap_by_id(uint32_t id) { return HK_SMALL ? heap_by_id_by_call(id) : heap_by_id_here(id); }
 
 /* Whether a block of the class `larger` may serve as one of `cls`: realloc and sized frees take no offence at it
  * (heap_block_stays). */
@@ -280,7 +284,7 @@ HK_INLINE void heap_run_out(heap_t *h) {
     hk_write(h->front.countdown, -1);
 }
 
-HK_INLINE heap_t *heap_shared(void) { return heap_by_id(HK_OWNER_SHARED); }
+HK_INLINE heap_t *heap_shared(void) { return heap_by_id_here(HK_OWNER_SHARED); }
 
 /* 0, or HAKMEM_SAFE when it is 2 or 3; constant after the start. */
 extern int hk_hardened_level HK_HIDDEN;
