@@ -29,7 +29,7 @@ static uint32_t warm_count; /* of them, those whose records have pages */
 /* --- Birth and death ---------------------------------------------------------------------------------------------- */
 
 bool explicit_is_one(const void *handle) {
-    uintptr_t offset = (uintptr_t)handle - (uintptr_t)heap_by_id(HK_OWNER_EXPLICIT);
+    uintptr_t offset = (uintptr_t)handle - (uintptr_t)heap_by_id_here(HK_OWNER_EXPLICIT);
     size_t count = atomic_load_explicit(&hk_explicit_id_limit, memory_order_acquire) - HK_OWNER_EXPLICIT;
     if (offset % HEAP_STRIDE != 0 || offset / HEAP_STRIDE >= count)
         return false;
@@ -198,7 +198,7 @@ static slab_t *room_locked(heap_t *h, unsigned cls, size_t align) {
 void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, block_past_t *past) {
     hk_assert(cls < HK_CLASS_COUNT);
     void *block = NULL;
-    heap_lock(h);
+    heap_lock_here(h);
     hk_assert(explicit_is_id(h));
     slab_t *slab = runs_may_take_locked(h, beside) ? room_locked(h, cls, align) : NULL;
     if (slab != NULL) {
@@ -208,7 +208,7 @@ void *explicit_take(heap_t *h, unsigned cls, size_t align, const void *beside, b
         h->class_stats[slab->cls].refilled++;
         heap_settle_locked(h, slab);
     }
-    heap_unlock(h);
+    heap_unlock_here(h);
     return block;
 }
 
@@ -288,7 +288,7 @@ bool explicit_give(const void *block, unsigned cls, bool *double_free) {
     if (h == NULL)
         return false;
     *double_free = heap_remote_give_locked(h, &word) != 0;
-    heap_unlock(h);
+    heap_unlock_here(h);
     return true;
 }
 

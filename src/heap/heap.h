@@ -290,6 +290,14 @@ HK_INLINE heap_t *heap_shared(void) { return heap_by_id_here(HK_OWNER_SHARED); }
 extern int hk_hardened_level HK_HIDDEN;
 HK_INLINE bool hardened_is_on(void) { return hk_hardened_level != 0; }
 
+/* With the lock in place (core/lock.h): for who takes or gives one block. */
+HK_INLINE void heap_lock_here(heap_t *h) {
+    hk_lock_here(&h->lock);
+    h->lock_takes++;
+}
+
+HK_INLINE void heap_unlock_here(heap_t *h) { hk_unlock_here(&h->lock); }
+
 HK_INLINE void heap_lock(heap_t *h) {
     hk_lock(&h->lock);
     h->lock_takes++;

@@ -44,8 +44,8 @@ bool runs_may_take_locked(const heap_t *h, const void *beside) {
 /* Under the lock of its owner a slab or a run keeps it; between the look and the lock it may have got another. */
 heap_t *runs_lock_owner(const void *block) {
     for (uint32_t entry; map_is_explicit(entry = map_lookup(block));) {
-        heap_t *h = heap_by_id(entry >> 8);
-        heap_lock(h);
+        heap_t *h = heap_by_id_here(entry >> 8);
+        heap_lock_here(h);
         if (hk_likely(map_lookup(block) == entry))
             return h;
         heap_unlock(h);

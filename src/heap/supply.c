@@ -235,14 +235,14 @@ unsigned heap_take_locked(heap_t *h, unsigned cls, granule_t *end, unsigned want
 static void *take_one(heap_t *h, unsigned cls, slab_t *with_room_locked(heap_t *, unsigned), block_past_t *past) {
     hk_assert(cls < HK_CLASS_COUNT);
     void *block = NULL;
-    heap_lock(h);
+    heap_lock_here(h);
     slab_t *slab = with_room_locked(h, cls);
     if (slab != NULL) {
         block = slab_take_one(slab, past);
         heap_settle_locked(h, slab);
         h->class_stats[cls].refilled++;
     }
-    heap_unlock(h);
+    heap_unlock_here(h);
     if (block != NULL)
         map_set_live_shared(map_granule(block)); /* the shared heap's slabs serve several threads */
     return block;
