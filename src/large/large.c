@@ -18,12 +18,16 @@
 enum {
     HEADROOM_SHARE = 8,   /* a run that grows by moving gets this part more */
     DENSE_SUPERSLABS = 2, /* a run of so many that a program grows and fills gets huge pages */
+    COPIES_A_LOSS = 8,    /* runs that are copied since one whose pages had moved was freed, and its pages lost */
 };
 #define MOVE_PAGES_MIN HK_MIB
+#define COPY_SLOTS_MAX (4 * HK_SLOTS_PER_SUPERSLAB) /* what has less may be copied as it grows */
 
 _Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
 
 large_alone_t hk_large_alone[HK_CLASS_COUNT];
+
+static _Atomic unsigned copies_due; /* a hint, so relaxed */
 
 static large_run_t *run_at(slot_t first) {
     hk_assert(first != 0 && first < map_count());
@@ -71,6 +75,7 @@ static void run_release(slot_t first, bool dirty, bool reuse) {
     char *block = map_slot_address(first);
     size_t open = large_unfence(block) ? count : large_open_size(block) >> HK_SLOT_SHIFT; /* what is closed is lost */
     if (run->moved) {
+        atomic_store_explicit(&copies_due, COPIES_A_LOSS, memory_order_relaxed);
         is_mapped = map_anew(block, count << HK_SLOT_SHIFT, &dirty);
         run->moved = false;
     }
@@ -137,8 +142,8 @@ static char *run_begin(large_counts_t *counts, slots_t got, size_t count, bool f
 }
 
 /* Where a run may move to: its pages come along, so nothing resident is used up for it. */
-static char *alloc_target(large_counts_t *counts, size_t count) {
-    slots_t got = slots_alloc_clean(count, HK_SLOTS_PER_SUPERSLAB);
+static char *alloc_target(large_counts_t *counts, size_t count, size_t have) {
+    slots_t got = slots_alloc_fresh(count, count - have, false);
     return got.first != 0 ? run_begin(counts, got, count, true) : NULL;
 }
 
@@ -342,9 +347,9 @@ static bool is_filled(slot_t first, size_t size) {
 static void *grow_by_moving(large_counts_t *counts, slot_t first, size_t count, bool filled) {
     large_run_t *run = run_at(first);
     size_t old_size = (size_t)run->slot_count << HK_SLOT_SHIFT;
-    char *to = alloc_target(counts, count + count / HEADROOM_SHARE);
+    char *to = alloc_target(counts, count + count / HEADROOM_SHARE, run->slot_count);
     if (to == NULL)
-        to = alloc_target(counts, count);
+        to = alloc_target(counts, count, run->slot_count);
     if (to == NULL)
         return NULL;
     if (sys_move_grow(map_slot_address(first), old_size, to, large_size(to)) != 0) {
@@ -361,6 +366,71 @@ static void *grow_by_moving(large_counts_t *counts, slot_t first, size_t count, 
     run->moved = false;
     release_moved(first, run->slot_count);
     return to;
+}
+
+static void *grow_by_copying(large_counts_t *counts, slot_t first, slots_t to, size_t count) {
+    const size_t have = run_at(first)->slot_count;
+    hk_assert(count > have);
+    if (to.first == 0)
+        return NULL;
+    char *block = run_begin(counts, to, count, false);
+    hk_libc_memcpy(block, map_slot_address(first), have << HK_SLOT_SHIFT);
+    add_to(counts, &counts->allocs, 1); /* as it is a free */
+    (void)large_free(counts, map_slot_address(first), true);
+    return block;
+}
+
+/* Whether dirty slots are resident: a program may have touched few of their pages. */
+static bool are_resident(slot_t first, size_t count) {
+    size_t size = hk_min(count << HK_SLOT_SHIFT, HK_SUPERSLAB_SIZE);
+    return residency_of(map_slot_address(first), size) == RESIDENCY_FULL;
+}
+
+static slots_t alloc_resident(size_t count) {
+    slots_t got = slots_alloc_dirty(count);
+    if (got.first == 0 || are_resident(got.first, count))
+        return got;
+    slots_free_for_reuse(got.first, count);
+    return (slots_t){0};
+}
+
+/* Whether a run of small pages is long enough for huge ones, and filled. */
+static bool earns_huge(slot_t first, size_t count) {
+    const large_run_t *run = run_at(first);
+    return !run->moved && run->slot_count >= DENSE_SUPERSLABS * HK_SLOTS_PER_SUPERSLAB &&
+           !superslab_view(first / HK_SLOTS_PER_SUPERSLAB).huge && is_filled(first, count << HK_SLOT_SHIFT);
+}
+
+/* True for a few runs after one whose pages had moved was freed: these went with it, and would be here now. */
+static bool copy_is_due(void) {
+    unsigned due = atomic_load_explicit(&copies_due, memory_order_relaxed);
+    if (due > 0)
+        atomic_store_explicit(&copies_due, due - 1, memory_order_relaxed);
+    return due > 0;
+}
+
+/* What is resident serves first, behind the run or elsewhere; then what lies behind it; then its pages move. */
+static void *grow(large_counts_t *counts, slot_t first, size_t count, bool may_copy) {
+    const size_t have = run_at(first)->slot_count;
+    const slot_t end = first + (slot_t)have;
+    const bool can_stay = !run_at(first)->moved, is_short = may_copy && have < COPY_SLOTS_MAX;
+    void *copy = NULL;
+    hk_assert(count > have);
+    if (can_stay && slots_are_dirty(end, count - have) && are_resident(end, count - have) &&
+        grow_in_place(counts, first, count))
+        return map_slot_address(first);
+    if (is_short)
+        copy = grow_by_copying(counts, first, alloc_resident(count), count);
+    if (copy == NULL && is_short && earns_huge(first, count))
+        copy = grow_by_copying(counts, first, slots_alloc_fresh(count, count, true), count);
+    if (copy == NULL && can_stay && grow_in_place(counts, first, count))
+        return map_slot_address(first);
+    if (copy == NULL && is_short && copy_is_due())
+        copy = grow_by_copying(counts, first, slots_alloc_fresh(count, count, false), count);
+    if (copy != NULL)
+        return copy;
+    bool can_move = have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN && (!can_stay || slots_alike(first, have));
+    return can_move ? grow_by_moving(counts, first, count, is_filled(first, count << HK_SLOT_SHIFT)) : NULL;
 }
 
 void large_shrink(large_counts_t *counts, void *block, size_t size) {
@@ -384,7 +454,7 @@ bool large_resize_here(large_counts_t *counts, void *block, size_t size) {
     return true;
 }
 
-void *large_resize(large_counts_t *counts, void *block, size_t size) {
+void *large_resize(large_counts_t *counts, void *block, size_t size, bool may_copy) {
     hk_assert(large_is_live(block));
     if (!large_unfence(block))
         return NULL;
@@ -392,14 +462,5 @@ void *large_resize(large_counts_t *counts, void *block, size_t size) {
     size_t count = slots_for(size), have = run_at(first)->slot_count;
     if (count <= have && large_resize_here(counts, block, size))
         return block;
-    bool can_stay = !run_at(first)->moved;
-    bool can_move = have << HK_SLOT_SHIFT >= MOVE_PAGES_MIN && (!can_stay || slots_alike(first, have));
-    /* A moved run has a mapping of its own: it can ask for huge pages, and move again as long as it stays one. */
-    bool filled = can_move && is_filled(first, size);
-    void *moved = filled || (can_move && !can_stay) ? grow_by_moving(counts, first, count, filled) : NULL;
-    if (moved != NULL)
-        return moved;
-    if (can_stay && grow_in_place(counts, first, count))
-        return block;
-    return can_move && can_stay ? grow_by_moving(counts, first, count, false) : NULL;
+    return grow(counts, first, count, may_copy);
 }

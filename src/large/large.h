@@ -88,9 +88,10 @@ bool large_is_live(const void *block);
 /* Start of the run that `address` lies in; its slot's entry is HK_MAP_RUN_*. */
 void *large_start(const void *address);
 
-/* Changes the size of a live block in place, or by moving its pages; nothing above 1 MiB is copied. NULL when that is
- * not possible: the caller then allocates, copies and frees. `size` is above HK_MID_MAX. */
-void *large_resize(large_counts_t *counts, void *block, size_t size);
+/* Changes the size of a live block in place, or by moving its pages, or with `may_copy` up to 8 MiB of it to where they
+ * are resident: what it was then lies free with its contents. NULL when that is not possible: the caller allocates,
+ * copies and frees. */
+void *large_resize(large_counts_t *counts, void *block, size_t size, bool may_copy);
 
 /* A live block keeps what `size` bytes need, and no room to grow. */
 void large_shrink(large_counts_t *counts, void *block, size_t size);

@@ -320,7 +320,7 @@ static void *resize_large(heap_t *h, void *block, size_t size, const void *calle
     }
     if (grows)
         heap_untag(h, block, map_lookup(block));
-    void *same = grows                   ? large_resize(h != NULL ? &h->large : &heap_shared()->large, block, room)
+    void *same = grows ? large_resize(h != NULL ? &h->large : &heap_shared()->large, block, room, false)
                  : opens_to(block, size) ? block
                                          : NULL;
     if (same != NULL)

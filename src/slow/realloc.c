@@ -67,15 +67,22 @@ static void *move_block(void *block, size_t old_size, size_t size, const void *c
     return copy;
 }
 
+/* A run may become as short as blocks of slabs are, by less than half. */
+static bool is_run_for(const found_t *found, size_t size) {
+    return found->kind == KIND_LARGE && found->cls == HK_CLASS_COUNT && size <= found->size && size >= found->size / 2;
+}
+
 static void *resize_big(heap_t *h, void *block, size_t size, const found_t *found) {
-    if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
+    if (size <= HK_MID_MAX && !is_run_for(found, size))
+        return NULL;
+    if (size > found->size && !limit_allows(size - found->size))
         return NULL;
     if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
         heap_untag(h, block, map_lookup(block));
     if (found->kind == KIND_LARGE && size > found->size && h != NULL)
         slot_cache_give_back(h);
     if (found->kind == KIND_LARGE)
-        return large_resize(h != NULL ? &h->large : &heap_shared()->large, block, size);
+        return large_resize(h != NULL ? &h->large : &heap_shared()->large, block, size, limit_allows(size));
     return huge_resize(block, size);
 }
 

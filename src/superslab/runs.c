@@ -20,6 +20,7 @@ enum {
     WALK_MAX = 1024,      /* looks, and superslabs of the places that they find, for one run */
     WASTE_SHARE = 4,      /* so much of a superslab is much */
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
+    GROWTH_ROOM = 2,      /* a run that grows is put where it has so many times its size */
     CLOSE_SHARE = 16,     /* a stretch that is longer by this part at most is not worth looking further */
 };
 
@@ -80,12 +81,21 @@ static bool alloc_at_locked(slot_t first, size_t count, opening_t how, bool *zer
     return complete;
 }
 
+/* Slots that are taken or dirty. */
+static size_t resident_slots(void) {
+    return pool_count(&hk_pool.present) - pool_count(&hk_pool.free) + pool_count(&hk_pool.dirty);
+}
+
 bool slots_alloc_at(slot_t first, size_t count, bool *zeroed) {
     hk_lock_here(&hk_superslab_lock);
     /* A run with pages of one kind can be moved later. */
+    size_t before = resident_slots();
     opening_t how = {.huge = pool_record((first - 1) / SLOTS)->huge};
     bool complete = alloc_at_locked(first, count, how, zeroed);
+    size_t grown = resident_slots() - before;
     hk_unlock_here(&hk_superslab_lock);
+    if (complete)
+        pool_purge_for_growth(grown);
     return complete;
 }
 
@@ -325,11 +335,6 @@ static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
     return got;
 }
 
-/* Slots that are taken or dirty. */
-static size_t resident_slots(void) {
-    return pool_count(&hk_pool.present) - pool_count(&hk_pool.free) + pool_count(&hk_pool.dirty);
-}
-
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
     hk_assert(count > 0 && hk_is_pow2(align));
     hk_lock_here(&hk_superslab_lock);
@@ -361,11 +366,35 @@ static bool take_if(slot_t first, size_t count, bool dirty) {
 bool slots_take_free(slot_t first, size_t count) { return take_if(first, count, false); }
 bool slots_take_dirty(slot_t first, size_t count) { return take_if(first, count, true); }
 
-slots_t slots_alloc_clean(size_t count, size_t align) {
+slots_t slots_alloc_fresh(size_t count, size_t grown, bool huge) {
+    hk_assert(count > 0 && grown <= count);
     hk_lock(&hk_superslab_lock);
-    slots_t got = alloc_across_locked(count, align, SLOTS_SPARSE, false);
+    slots_t got = alloc_across_locked(count, SLOTS, huge ? SLOTS_DENSE : SLOTS_SPARSE, huge);
+    hk_unlock(&hk_superslab_lock);
+    if (got.first != 0)
+        pool_purge_for_growth(grown);
+    return got;
+}
+
+slots_t slots_alloc_dirty(size_t count) {
+    hk_assert(count > 0 && count <= SIZE_MAX / GROWTH_ROOM);
+    slots_t got = {0};
+    hk_lock(&hk_superslab_lock);
+    for (size_t room = GROWTH_ROOM * count; got.first == 0 && room >= count; room -= count) {
+        place_t place = find_place_locked(room, 1);
+        if (place.dirty == room && alloc_at_locked((slot_t)place.first, count, (opening_t){0}, &got.zeroed))
+            got.first = (slot_t)place.first;
+    }
     hk_unlock(&hk_superslab_lock);
     return got;
+}
+
+bool slots_are_dirty(slot_t first, size_t count) {
+    hk_assert(first != 0 && count > 0);
+    hk_lock(&hk_superslab_lock);
+    bool dirty = dirty_slots_at(first, count) == count;
+    hk_unlock(&hk_superslab_lock);
+    return dirty;
 }
 
 bool slots_alike(slot_t first, size_t count) {

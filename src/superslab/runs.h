@@ -9,8 +9,15 @@
 /* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */
 slots_t slots_alloc(size_t count, size_t align, slots_use_t use);
 
-/* Takes slots that are not resident, for pages that are moved there: what is resident serves others. */
-slots_t slots_alloc_clean(size_t count, size_t align);
+/* Takes slots of fresh superslabs, for a run that grows by `grown` slots: as many that are dirty go back to the kernel.
+ * The others have pages that are moved there, or that the caller has to copy. */
+slots_t slots_alloc_fresh(size_t count, size_t grown, bool huge);
+
+/* Takes slots that are all dirty, with room behind them for as many if there is such a place; or none. */
+slots_t slots_alloc_dirty(size_t count);
+
+/* Whether all of these slots are free, and may be resident. */
+bool slots_are_dirty(slot_t first, size_t count);
 
 /* Whether the superslabs of a run have the same kind of pages, so that it can be moved as one mapping. */
 bool slots_alike(slot_t first, size_t count);

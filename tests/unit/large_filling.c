@@ -90,7 +90,7 @@ static void grown_in_huge_pages(void) {
         table = take(3 * HK_MIB);
     CHECK(huge_superslabs(table, 4 * HK_MIB) == 2);
     CHECK(!filling_expected(12 * HK_MIB));
-    char *grown = large_resize(&counts, table, 10 * HK_MIB);
+    char *grown = large_resize(&counts, table, 10 * HK_MIB, false);
     CHECK(grown != NULL);
     for (size_t at = 0; at < 10 * HK_MIB; at += HK_MIB)
         grown[at] = 1;
