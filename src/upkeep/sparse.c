@@ -8,6 +8,7 @@
 #include "heap/lists.h"
 #include "heap/remote.h"
 #include "heap/slab_walk.h"
+#include "large/run.h"
 #include "region/region.h"
 #include "superslab/superslab.h"
 #include "sys/sys.h"
@@ -44,6 +45,7 @@ typedef struct batch {
     size_t count;
     size_t resident_bytes; /* of the ranges */
     slab_walk_t walk;
+    slot_t behind;                                    /* what has been looked at */
     unsigned char resident[HK_SUPERSLAB_SIZE / 4096]; /* bit 0 of a byte for each page of the superslab at hand */
 } batch_t;
 
@@ -163,17 +165,28 @@ static HK_SNAPSHOT bool has_holes(const slab_t *slab) {
 }
 
 /* Whether a slab may begin in the slot that has such holes. This is read without a lock, so it is a hint; it spares the
- * lock of most slabs. It misses no block whose free happened before the round began. */
-static HK_SNAPSHOT bool may_have_holes(slot_t slot) {
+ * lock of most slabs. It misses no block whose free happened before the round began. `*next`: where the look goes on,
+ * behind a run that begins in the slot. Acquire: pairs with the release in map_set, so its length is that of this run,
+ * or of another that came to its place since. */
+static HK_SNAPSHOT bool may_have_holes(slot_t slot, slot_t *next) {
     uint32_t entry = slot < map_count() ? map_entry(slot) : 0;
-    return entry != 0 && !map_is_run(entry) && has_holes(slab_at(slot));
+    *next = slot + 1;
+    if (entry == 0 || entry == HK_MAP_RUN_BODY)
+        return false;
+    if (!map_is_run(entry))
+        return has_holes(slab_at(slot));
+    atomic_thread_fence(memory_order_acquire);
+    *next = slot + large_run(map_slot_address(slot))->slot_count;
+    hk_assert(*next > slot && *next <= map_count());
+    return false;
 }
 
 /* Slots of the superslab whose slab is idle, as a mask; adds up what they hold free. */
 static uint32_t idle_slabs(batch_t *batch, slot_t first, idle_clock_t clock, size_t *free_bytes, size_t *waiting) {
     uint32_t idle = 0;
-    for (slot_t slot = first; slot < first + HK_SLOTS_PER_SUPERSLAB; slot++) {
-        slab_t *slab = may_have_holes(slot) ? slab_walk_at(&batch->walk, slot) : NULL;
+    slot_t next = first;
+    for (slot_t slot = first; slot < first + HK_SLOTS_PER_SUPERSLAB; slot = next) {
+        slab_t *slab = may_have_holes(slot, &next) ? slab_walk_at(&batch->walk, slot) : NULL;
         if (slab == NULL || !has_holes(slab))
             continue;
         size_t bytes = (size_t)slab->free_count * hk_class_info[slab->cls].block_size;
@@ -184,6 +197,7 @@ static uint32_t idle_slabs(batch_t *batch, slot_t first, idle_clock_t clock, siz
         idle |= UINT32_C(1) << (slot - first);
         *free_bytes += bytes;
     }
+    batch->behind = next;
     slab_walk_let_go(&batch->walk);
     return idle;
 }
@@ -219,9 +233,12 @@ static void look_at(size_t *at, size_t count, idle_clock_t clock, uint32_t tries
     size_t index = region_next_used(*at), done = 0;
     if (index == 0)
         index = region_next_used(0);
-    for (; index != 0 && done < count && batch.walk.tries > 0; done++) {
+    while (index != 0 && done < count && batch.walk.tries > 0) {
         purge_superslab(&batch, (slot_t)(index * HK_SLOTS_PER_SUPERSLAB), clock, result);
-        index = region_next_used(index + 1);
+        size_t next = batch.behind / HK_SLOTS_PER_SUPERSLAB;
+        hk_assert(next > index);
+        done += next - index;
+        index = region_next_used(next);
     }
     result->purged_bytes += purge_batch(&batch);
     result->looked_at_bytes = done << HK_SUPERSLAB_SHIFT;
