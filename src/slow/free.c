@@ -29,6 +29,8 @@
 
 #include <errno.h>
 
+enum { ADOPTED_SHARE = 8 };
+
 /* Into the magazine. `h` is NULL in a stranded process, which loses the block. */
 static void free_own(heap_t *h, unsigned cls, void *block) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
@@ -121,11 +123,18 @@ static HK_COLD void return_without_heap(void *block, uint32_t cls, const void *c
         misuse_double_free("free", block, hk_class_info[cls].block_size, caller);
 }
 
+/* Whether frees of more of the slab's blocks will follow: more than an eighth of them are out. Of a slab that is free
+ * but for a few, the one that lies in this thread's magazine would keep the others from all threads. Read without a
+ * lock, so a hint. */
+static HK_SNAPSHOT bool is_worth_adopting(const slab_t *slab) {
+    return slab->block_count - slab->free_count > slab->block_count / ADOPTED_SHARE;
+}
+
 /* A thread that only frees would keep what others could use. */
 static bool adopts(heap_t *h, void *block, uint32_t cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     return h->class_stats[cls].refills > 0 && map_lookup(block) >> 8 == HK_OWNER_SHARED &&
-           heap_adopt_freed_slab(h, slab_of(block, cls), cls);
+           is_worth_adopting(slab_of(block, cls)) && heap_adopt_freed_slab(h, slab_of(block, cls), cls);
 }
 
 /* A block of a heap that the program made, whose live bit this free has found set or not. False when the heap was

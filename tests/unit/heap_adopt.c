@@ -86,6 +86,32 @@ static void on_free(void) {
     all_is_well();
 }
 
+static void *allocates_one(void *block) {
+    worker_heap = heap_current();
+    *(void **)block = magazine_alloc(worker_heap, CLS);
+    return NULL;
+}
+
+/* Threads that come and go, each of which leaves this one a block: they do with one slab. Were it adopted with the
+ * block that is freed, each would open another. */
+static void not_for_a_few_blocks(void) {
+    enum { LIVES = 20 }; /* fewer than an eighth of a slab */
+    heap_t *h = start_heap();
+    release(magazine_alloc(h, CLS)); /* a thread that allocates of the class */
+    void *block;
+    for (unsigned i = 0; i < LIVES; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, allocates_one, &block) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        release(block);
+    }
+    CHECK_EQ(owner_of(block), HK_OWNER_SHARED);
+    CHECK_EQ(h->class_stats[CLS].slab_count, 1);
+    CHECK_EQ(places_of(CLS).total, 2 * slab_of(block, CLS)->block_count);
+    CHECK_EQ(live_blocks(CLS), 0);
+    all_is_well();
+}
+
 static void *sleeps(void *unused) {
     (void)allocates(unused);
     pthread_barrier_wait(&barrier);
@@ -266,6 +292,7 @@ int main(void) {
     in_child(double_frees_are_told);
     in_child(not_at_the_second_look);
     in_child(on_free);
+    in_child(not_for_a_few_blocks);
     in_child(not_on_every_free);
     in_child(from_a_sleeper);
     in_child(not_from_the_busy);
