@@ -256,13 +256,13 @@ static void forget_threads(void) {
     control_after_fork_in_child();
 }
 
-void helper_after_unseen_fork(void) {
+void helper_after_unseen_fork(bool holds_signals) {
     home_set_unseen(true);
     atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
     atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
     door_after_unseen_fork();
     forget_threads();
-    sys_passages_after_fork(0);
+    sys_passages_after_fork(holds_signals);
 }
 
 void helper_after_fork(bool in_child, bool alone) {

@@ -35,8 +35,8 @@ void helper_alone_before_fork(void);
 
 void helper_after_fork(bool in_child, bool alone);
 
-/* In a child that was made without fork handlers. */
-void helper_after_unseen_fork(void);
+/* In a child that was made without fork handlers; by a thread that holds back signals, or not. */
+void helper_after_unseen_fork(bool holds_signals);
 
 /* Threads of ours in this process. */
 unsigned helper_threads(void);

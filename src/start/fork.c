@@ -175,10 +175,10 @@ static void finish_unseen(void) {
 }
 
 /* In a child that was made without the handlers: by its first thread that gets here. */
-static void attend_new(void) {
+static void attend_new(bool holds_signals) {
     home_settle();
     unnoticed_after_fork();
-    helper_after_unseen_fork();
+    helper_after_unseen_fork(holds_signals);
     sample_after_fork();
     scatter_after_fork();
     owed = true;
@@ -191,18 +191,19 @@ static void attend_new(void) {
 }
 
 /* All is whole again. */
-static void attend_stranded(void) {
+static void attend_stranded(bool holds_signals) {
+    (void)holds_signals;
     if (owed)
         finish_unseen();
     sys_process_mark_set(SYS_MARK_KNOWN);
 }
 
 /* Without signals that others send: a handler would wait for its own thread. */
-static void attend_alone(uint32_t mark, void (*attend)(void)) {
+static void attend_alone(uint32_t mark, void (*attend)(bool holds_signals)) {
     uint64_t before = 0;
     bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before);
     if (sys_process_mark_change(&mark, SYS_MARK_ATTENDED))
-        attend();
+        attend(held);
     if (held)
         sys_signals_release(before);
 }

@@ -11,6 +11,14 @@ _Atomic bool hk_confined;
 _Atomic uint32_t hk_passages;
 _Atomic bool hk_new_calls_allowed;
 
+/* Release: pairs with the acquire in sys_wait_for_passages; the calls are made before the filter is there. */
+void sys_passage_end(void) {
+    uint32_t count = atomic_load_explicit(&hk_passages, memory_order_relaxed);
+    while (count > 0 && !atomic_compare_exchange_weak_explicit(&hk_passages, &count, count - 1, memory_order_release,
+                                                               memory_order_relaxed))
+        continue;
+}
+
 long sys_passage_call(long number, long a, long b, long c, long d, long e, long f) {
     if (!sys_passage_begin())
         return -EPERM;

@@ -31,6 +31,10 @@ HK_INLINE bool sys_is_confined(void) { return hk_unlikely(atomic_load_explicit(&
  * passage is left. */
 extern _Atomic uint32_t hk_passages HK_HIDDEN;
 
+/* Not below 0: in the child of a fork by a signal handler, the frame which that has interrupted may end a passage that
+ * is not counted there. */
+void sys_passage_end(void);
+
 /* False, and no passage, in a confined process. Sequentially consistent, here and in sys_confine: of a thread that
  * counts itself and then looks at the flag, and one that sets the flag and then looks at the count, one at least sees
  * the other. */
@@ -38,7 +42,7 @@ HK_INLINE bool sys_passage_begin(void) {
     (void)atomic_fetch_add_explicit(&hk_passages, 1, memory_order_seq_cst);
     if (hk_likely(!atomic_load_explicit(&hk_confined, memory_order_seq_cst)))
         return true;
-    (void)atomic_fetch_sub_explicit(&hk_passages, 1, memory_order_relaxed);
+    sys_passage_end();
     return false;
 }
 
@@ -46,9 +50,6 @@ HK_INLINE bool sys_passage_begin(void) {
 HK_INLINE void sys_passage_begin_to_fork(void) {
     (void)atomic_fetch_add_explicit(&hk_passages, 1, memory_order_relaxed);
 }
-
-/* Release: pairs with the acquire in sys_wait_for_passages; the calls are made before the filter is there. */
-HK_INLINE void sys_passage_end(void) { (void)atomic_fetch_sub_explicit(&hk_passages, 1, memory_order_release); }
 
 /* A passage for one call: what the kernel answers, or -EPERM in a confined process. */
 long sys_passage_call(long number, long a, long b, long c, long d, long e, long f);

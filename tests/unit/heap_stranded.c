@@ -14,6 +14,7 @@
 #include "large/huge.h"
 #include "map/meta.h"
 #include "superslab/superslab.h"
+#include "sys/confined.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -180,6 +181,31 @@ static void no_lock_held(void) {
 }
 
 /* A heap that another thread was retiring waits for adoption; one of a thread is left alone. */
+/* Another thread of the parent is in a passage; then the frame that the forking handler has interrupted is, and ends it
+ * in the child too. No count is left, and none below 0. */
+static void passages_of_the_parent(void) {
+    CHECK(sys_passage_begin());
+    pid_t child = raw_fork();
+    if (child == 0) {
+        CHECK(heap_current() == main_heap);
+        CHECK_EQ(atomic_load(&hk_passages), 0);
+        _exit(CHECK_PASS);
+    }
+    wait_for(child);
+    fork_prepare();
+    child = raw_fork();
+    if (child == 0) {
+        fork_in_child();
+        sys_passage_end();
+        CHECK_EQ(atomic_load(&hk_passages), 0);
+        _exit(CHECK_PASS);
+    }
+    fork_in_parent();
+    sys_passage_end();
+    CHECK_EQ(atomic_load(&hk_passages), 0);
+    wait_for(child);
+}
+
 static void half_retired(void) {
     uint32_t life = atomic_load(&main_heap->life);
     CHECK_EQ(life, HEAP_LIVE);
@@ -252,6 +278,7 @@ int main(void) {
     CHECK_EQ(sys_process_mark(), SYS_MARK_KNOWN);
     frees_with_sizes_first();
     no_lock_held();
+    passages_of_the_parent();
     half_retired();
     hk_lock_t *locks[] = {&hk_superslab_lock, &main_heap->lock, &heap_shared()->lock, &hk_meta_lock,
                           &hk_heap_list_lock, &hk_region_lock,  &hk_huge_lock,        &hk_record_lock};
