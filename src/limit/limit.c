@@ -41,10 +41,12 @@ static void read_cgroup(void) {
     atomic_store_explicit(&hk_cgroup_max, limits.max - besides, memory_order_relaxed);
 }
 
+/* A child that is forked meanwhile reads it itself. Relaxed: of two threads both may read. */
 static void read_cgroup_once(void) {
-    if (atomic_exchange_explicit(&cgroup_is_read, true, memory_order_relaxed))
+    if (limit_has_looked())
         return;
     read_cgroup();
+    atomic_store_explicit(&cgroup_is_read, true, memory_order_relaxed);
 }
 
 static size_t least(uint64_t option, const _Atomic uint64_t *cgroup) {
