@@ -16,6 +16,7 @@
 #include "upkeep/life.h"
 #include "upkeep/record.h"
 #include "upkeep/unnoticed.h"
+#include "watch/guard.h"
 
 enum { ATTENDED_WAIT_MS = 1 };
 
@@ -181,6 +182,7 @@ static void attend_new(bool holds_signals) {
     helper_after_unseen_fork(holds_signals);
     sample_after_fork();
     scatter_after_fork();
+    guard_after_fork();
     owed = true;
     if (!is_whole()) {
         strand();
@@ -265,6 +267,7 @@ void fork_in_child(void) {
     unnoticed_after_fork();
     sample_after_fork();
     scatter_after_fork();
+    guard_after_fork();
     if (!forks_alone) {
         heap_orphan_others(HEAP_ORPHANS_ALL);
         (void)for_each_heap(free_nobodys);

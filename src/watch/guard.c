@@ -33,10 +33,10 @@ static guard_cell_t *cells;
 
 /* What was there when the program started, and what our handler was put in front of last: the newest of the two. A
  * program may install its own at any time, and ours comes back in front of it with the next guarded block. Written by
- * who holds `installing`. */
+ * who holds hk_guard_installs. */
 static struct sigaction first HK_RARE, previous[2] HK_RARE;
 static _Atomic uint32_t newest;
-static _Atomic bool installing;
+_Atomic bool hk_guard_installs;
 
 /* The threads that handed a signal on since our handler was put in front. What was there before may call ours in turn,
  * or install it again, as it found it. Then the signal goes to what was there first: else the two would pass it to each
@@ -149,9 +149,9 @@ static bool install(void) {
 static void install_again(void) {
     if (!sys_passage_begin())
         return;
-    if (!atomic_exchange_explicit(&installing, true, memory_order_acquire)) { /* pairs with the release below */
+    if (!atomic_exchange_explicit(&hk_guard_installs, true, memory_order_acquire)) { /* pairs with the release below */
         (void)install();
-        atomic_store_explicit(&installing, false, memory_order_release); /* pairs with the exchange above */
+        atomic_store_explicit(&hk_guard_installs, false, memory_order_release); /* pairs with the exchange above */
     }
     sys_passage_end();
 }
@@ -387,5 +387,5 @@ void guard_init(void) {
     sys_signal_ask(SIGSEGV, &first);
     if (region == NULL || cells == NULL || !install())
         return;
-    atomic_store_explicit(&hk_guard_interval, interval, memory_order_relaxed);
+    atomic_store_explicit(&hk_guard_interval, interval, memory_order_release); /* pairs with guard_interval */
 }

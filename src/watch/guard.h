@@ -33,10 +33,17 @@ enum { GUARD_CELLS = 64, GUARD_CELL_PAGES = 16 };
 /* Bytes from one guarded block to the next, on average; 0: none. Written once by guard_init. */
 extern _Atomic uint64_t hk_guard_interval;
 
-HK_INLINE uint64_t guard_interval(void) { return atomic_load_explicit(&hk_guard_interval, memory_order_relaxed); }
+/* Acquire: pairs with the release in guard_init; who finds one finds the cells. */
+HK_INLINE uint64_t guard_interval(void) { return atomic_load_explicit(&hk_guard_interval, memory_order_acquire); }
 
 /* Follows the option. Once, by the first thread; after crash_report_init, whose handler comes after ours. */
 void guard_init(void);
+
+/* Whether a thread puts our handler in front: it alone, under this. */
+extern _Atomic bool hk_guard_installs HK_HIDDEN;
+
+/* In the child of a fork, where another thread that was at it does not exist. */
+HK_INLINE void guard_after_fork(void) { atomic_store_explicit(&hk_guard_installs, false, memory_order_relaxed); }
 
 /* Bytes to the next guarded block: a random number, of which `*state` is the generator's. */
 int64_t guard_distance(uint64_t *state);

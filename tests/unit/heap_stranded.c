@@ -15,6 +15,7 @@
 #include "map/meta.h"
 #include "superslab/superslab.h"
 #include "sys/confined.h"
+#include "watch/guard.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -206,6 +207,28 @@ static void passages_of_the_parent(void) {
     wait_for(child);
 }
 
+/* Another thread of the parent puts the handler of guarded blocks in front. In the child nobody does. */
+static void handler_of_guarded_blocks(void) {
+    atomic_store(&hk_guard_installs, true);
+    pid_t child = raw_fork();
+    if (child == 0) {
+        CHECK(heap_current() == main_heap && !atomic_load(&hk_guard_installs));
+        _exit(CHECK_PASS);
+    }
+    wait_for(child);
+    fork_prepare();
+    child = raw_fork();
+    if (child == 0) {
+        fork_in_child();
+        CHECK(!atomic_load(&hk_guard_installs));
+        _exit(CHECK_PASS);
+    }
+    fork_in_parent();
+    CHECK(atomic_load(&hk_guard_installs));
+    atomic_store(&hk_guard_installs, false);
+    wait_for(child);
+}
+
 static void half_retired(void) {
     uint32_t life = atomic_load(&main_heap->life);
     CHECK_EQ(life, HEAP_LIVE);
@@ -279,6 +302,7 @@ int main(void) {
     frees_with_sizes_first();
     no_lock_held();
     passages_of_the_parent();
+    handler_of_guarded_blocks();
     half_retired();
     hk_lock_t *locks[] = {&hk_superslab_lock, &main_heap->lock, &heap_shared()->lock, &hk_meta_lock,
                           &hk_heap_list_lock, &hk_region_lock,  &hk_huge_lock,        &hk_record_lock};
