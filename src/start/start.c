@@ -26,9 +26,12 @@ bool heap_system_ready(void) { return fork_attend() && init_ensure(); }
 
 /* --- Hooks -------------------------------------------------------------------------------------------------------- */
 
-static void thread_ends(void *value) {
+static void thread_ends(void *value, bool comes_again) {
     heap_t *h = value;
     if (hk_front != &h->front)
+        return;
+    unnoticed_set(h, comes_again ? unnoticed_place() : 0);
+    if (comes_again)
         return;
     thread_over = true;
     hk_front = &hk_no_heap;

@@ -22,21 +22,18 @@ enum { LIBC_EXITS_AGAIN = 0 };
 
 /* Key destructors run in rounds. Ours waits for the second in which it is called, so that the destructors of other keys
  * still find the thread's heap. Not for a later one, as a thread may come to its heap in the second round of all. */
-static void (*thread_exit_hook)(void *);
+static void (*thread_exit_hook)(void *, bool);
 static pthread_key_t thread_key;
 static bool thread_key_made;
 static _Thread_local bool waits __attribute__((tls_model("initial-exec")));
 
 static void thread_key_destructor(void *value) {
-    if (waits) {
-        waits = false;
-        if (linked_key_set(thread_key, value) == 0)
-            return;
-    }
-    thread_exit_hook(value);
+    const bool comes_again = waits && linked_key_set(thread_key, value) == 0;
+    waits = false;
+    thread_exit_hook(value, comes_again);
 }
 
-int libc_thread_hooks_init(void (*on_exit)(void *)) {
+int libc_thread_hooks_init(void (*on_exit)(void *value, bool comes_again)) {
     thread_exit_hook = on_exit;
     int error = linked_key_create(&thread_key, thread_key_destructor);
     thread_key_made = error == 0;

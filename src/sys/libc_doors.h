@@ -32,9 +32,10 @@ typedef struct libc_allocator {
 
 void libc_allocator_find(libc_allocator_t *out);
 
-/* `on_exit` runs when a thread that called libc_thread_register ends, after C++ thread_local destructors, in the second
- * round of key destructors since the call. Returns 0 or an errno value. */
-int libc_thread_hooks_init(void (*on_exit)(void *));
+/* `on_exit` runs when a thread that called libc_thread_register ends, after C++ thread_local destructors, in the first
+ * round of key destructors since the call, and again in the second: true says that it will, but for a round that was
+ * libc's last. Returns 0 or an errno value. */
+int libc_thread_hooks_init(void (*on_exit)(void *value, bool comes_again));
 int libc_thread_register(void *value);
 
 /* True when libc knows of no thread but the caller; false when it does not tell (musl, glibc before 2.32). The helper

@@ -14,7 +14,7 @@ static uint64_t number_of(uint32_t process, uint32_t thread) { return (uint64_t)
 static uint32_t process_of(uint64_t number) { return (uint32_t)(number >> 32); }
 static uint32_t thread_of(uint64_t number) { return (uint32_t)number; }
 
-static uint64_t noted(const heap_t *h) { return atomic_load_explicit(&h->thread, memory_order_relaxed); }
+HK_INLINE uint64_t noted(const heap_t *h) { return atomic_load_explicit(&h->thread, memory_order_relaxed); }
 
 static bool is_gone(const heap_t *h) {
     uint64_t number = noted(h);
@@ -23,17 +23,24 @@ static bool is_gone(const heap_t *h) {
 
 /* The caller has no heap of this kind yet. */
 static bool is_namesake(const heap_t *h) { return noted(h) == number_of(sys_process_id(), sys_thread_id()); }
+static bool was_here(const heap_t *h) { return noted(h) == unnoticed_place(); }
 
-static void forget(heap_t *h) {
-    if (atomic_exchange_explicit(&h->thread, 0, memory_order_relaxed) != 0)
-        atomic_fetch_sub_explicit(&noted_count, 1, memory_order_relaxed);
+void unnoticed_set(heap_t *h, uint64_t number) {
+    uint64_t before = atomic_exchange_explicit(&h->thread, number, memory_order_relaxed);
+    hk_assert(before == 0 || number == 0);
+    atomic_fetch_add_explicit(&noted_count, (uint32_t)(number != 0) - (before != 0), memory_order_relaxed);
 }
 
-static void end_if(heap_t *h, bool (*is_over)(const heap_t *)) {
+static HK_COLD void end_if(heap_t *h, bool (*is_over)(const heap_t *)) {
     if (noted(h) == 0 || !is_over(h) || !heap_claim_gone(h, is_over))
         return;
-    forget(h);
+    unnoticed_set(h, 0);
     heap_retire_gone(h);
+}
+
+static HK_COLD void end_each(bool (*is_over)(const heap_t *)) {
+    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
+        end_if(heap_by_id(id), is_over);
 }
 
 /* A confined process may not ask for numbers. */
@@ -41,24 +48,22 @@ void unnoticed_note(heap_t *h) {
     if (sys_is_confined())
         return;
     if (atomic_load_explicit(&noted_count, memory_order_relaxed) > 0)
-        for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-            end_if(heap_by_id(id), is_namesake);
-    atomic_fetch_add_explicit(&noted_count, 1, memory_order_relaxed);
-    atomic_store_explicit(&h->thread, number_of(sys_process_id(), sys_thread_id()), memory_order_relaxed);
+        end_each(is_namesake);
+    unnoticed_set(h, number_of(sys_process_id(), sys_thread_id()));
 }
 
 /* What a thread in a hardened process leaves is checked while it is emptied: reports are for threads of the program. */
 void unnoticed_end_gone(void) {
     if (atomic_load_explicit(&noted_count, memory_order_relaxed) == 0 || sys_is_confined() || hardened_is_on())
         return;
-    for (uint32_t id = HK_OWNER_FIRST; id < heap_limit(); id++)
-        end_if(heap_by_id(id), is_gone);
+    end_each(is_gone);
 }
 
 /* The main thread rarely ends before the process, and to ask for it takes longer. */
 void unnoticed_end_some(void) {
     if (hk_likely(atomic_load_explicit(&noted_count, memory_order_relaxed) == 0) || sys_is_confined())
         return;
+    end_each(was_here);
     uint32_t count = heap_limit() - HK_OWNER_FIRST, looks = count < LOOKS_A_START ? count : LOOKS_A_START;
     uint32_t last = atomic_fetch_add_explicit(&looked_at_last, looks, memory_order_relaxed);
     for (uint32_t i = 0; i < looks; i++) {
