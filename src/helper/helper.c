@@ -52,7 +52,7 @@ unsigned helper_threads(void) {
  * one may, the answer is asked for three times (core/lock.c). A main thread that has left is counted for ever. */
 bool helper_program_has_one_thread(void) {
     unsigned all = sys_thread_count(), ours = helper_threads();
-    bool one = all == 1 + ours || (all == 2 + ours && sys_thread_is_gone(sys_process_id()));
+    bool one = all == 1 + ours || (all == 2 + ours && sys_thread_is_gone(sys_process_id_unless_confined()));
     return one && home_is_here();
 }
 

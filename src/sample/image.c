@@ -186,7 +186,7 @@ static int write_new_file(const char *path, image_figures_t *figures) {
     char passing[PATH_MAX];
     hk_out_t out;
     hk_out_to_memory(&out, passing, sizeof passing);
-    hk_print(&out, "%s.%u", path, sys_process_id());
+    hk_print(&out, "%s.%u", path, sys_process_id_unless_confined());
     long fd = out.total < sizeof passing ? sys_open_new(passing) : -ENAMETOOLONG;
     if (fd < 0)
         return (int)-fd;

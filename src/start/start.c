@@ -44,7 +44,7 @@ static void thread_ends(void *value, bool comes_again) {
 /* Takes the hooks upon this thread; false when they are done. A process that was forked while another thread was at it,
  * by a fork that knew no handlers of ours yet, finds that thread's mark and not its own: it begins anew. */
 static bool begin_hooks(void) {
-    uint32_t mine = sys_process_id() << 1 | 1;
+    uint32_t mine = sys_process_id_unless_confined() << 1 | 1; /* confined: the hooks are done */
     for (;;) {
         uint32_t state = HOOKS_NONE;
         if (atomic_compare_exchange_strong_explicit(&hooks_state, &state, mine, memory_order_relaxed,

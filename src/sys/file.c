@@ -62,7 +62,7 @@ bool sys_working_directory(char *path, size_t size) {
 }
 
 void sys_close_read(long fd) {
-    sys_close(fd);
+    (void)sys_call1(SYS_close, fd);
     sys_passage_end();
 }
 
@@ -92,7 +92,7 @@ uint64_t sys_parse_number(const char **text, const char *end) {
     return *text == first ? UINT64_MAX : value;
 }
 
-void sys_close(long fd) { (void)sys_call1(SYS_close, fd); }
+void sys_close(long fd) { (void)sys_passage_call(SYS_close, fd, 0, 0, 0, 0, 0); }
 
 long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms) {
     struct timespec rest = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
@@ -205,7 +205,7 @@ bool sys_file_is_still(const sys_file_t *file) {
 
 bool sys_is_data(long fd) {
     bool is_regular = (sys_file(fd).mode & S_IFMT) == S_IFREG;
-    return is_regular && (sys_call3(SYS_fcntl, fd, F_GETFL, 0) & O_ACCMODE) == O_RDWR;
+    return is_regular && (sys_passage_call(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0) & O_ACCMODE) == O_RDWR;
 }
 
 /* Whatever another user put there goes, or is refused. */

@@ -19,7 +19,7 @@ void sys_close_read(long fd);
 long sys_read_text(const char *path, char *text, size_t size);
 /* The number at `*text`, behind which it moves; UINT64_MAX when there is none ("max", "-1"). */
 uint64_t sys_parse_number(const char **text, const char *end);
-void sys_close(long fd);
+void sys_close(long fd); /* it stays open in a confined process */
 /* poll(2) for so long (UINT32_MAX: no end), whatever signals come meanwhile, unless one confines the process. */
 struct pollfd;
 long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms);

@@ -311,7 +311,7 @@ void sys_helper_end_if_last(void) {
 }
 
 bool sys_thread_is_gone(uint32_t thread) {
-    uint32_t process = sys_process_id();
+    uint32_t process = sys_process_id_unless_confined();
     bool gone = sys_passage_call(SYS_tgkill, (long)process, thread, 0, 0, 0, 0) == -ESRCH;
     char text[NAME_END_MAX];
     if (!gone && thread == process)

@@ -51,8 +51,8 @@ unsigned sys_process_id(void) { return (unsigned)sys_call1(SYS_getpid, 0); }
 
 unsigned sys_thread_id(void) { return (unsigned)sys_call1(SYS_gettid, 0); }
 
-unsigned sys_thread_id_unless_confined(void) {
-    long id = sys_passage_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+unsigned sys_id_unless_confined(bool of_thread) {
+    long id = sys_passage_call(of_thread ? SYS_gettid : SYS_getpid, 0, 0, 0, 0, 0, 0);
     return sys_failed(id) ? 0 : (unsigned)id;
 }
 
@@ -115,7 +115,7 @@ long sys_prctl(int option, const unsigned long arguments[4]) {
 }
 
 void sys_random(void *buffer, size_t size) {
-    long got = sys_is_confined() ? 0 : sys_call3(SYS_getrandom, (long)buffer, (long)size, RANDOM_NONBLOCK);
+    long got = sys_passage_call(SYS_getrandom, (long)buffer, (long)size, RANDOM_NONBLOCK, 0, 0, 0);
     if (got == (long)size)
         return;
     const unsigned char *seed = (const unsigned char *)getauxval(AT_RANDOM);

@@ -26,8 +26,10 @@ char *const *sys_environment(void);
 
 unsigned sys_process_id(void);
 unsigned sys_thread_id(void);
-unsigned sys_thread_id_unless_confined(void); /* 0 then */
-unsigned sys_thread_count(void);              /* of the calling process, by the kernel; 0 when it cannot be known */
+unsigned sys_id_unless_confined(bool of_thread); /* 0 then */
+HK_INLINE unsigned sys_process_id_unless_confined(void) { return sys_id_unless_confined(false); }
+HK_INLINE unsigned sys_thread_id_unless_confined(void) { return sys_id_unless_confined(true); }
+unsigned sys_thread_count(void); /* of the calling process, by the kernel; 0 when it cannot be known */
 
 /* False when the memory of that process is known to be another one than the caller's, or is gone. Source: kcmp(2). */
 bool sys_may_share_memory(unsigned process);

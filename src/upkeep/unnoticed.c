@@ -10,19 +10,26 @@ enum { LOOKS_A_START = 4 };
 static _Atomic uint32_t noted_count;    /* heaps with a number */
 static _Atomic uint32_t looked_at_last; /* heap id: where the next thread that starts goes on; any value will do */
 
-static uint64_t number_of(uint32_t process, uint32_t thread) { return (uint64_t)process << 32 | thread; }
 static uint32_t process_of(uint64_t number) { return (uint32_t)(number >> 32); }
 static uint32_t thread_of(uint64_t number) { return (uint32_t)number; }
+
+/* The calling thread's; 0 in a confined process, which may not ask. */
+static uint64_t own_number(void) {
+    uint64_t process = sys_process_id_unless_confined();
+    uint32_t thread = sys_thread_id_unless_confined();
+    return thread != 0 ? process << 32 | thread : 0;
+}
 
 HK_INLINE uint64_t noted(const heap_t *h) { return atomic_load_explicit(&h->thread, memory_order_relaxed); }
 
 static bool is_gone(const heap_t *h) {
     uint64_t number = noted(h);
-    return number != 0 && process_of(number) == sys_process_id() && sys_thread_is_gone(thread_of(number));
+    return number != 0 && process_of(number) == sys_process_id_unless_confined() &&
+           sys_thread_is_gone(thread_of(number));
 }
 
 /* The caller has no heap of this kind yet. */
-static bool is_namesake(const heap_t *h) { return noted(h) == number_of(sys_process_id(), sys_thread_id()); }
+static bool is_namesake(const heap_t *h) { return noted(h) == own_number(); }
 static bool was_here(const heap_t *h) { return noted(h) == unnoticed_place(); }
 
 void unnoticed_set(heap_t *h, uint64_t number) {
@@ -43,13 +50,10 @@ static HK_COLD void end_each(bool (*is_over)(const heap_t *)) {
         end_if(heap_by_id(id), is_over);
 }
 
-/* A confined process may not ask for numbers. */
 void unnoticed_note(heap_t *h) {
-    if (sys_is_confined())
-        return;
     if (atomic_load_explicit(&noted_count, memory_order_relaxed) > 0)
         end_each(is_namesake);
-    unnoticed_set(h, number_of(sys_process_id(), sys_thread_id()));
+    unnoticed_set(h, own_number());
 }
 
 /* What a thread in a hardened process leaves is checked while it is emptied: reports are for threads of the program. */

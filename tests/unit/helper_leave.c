@@ -8,8 +8,10 @@
 #include "heap/wake.h"
 #include "helper/control.h"
 #include "helper/helper.h"
+#include "helper/home.h"
 #include "region/scarce.h"
 #include "rooms.h"
+#include "sys/confined.h"
 #include "sys/sys.h"
 #include "upkeep/round.h"
 
@@ -180,5 +182,8 @@ int main(void) {
     hk_threads_pause();
     CHECK_EQ(helper_threads(), 0);
     unlink(path);
+    CHECK(home_is_here());
+    sys_confine(); /* and may not ask any more */
+    CHECK(!home_is_here() && !home_moves_here());
     return CHECK_PASS;
 }
