@@ -12,8 +12,9 @@
 enum { DOOR_MS = 1 }; /* between two tries */
 
 static hk_lock_t door = HK_LOCK_INIT(HK_RANK_HELPER);
-static uint64_t signals_before; /* guarded by `door`: what the holder held back before, */
-static bool signals_held;       /* and whether it holds back signals now */
+static uint64_t signals_before; /* guarded by `door`: what the holder held back before */
+
+bool hk_door_signals_held;
 
 bool door_enter(door_enter_t how) {
     uint64_t before = 0;
@@ -25,7 +26,7 @@ bool door_enter(door_enter_t how) {
     }
     if (entered) {
         signals_before = before;
-        signals_held = held;
+        hk_door_signals_held = held;
     } else if (held) {
         sys_signals_release(before);
     }
@@ -44,7 +45,7 @@ bool door_enter_unless(const _Atomic uint32_t *leave) {
 
 void door_leave(void) {
     uint64_t before = signals_before;
-    bool held = signals_held;
+    bool held = hk_door_signals_held;
     hk_unlock(&door);
     if (held)
         sys_signals_release(before);
@@ -57,7 +58,5 @@ void door_leave_looking(void) {
     if (upkeep_waits())
         heap_memory_freed_much();
 }
-
-bool door_holds_signals(void) { return signals_held; }
 
 void door_after_unseen_fork(void) { door = (hk_lock_t)HK_LOCK_INIT(HK_RANK_HELPER); }

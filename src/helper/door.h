@@ -27,7 +27,8 @@ bool door_enter_unless(const _Atomic uint32_t *leave);
 void door_leave_looking(void);
 
 /* Whether the holder holds back signals. */
-bool door_holds_signals(void);
+extern bool hk_door_signals_held HK_HIDDEN; /* guarded by the door */
+HK_INLINE bool door_holds_signals(void) { return hk_door_signals_held; }
 
 /* In a child that was made without fork handlers. */
 void door_after_unseen_fork(void);

@@ -25,7 +25,7 @@ _Atomic bool hk_limit_near;
 _Atomic size_t hk_limit_step = INT64_MAX;
 static _Atomic bool relief_is_wanted; /* set by any thread that looks, taken by one that can give memory back */
 
-static _Atomic bool cgroup_is_read; /* once at least */
+_Atomic bool hk_cgroup_is_read; /* once at least */
 _Atomic uint64_t hk_cgroup_high = UINT64_MAX;
 _Atomic uint64_t hk_cgroup_max = UINT64_MAX;
 
@@ -46,7 +46,7 @@ static void read_cgroup_once(void) {
     if (limit_has_looked())
         return;
     read_cgroup();
-    atomic_store_explicit(&cgroup_is_read, true, memory_order_relaxed);
+    atomic_store_explicit(&hk_cgroup_is_read, true, memory_order_relaxed);
 }
 
 static size_t least(uint64_t option, const _Atomic uint64_t *cgroup) {
@@ -172,8 +172,6 @@ size_t limit_room(void) {
         return SIZE_MAX;
     return hard - hk_min(hard, bytes_in_use(superslab_taken_bytes() + huge_bytes()));
 }
-
-bool limit_has_looked(void) { return atomic_load_explicit(&cgroup_is_read, memory_order_relaxed); }
 
 void limit_follow(void) {
     static _Atomic uint64_t followed_ms; /* relaxed: of two threads both may read */

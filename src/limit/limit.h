@@ -60,7 +60,8 @@ HK_INLINE bool limit_is_near(void) {
 bool limit_wants_relief(void);
 
 /* Whether there was a first look yet: the process is larger than a small program. */
-bool limit_has_looked(void);
+extern _Atomic bool hk_cgroup_is_read HK_HIDDEN;
+HK_INLINE bool limit_has_looked(void) { return atomic_load_explicit(&hk_cgroup_is_read, memory_order_relaxed); }
 
 /* The limits in force; SIZE_MAX is none. */
 typedef struct limits {

@@ -19,6 +19,14 @@ void sys_passage_end(void) {
         continue;
 }
 
+bool sys_passage_begin(void) {
+    (void)atomic_fetch_add_explicit(&hk_passages, 1, memory_order_seq_cst);
+    if (hk_likely(!atomic_load_explicit(&hk_confined, memory_order_seq_cst)))
+        return true;
+    sys_passage_end();
+    return false;
+}
+
 long sys_passage_call(long number, long a, long b, long c, long d, long e, long f) {
     if (!sys_passage_begin())
         return -EPERM;

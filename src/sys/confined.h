@@ -38,13 +38,7 @@ void sys_passage_end(void);
 /* False, and no passage, in a confined process. Sequentially consistent, here and in sys_confine: of a thread that
  * counts itself and then looks at the flag, and one that sets the flag and then looks at the count, one at least sees
  * the other. */
-HK_INLINE bool sys_passage_begin(void) {
-    (void)atomic_fetch_add_explicit(&hk_passages, 1, memory_order_seq_cst);
-    if (hk_likely(!atomic_load_explicit(&hk_confined, memory_order_seq_cst)))
-        return true;
-    sys_passage_end();
-    return false;
-}
+bool sys_passage_begin(void);
 
 /* For a call that is made in a confined process too, by who forks. Relaxed: what it finds is of no account. */
 HK_INLINE void sys_passage_begin_to_fork(void) {

@@ -50,7 +50,7 @@ static HK_COLD void end_each(bool (*is_over)(const heap_t *)) {
         end_if(heap_by_id(id), is_over);
 }
 
-void unnoticed_note(heap_t *h) {
+HK_COLD void unnoticed_note(heap_t *h) {
     if (atomic_load_explicit(&noted_count, memory_order_relaxed) > 0)
         end_each(is_namesake);
     unnoticed_set(h, own_number());
