@@ -126,7 +126,8 @@ static HK_COLD void return_without_heap(void *block, uint32_t cls, const void *c
 /* Whether frees of more of the slab's blocks will follow: more than an eighth of them are out. Of a slab that is free
  * but for a few, the one that lies in this thread's magazine would keep the others from all threads. Read without a
  * lock, so a hint. */
-static HK_SNAPSHOT bool is_worth_adopting(const slab_t *slab) {
+static HK_SNAPSHOT bool is_worth_adopting(const void *block, uint32_t cls) {
+    const slab_t *slab = slab_of(block, cls);
     return slab->block_count - slab->free_count > slab->block_count / ADOPTED_SHARE;
 }
 
@@ -134,7 +135,7 @@ static HK_SNAPSHOT bool is_worth_adopting(const slab_t *slab) {
 static bool adopts(heap_t *h, void *block, uint32_t cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     return h->class_stats[cls].refills > 0 && map_lookup(block) >> 8 == HK_OWNER_SHARED &&
-           is_worth_adopting(slab_of(block, cls)) && heap_adopt_freed_slab(h, slab_of(block, cls), cls);
+           is_worth_adopting(block, cls) && heap_adopt_freed_slab(h, slab_of(block, cls), cls);
 }
 
 /* A block of a heap that the program made, whose live bit this free has found set or not. False when the heap was
