@@ -386,8 +386,8 @@ static bool are_resident(slot_t first, size_t count) {
     return residency_of(map_slot_address(first), size) == RESIDENCY_FULL;
 }
 
-static slots_t alloc_resident(size_t count) {
-    slots_t got = slots_alloc_dirty(count);
+static slots_t alloc_resident(size_t count, size_t least_room) {
+    slots_t got = slots_alloc_dirty(count, least_room);
     if (got.first == 0 || are_resident(got.first, count))
         return got;
     slots_free_for_reuse(got.first, count);
@@ -409,23 +409,36 @@ static bool copy_is_due(void) {
     return due > 0;
 }
 
+/* Whether what the program has at the end of a run is resident: of what it never touched, a copy would be. */
+static bool is_worth_a_copy(slot_t first) {
+    const size_t have = run_at(first)->slot_count, look = hk_min(have, HK_SLOTS_PER_SUPERSLAB);
+    return are_resident(first + (slot_t)(have - look), look);
+}
+
+/* A copy among resident slots; a long run wants room there, so that it is not copied again soon. A
+ * short one that is filled is copied to huge pages, if it does not lie in such. */
+static void *grow_elsewhere(large_counts_t *counts, slot_t first, size_t count) {
+    const bool is_short = run_at(first)->slot_count < COPY_SLOTS_MAX;
+    void *copy = grow_by_copying(counts, first, alloc_resident(count, is_short ? count : 2 * count), count);
+    if (copy == NULL && is_short && earns_huge(first, count))
+        copy = grow_by_copying(counts, first, slots_alloc_fresh(count, count, true), count);
+    return copy;
+}
+
 /* What is resident serves first, behind the run or elsewhere; then what lies behind it; then its pages move. */
 static void *grow(large_counts_t *counts, slot_t first, size_t count, bool may_copy) {
     const size_t have = run_at(first)->slot_count;
     const slot_t end = first + (slot_t)have;
-    const bool can_stay = !run_at(first)->moved, is_short = may_copy && have < COPY_SLOTS_MAX;
-    void *copy = NULL;
+    const bool can_stay = !run_at(first)->moved;
     hk_assert(count > have);
     if (can_stay && slots_are_dirty(end, count - have) && are_resident(end, count - have) &&
         grow_in_place(counts, first, count))
         return map_slot_address(first);
-    if (is_short)
-        copy = grow_by_copying(counts, first, alloc_resident(count), count);
-    if (copy == NULL && is_short && earns_huge(first, count))
-        copy = grow_by_copying(counts, first, slots_alloc_fresh(count, count, true), count);
+    const bool copies = may_copy && is_worth_a_copy(first);
+    void *copy = copies ? grow_elsewhere(counts, first, count) : NULL;
     if (copy == NULL && can_stay && grow_in_place(counts, first, count))
         return map_slot_address(first);
-    if (copy == NULL && is_short && copy_is_due())
+    if (copy == NULL && copies && have < COPY_SLOTS_MAX && copy_is_due())
         copy = grow_by_copying(counts, first, slots_alloc_fresh(count, count, false), count);
     if (copy != NULL)
         return copy;

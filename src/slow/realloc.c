@@ -67,9 +67,10 @@ static void *move_block(void *block, size_t old_size, size_t size, const void *c
     return copy;
 }
 
-/* A run may become as short as blocks of slabs are, by less than half. */
+/* A run that shrinks a little below the sizes of runs stays one, where its last slot is used well. */
 static bool is_run_for(const found_t *found, size_t size) {
-    return found->kind == KIND_LARGE && found->cls == HK_CLASS_COUNT && size <= found->size && size >= found->size / 2;
+    return found->kind == KIND_LARGE && found->cls == HK_CLASS_COUNT && size <= found->size && size > HK_MID_MAX / 2 &&
+           size >= found->size / 2 && hk_align_up(size, HK_SLOT_SIZE) - size <= size / STAY_SHARE;
 }
 
 static void *resize_big(heap_t *h, void *block, size_t size, const found_t *found) {

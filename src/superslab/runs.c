@@ -20,7 +20,7 @@ enum {
     WALK_MAX = 1024,      /* looks, and superslabs of the places that they find, for one run */
     WASTE_SHARE = 4,      /* so much of a superslab is much */
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
-    GROWTH_ROOM = 2,      /* a run that grows is put where it has so many times its size */
+    GROWTH_ROOM = 8,      /* a run that grows is put where it has so many times its size, or half of that, ... */
     CLOSE_SHARE = 16,     /* a stretch that is longer by this part at most is not worth looking further */
 };
 
@@ -369,6 +369,7 @@ bool slots_take_dirty(slot_t first, size_t count) { return take_if(first, count,
 slots_t slots_alloc_fresh(size_t count, size_t grown, bool huge) {
     hk_assert(count > 0 && grown <= count);
     hk_lock(&hk_superslab_lock);
+    huge |= hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE;
     slots_t got = alloc_across_locked(count, SLOTS, huge ? SLOTS_DENSE : SLOTS_SPARSE, huge);
     hk_unlock(&hk_superslab_lock);
     if (got.first != 0)
@@ -376,11 +377,11 @@ slots_t slots_alloc_fresh(size_t count, size_t grown, bool huge) {
     return got;
 }
 
-slots_t slots_alloc_dirty(size_t count) {
-    hk_assert(count > 0 && count <= SIZE_MAX / GROWTH_ROOM);
+slots_t slots_alloc_dirty(size_t count, size_t least_room) {
+    hk_assert(count > 0 && least_room >= count && count <= SIZE_MAX / GROWTH_ROOM);
     slots_t got = {0};
     hk_lock(&hk_superslab_lock);
-    for (size_t room = GROWTH_ROOM * count; got.first == 0 && room >= count; room -= count) {
+    for (size_t room = GROWTH_ROOM * count; got.first == 0 && room >= least_room; room /= 2) {
         place_t place = find_place_locked(room, 1);
         if (place.dirty == room && alloc_at_locked((slot_t)place.first, count, (opening_t){0}, &got.zeroed))
             got.first = (slot_t)place.first;

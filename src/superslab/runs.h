@@ -13,8 +13,9 @@ slots_t slots_alloc(size_t count, size_t align, slots_use_t use);
  * The others have pages that are moved there, or that the caller has to copy. */
 slots_t slots_alloc_fresh(size_t count, size_t grown, bool huge);
 
-/* Takes slots that are all dirty, with room behind them for as many if there is such a place; or none. */
-slots_t slots_alloc_dirty(size_t count);
+/* Takes slots that are all dirty, in a stretch of eight times as many, or four or two times, that is all dirty: a run
+ * can grow there. The stretch has `least_room` slots at least, or there are none. */
+slots_t slots_alloc_dirty(size_t count, size_t least_room);
 
 /* Whether all of these slots are free, and may be resident. */
 bool slots_are_dirty(slot_t first, size_t count);

@@ -129,6 +129,7 @@ static void to_what_is_resident(void) {
     char *block = take(HK_MIB), *fence = fence_behind(block), *was = take(8 * HK_MIB);
     CHECK(fence != NULL);
     fill(was);
+    fill(block);
     mark(block, 0);
     release(was);
     char *copy = large_resize(&counts, block, 2 * HK_MIB, true);
@@ -143,6 +144,21 @@ static void to_what_is_resident(void) {
     CHECK_EQ(counts.allocs, counts.frees + 1);
     release(copy);
     slots_free((slot_t)slot_of(fence), 1, false);
+}
+
+/* A copy of what was never touched would be resident. */
+static void untouched(void) {
+    char *block = take(2 * HK_MIB), *fence = fence_behind(block), *was = take(8 * HK_MIB);
+    CHECK(fence != NULL);
+    fill(was);
+    mark(block, 0);
+    release(was);
+    char *now = large_resize(&counts, block, 3 * HK_MIB, true);
+    if (now == NULL)
+        return; /* a kernel that cannot move pages */
+    CHECK(now < was || now >= was + 8 * HK_MIB);
+    is_marked(now, 2 * HK_MIB);
+    release(now);
 }
 
 /* One of 4 MiB that is filled as it grows gets huge pages, and grows on in place. */
@@ -166,6 +182,7 @@ static void copied_after_a_loss(void) {
     for (unsigned i = 0; i < 2; i++) {
         char *block = take(2 * HK_MIB), *fence = fence_behind(block);
         CHECK(fence != NULL);
+        fill(block);
         mark(block, 0);
         char *now = large_resize(&counts, block, 3 * HK_MIB, true);
         CHECK(now != block);
@@ -211,6 +228,7 @@ int main(void) {
     start_slab();
     in_place();
     in_child(to_what_is_resident);
+    in_child(untouched);
     in_child(to_huge_pages);
     in_child(copied_after_a_loss);
     by_moving();
