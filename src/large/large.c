@@ -415,8 +415,8 @@ static bool is_worth_a_copy(slot_t first) {
     return are_resident(first + (slot_t)(have - look), look);
 }
 
-/* A copy among resident slots; a long run wants room there, so that it is not copied again soon. A
- * short one that is filled is copied to huge pages, if it does not lie in such. */
+/* A copy among resident slots; a long run wants room there, so that it is not copied again soon. A short one that is
+ * filled is copied to huge pages, if it does not lie in such. */
 static void *grow_elsewhere(large_counts_t *counts, slot_t first, size_t count) {
     const bool is_short = run_at(first)->slot_count < COPY_SLOTS_MAX;
     void *copy = grow_by_copying(counts, first, alloc_resident(count, is_short ? count : 2 * count), count);
