@@ -28,7 +28,7 @@ struct mallinfo2 {
     size_t keepcost; /* bytes that malloc_trim could give back now */
 };
 
-/* The same fields. */
+/* The fields of mallinfo2, of half the width. */
 struct mallinfo {
     int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
