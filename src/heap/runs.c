@@ -133,7 +133,7 @@ bool runs_give(void *block, bool *double_free) {
 static void *resize(void *block, size_t size, bool may_move) {
     large_counts_t *counts = &heap_shared()->large;
     if (may_move)
-        return large_resize(counts, block, size, !hardened_is_on() && limit_allows(size));
+        return large_resize(counts, block, size, !hardened_is_on() && limit_is_far(size));
     return large_resize_here(counts, block, size) ? block : NULL;
 }
 

@@ -88,9 +88,9 @@ bool large_is_live(const void *block);
 /* Start of the run that `address` lies in; its slot's entry is HK_MAP_RUN_*. */
 void *large_start(const void *address);
 
-/* Changes the size of a live block in place, or by moving its pages, or with `may_copy` up to 8 MiB of it to where they
- * are resident: what it was then lies free with its contents. NULL when that is not possible: the caller allocates,
- * copies and frees. */
+/* Changes the size of a live block in place, or by moving its pages, or with `may_copy` by copying it to where it can
+ * grow: what it was then lies free with its contents. NULL when that is not possible: the caller allocates, copies and
+ * frees. */
 void *large_resize(large_counts_t *counts, void *block, size_t size, bool may_copy);
 
 /* A live block keeps what `size` bytes need, and no room to grow. */

@@ -160,6 +160,13 @@ bool limit_look(size_t more) {
     return false;
 }
 
+/* Before the first look none is known, and the next one is due soon. */
+bool limit_is_far(size_t more) {
+    if (!limit_has_looked() && !limit_needs_no_look(more))
+        (void)limit_look(0);
+    return limit_needs_no_look(more);
+}
+
 bool limit_wants_relief(void) {
     (void)limit_look(0);
     return atomic_exchange_explicit(&relief_is_wanted, false, memory_order_relaxed);

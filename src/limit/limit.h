@@ -39,10 +39,16 @@ HK_INLINE size_t limit_step(void) { return atomic_load_explicit(&hk_limit_step, 
 /* False when `more` bytes would go beyond the hard limit. */
 bool limit_look(size_t more);
 
-HK_INLINE bool limit_allows(size_t more) {
+HK_INLINE bool limit_needs_no_look(size_t more) {
     size_t taken = superslab_taken_bytes() + huge_bytes() + more;
-    return hk_likely(taken < atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed)) || limit_look(more);
+    return hk_likely(taken < atomic_load_explicit(&hk_limit_check_at, memory_order_relaxed));
 }
+
+HK_INLINE bool limit_allows(size_t more) { return limit_needs_no_look(more) || limit_look(more); }
+
+/* Whether limits are so far that nobody would have to look for `more` bytes. A request that could do with less asks
+ * this: nothing is refused by it, and no limit comes near. */
+bool limit_is_far(size_t more);
 
 /* Bytes that fit below the hard limit now; SIZE_MAX without one. */
 size_t limit_room(void);

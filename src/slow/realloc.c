@@ -83,7 +83,7 @@ static void *resize_big(heap_t *h, void *block, size_t size, const found_t *foun
     if (found->kind == KIND_LARGE && size > found->size && h != NULL)
         slot_cache_give_back(h);
     if (found->kind == KIND_LARGE)
-        return large_resize(h != NULL ? &h->large : &heap_shared()->large, block, size, limit_allows(size));
+        return large_resize(h != NULL ? &h->large : &heap_shared()->large, block, size, limit_is_far(size));
     return huge_resize(block, size);
 }
 

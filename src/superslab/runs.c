@@ -88,8 +88,8 @@ static size_t resident_slots(void) {
 
 bool slots_alloc_at(slot_t first, size_t count, bool *zeroed) {
     hk_lock_here(&hk_superslab_lock);
-    /* A run with pages of one kind can be moved later. */
     size_t before = resident_slots();
+    /* A run with pages of one kind can be moved later. */
     opening_t how = {.huge = pool_record((first - 1) / SLOTS)->huge};
     bool complete = alloc_at_locked(first, count, how, zeroed);
     size_t grown = resident_slots() - before;
@@ -369,7 +369,6 @@ bool slots_take_dirty(slot_t first, size_t count) { return take_if(first, count,
 slots_t slots_alloc_fresh(size_t count, size_t grown, bool huge) {
     hk_assert(count > 0 && grown <= count);
     hk_lock(&hk_superslab_lock);
-    huge |= hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE;
     slots_t got = alloc_across_locked(count, SLOTS, huge ? SLOTS_DENSE : SLOTS_SPARSE, huge);
     hk_unlock(&hk_superslab_lock);
     if (got.first != 0)
@@ -382,7 +381,7 @@ slots_t slots_alloc_dirty(size_t count, size_t least_room) {
     slots_t got = {0};
     hk_lock(&hk_superslab_lock);
     for (size_t room = GROWTH_ROOM * count; got.first == 0 && room >= least_room; room /= 2) {
-        place_t place = find_place_locked(room, 1);
+        place_t place = room <= pool_count(&hk_pool.dirty) ? find_place_locked(room, 1) : (place_t){0};
         if (place.dirty == room && alloc_at_locked((slot_t)place.first, count, (opening_t){0}, &got.zeroed))
             got.first = (slot_t)place.first;
     }

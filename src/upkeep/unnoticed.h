@@ -10,7 +10,8 @@
  *
  * A thread that is at its last writes the address of its thread-local storage instead, so that none makes a call as it
  * ends. Of the next thread with that address, which comes soon where threads come and go, and has no heap yet, it is
- * known that it is another one: the heap is emptied then.
+ * known that it is another one: the heap is emptied then. What the thread before did is seen by that one, as libc gives
+ * it the place only when the kernel has said that the other is gone.
  *
  * UNNOTICED-1  the number is written by the heap's thread, which takes it away again where its end is told, or, to 0,
  *              by the one that has claimed the heap of a thread that is gone. Any thread reads it.
