@@ -28,9 +28,21 @@ static void burst(size_t bytes) {
         free(blocks[--count]);
 }
 
+/* A directory's buffer and its like are no reason for a thread. */
+static void a_block_of_each_length(void) {
+    for (size_t size = 20 * TEST_KIB; size < 500 * TEST_KIB; size *= 2) {
+        char *block = malloc(size);
+        CHECK(block != NULL);
+        block[size - 1] = 1;
+        free(block);
+    }
+}
+
 int main(void) {
     test_require_hakmem();
     test_alarm(60);
+    a_block_of_each_length();
+    CHECK(thread_count() == 1);
     burst(500 * TEST_KIB);
     CHECK(thread_count() == 1);
     long small = test_rss_kib();
