@@ -21,9 +21,9 @@ enum {
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
     EARNED_EVENTS = 8,
-    EARNED_SLOTS = 64,       /* that all classes together may earn: each has the share by which it was asked for; */
-    EARNED_LARGE_SLOTS = 32, /* ... the magazine of a large class may hold so many; */
-    SERVED_SHARE = 8, /* ... the share counts where the heap's free slots serve this part of what was asked for */
+    SERVED_SHARE = 2,          /* where the heap's free slots serve this part of what was asked for, */
+    EARNED_EVENTS_SERVED = 16, /* ... a class must be asked for so often, */
+    EARNED_SHARE = 2,          /* ... and be this part of it */
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     STILL_TICKS_BEFORE_DROP = 4,
@@ -150,14 +150,13 @@ static HK_COLD void forget_asked(heap_t *h) {
 
 HK_COLD bool magazine_is_earned(heap_t *h, unsigned cls) {
     hk_assert(cls < HK_MAGAZINE_COUNT);
-    heap_class_stats_t *stats = &h->class_stats[cls];
-    if (hk_class_info[cls].block_size > SLOT_CACHE_RUN_MAX * HK_SLOT_SIZE)
-        return ++stats->events >= EARNED_EVENTS;
-    if (++h->asked == 0) /* such blocks alone bring no tick */
+    const bool may_be_served = hk_class_info[cls].block_size <= SLOT_CACHE_RUN_MAX * HK_SLOT_SIZE;
+    if (may_be_served && ++h->asked == 0) /* such blocks alone bring no tick */
         forget_asked(h);
-    const unsigned slots = cls < HK_CLASS_COUNT ? hk_class_info[cls].slab_slots : EARNED_LARGE_SLOTS;
-    return ++stats->events >= EARNED_EVENTS &&
-           (h->served * SERVED_SHARE < h->asked || stats->events * EARNED_SLOTS >= h->asked * slots);
+    const unsigned events = ++h->class_stats[cls].events;
+    if (!may_be_served || h->served * SERVED_SHARE < h->asked)
+        return events >= EARNED_EVENTS;
+    return events >= EARNED_EVENTS_SERVED && events * EARNED_SHARE >= h->asked;
 }
 
 HK_COLD bool magazine_wants_large(heap_t *h, unsigned cls) {

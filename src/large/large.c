@@ -25,8 +25,6 @@ enum {
 
 _Static_assert(sizeof(large_run_t) == 128, "takes the place of a slab record");
 
-large_alone_t hk_large_alone[HK_CLASS_COUNT];
-
 static _Atomic unsigned copies_due; /* a hint, so relaxed */
 
 static large_run_t *run_at(slot_t first) {
@@ -171,9 +169,10 @@ static size_t beyond(const large_run_t *run, unsigned cls) {
 
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
     large_run_t *run = large_run(block);
-    hk_assert(cls < HK_CLASS_COUNT && run->alone == 0);
+    hk_assert(cls >= HK_TINY_CLASSES && cls < HK_CLASS_COUNT && run->alone == 0);
     run->alone = (uint8_t)(cls + 1);
-    atomic_fetch_add_explicit(&hk_large_alone[cls].count, 1, memory_order_relaxed);
+    run->alone_count = &counts->alone[cls - HK_TINY_CLASSES];
+    atomic_fetch_add_explicit(run->alone_count, 1, memory_order_relaxed);
     add_to(counts, &counts->taken_bytes, -beyond(run, cls));
     add_to(counts, &counts->live_bytes, -beyond(run, cls));
 }
@@ -186,7 +185,7 @@ static void set_not_alone(large_counts_t *counts, large_run_t *run, bool ends) {
         return;
     const unsigned cls = run->alone - 1u;
     run->alone = 0;
-    atomic_fetch_sub_explicit(&hk_large_alone[cls].count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(run->alone_count, 1, memory_order_relaxed);
     add_to(counts, &counts->live_bytes, beyond(run, cls));
     if (!ends)
         add_to(counts, &counts->taken_bytes, beyond(run, cls));

@@ -160,7 +160,7 @@ static bool may_be_alone(heap_t *h, unsigned cls) {
     const bool near = region_shares_slabs();
     size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
     return (near ? info->slab_slots > 1 : class_is_earned(cls)) && hk_read(h->class_stats[cls].slab_count) == 0 &&
-           heap_magazine_count(h, cls) == 0 && (large_alone_count(cls) + 1) * slots <= info->slab_slots &&
+           heap_magazine_count(h, cls) == 0 && (large_alone_count(&h->large, cls) + 1) * slots <= info->slab_slots &&
            (near || !magazine_is_earned(h, cls));
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks above 16 KiB lie alone, in runs, until their thread has asked for the class a few times within a tick, and as
- * long as such runs are no more than a slab. To the program they are blocks of their class.
+ * Blocks above 16 KiB lie alone, in runs, until their thread has asked for the class a few times within a tick (where
+ * the heap's free slots serve: for it as often as for all others), and as long as such runs are no more than a slab.
+ * To the program they are blocks of their class.
  */
 #include "heap_places.h"
 #include "slow/sizes.h"
 
-enum { SIZE = 100000, RARELY = 7, SHORT = 16 * 1024 };
+enum { SIZE = 100000, RARELY = 15, SHORT = 16 * 1024 };
 
 static bool is_alone(const void *block) { return map_lookup(block) == HK_MAP_RUN_HEAD; }
 
@@ -43,10 +44,10 @@ static void no_more_than_a_slab(void) {
         magazine_tick(h);
     }
     unsigned slots = (SIZE + HK_SLOT_SIZE - 1) / HK_SLOT_SIZE;
-    CHECK(alone == hk_class_info[cls].slab_slots / slots && alone == large_alone_count(cls));
+    CHECK(alone == hk_class_info[cls].slab_slots / slots && alone == large_alone_count(&h->large, cls));
     for (unsigned i = 0; i < 40; i++)
         release(blocks[i]);
-    CHECK_EQ(large_alone_count(cls), 0);
+    CHECK_EQ(large_alone_count(&h->large, cls), 0);
     all_is_well();
 }
 
@@ -65,6 +66,46 @@ static void many_classes_in_turn(void) {
         release(heap_malloc_slow(SIZE));
     CHECK_EQ(h->class_stats[class_of(SIZE)].slab_count, 1);
     all_is_well();
+}
+
+/* Temporaries: a few blocks of one class, then a few of another. None is asked for much beside the others. */
+static void many_classes_in_bursts(void) {
+    enum { CLASSES = 32, TURNS = 1000, BURST = 4, STEP = 13 };
+    heap_t *h = start_heap();
+    for (unsigned i = 0; i < TURNS; i++) {
+        const size_t size = hk_class_info[class_of(SHORT + 1) + i * i / STEP % CLASSES].block_size;
+        void *blocks[BURST];
+        for (unsigned k = 0; k < BURST; k++)
+            blocks[k] = heap_malloc_slow(size);
+        for (unsigned k = 0; k < BURST; k++)
+            release(blocks[k]);
+    }
+    unsigned earned = 0;
+    for (unsigned cls = class_of(SHORT + 1); cls < HK_CLASS_COUNT; cls++)
+        earned += h->class_stats[cls].slab_count > 0;
+    CHECK_SAY(earned <= 1, "%u classes have slabs", earned);
+    all_is_well();
+}
+
+/* Two classes by turns are each half of what is asked for. */
+static void two_classes_by_turns(void) {
+    enum { TURNS = 40 };
+    heap_t *h = start_heap();
+    for (unsigned i = 0; i < 2 * TURNS; i++)
+        release(heap_malloc_slow(i % 2 != 0 ? SIZE : 2 * SIZE));
+    CHECK(h->class_stats[class_of(SIZE)].slab_count == 1 && h->class_stats[class_of(2 * SIZE)].slab_count == 1);
+    all_is_well();
+}
+
+/* A block counts where it was taken, whoever frees it. */
+static void freed_by_another(void) {
+    heap_t *h = start_heap();
+    const unsigned cls = class_of(SIZE);
+    static large_counts_t others;
+    void *block = heap_malloc_slow(SIZE);
+    CHECK(is_alone(block) && large_alone_count(&h->large, cls) == 1);
+    CHECK(large_free(&others, block, true));
+    CHECK(large_alone_count(&h->large, cls) == 0 && large_alone_count(&others, cls) == 0);
 }
 
 /* Beside many runs they do not, so each class has a slab once it was asked for a few times. */
@@ -86,7 +127,7 @@ static void many_classes_beside_runs(void) {
 }
 
 static void as_a_block_of_its_class(void) {
-    (void)start_heap();
+    heap_t *h = start_heap();
     const size_t usable = hk_class_info[class_of(SIZE)].block_size;
     char *block = heap_calloc_slow(SIZE);
     CHECK(is_alone(block) && heap_usable_size(block, NULL) == usable);
@@ -97,13 +138,13 @@ static void as_a_block_of_its_class(void) {
     CHECK(heap_realloc(block, SIZE, NULL) == block && is_alone(block));
     CHECK(heap_expand(block, usable, NULL) == usable && heap_expand(block, 0, NULL) == 0 && is_alone(block));
     heap_free_sized(block, HK_ALIGNMENT, SIZE, "free_sized");
-    CHECK_EQ(large_alone_count(class_of(SIZE)), 0);
+    CHECK_EQ(large_alone_count(&h->large, class_of(SIZE)), 0);
     block = heap_calloc_slow(SIZE); /* the same place, which does not read as zeros */
     for (size_t i = 0; i < SIZE; i++)
         CHECK(block[i] == 0);
     memset(block, 9, SIZE);
     char *longer = heap_realloc(block, HK_MID_MAX + 1, NULL);
-    CHECK(longer[0] == 9 && longer[SIZE - 1] == 9 && large_alone_count(class_of(SIZE)) == 0);
+    CHECK(longer[0] == 9 && longer[SIZE - 1] == 9 && large_alone_count(&h->large, class_of(SIZE)) == 0);
     CHECK(heap_usable_size(longer, NULL) >= HK_MID_MAX + 1);
     char *shorter = heap_realloc(longer, SIZE, NULL);
     CHECK(shorter[0] == 9 && shorter[SIZE - 1] == 9 && heap_usable_size(shorter, NULL) == usable);
@@ -132,6 +173,9 @@ int main(void) {
     in_child(until_it_is_used_often);
     in_child(no_more_than_a_slab);
     in_child(many_classes_in_turn);
+    in_child(many_classes_in_bursts);
+    in_child(two_classes_by_turns);
+    in_child(freed_by_another);
     in_child(many_classes_beside_runs);
     in_child(as_a_block_of_its_class);
     in_child(wrong_sizes_are_found);

@@ -45,17 +45,17 @@ static void alone(void) {
     CHECK(runs > 1 && runs < 32);
     for (unsigned i = 0; i < runs; i++)
         blocks[i] = heap_malloc_slow(MID);
-    CHECK_EQ(large_alone_count(cls), runs);
+    CHECK_EQ(large_alone_count(&h->large, cls), runs);
     CHECK_EQ(h->class_stats[cls].slab_count, 0);
     release(blocks[0]);
-    CHECK_EQ(large_alone_count(cls), runs - 1);
+    CHECK_EQ(large_alone_count(&h->large, cls), runs - 1);
     blocks[0] = heap_malloc_slow(MID);
     CHECK_EQ(h->class_stats[cls].slab_count, 0);
     CHECK(map_is_run(map_lookup(blocks[0])) && !map_is_run(map_lookup(heap_malloc_slow(MID))));
     CHECK_EQ(h->class_stats[cls].slab_count, 1);
     for (unsigned i = 0; i < runs; i++)
         release(blocks[i]);
-    CHECK_EQ(large_alone_count(cls), 0);
+    CHECK_EQ(large_alone_count(&h->large, cls), 0);
     all_is_well();
 }
 

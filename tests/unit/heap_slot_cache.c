@@ -194,7 +194,7 @@ static void *ends(void *unused) {
 static void goes_with_upkeep_or_the_thread(void) {
     CHECK(setenv("HAKMEM_BACKGROUND", "off", 1) == 0 && setenv("HAKMEM_PURGE_DELAY", "3600000", 1) == 0);
     heap_t *h = heap_current();
-    release(run(9)); /* without a helper, the first free has a round of upkeep */
+    release(run(17)); /* without a helper, the first free has a round of upkeep */
     CHECK_EQ(kept(h), 0);
     release(heap_malloc_slow(LONGEST));
     CHECK_EQ(slot_cache_bytes(h), LONGEST);
