@@ -21,7 +21,7 @@ enum {
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
     EARNED_EVENTS = 8,
-    SERVED_SHARE = 2,          /* where the heap's free slots serve this part of what was asked for, */
+    SERVED_SHARE = 8,          /* where the heap's free slots serve this part of what was asked for, */
     EARNED_EVENTS_SERVED = 16, /* ... a class must be asked for so often, */
     EARNED_SHARE = 2,          /* ... and be this part of it */
     LARGE_BUDGET_BYTES = 4 << 20,

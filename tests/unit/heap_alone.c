@@ -70,10 +70,11 @@ static void many_classes_in_turn(void) {
 
 /* Temporaries: a few blocks of one class, then a few of another. None is asked for much beside the others. */
 static void many_classes_in_bursts(void) {
-    enum { CLASSES = 32, TURNS = 1000, BURST = 4, STEP = 13 };
+    enum { CLASSES = 32, TURNS = 1000, BURST = 4 };
     heap_t *h = start_heap();
+    uint64_t random = 1;
     for (unsigned i = 0; i < TURNS; i++) {
-        const size_t size = hk_class_info[class_of(SHORT + 1) + i * i / STEP % CLASSES].block_size;
+        const size_t size = hk_class_info[class_of(SHORT + 1) + next_random(&random) % CLASSES].block_size;
         void *blocks[BURST];
         for (unsigned k = 0; k < BURST; k++)
             blocks[k] = heap_malloc_slow(size);
