@@ -7,6 +7,7 @@ use running::{
     figure, hakmem, json, sleeping, started, stderr, stdout, until, Folder, Running, LIBRARY, TOOL,
 };
 use std::process::Command;
+use std::time::Duration;
 
 #[test]
 fn a_preloaded_process_is_read_and_its_parts_add_up() {
@@ -68,6 +69,23 @@ fn what_allocates_nothing_is_not_sampled_and_is_told_as_that() {
     let output = hakmem(&["profile", "--for", "10ms", &child.id()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(stderr(&output).contains("allocated too little in that time to begin"), "{output:?}");
+}
+
+/// It is waited for while it is idle, before its look and behind it: whenever it ends, that alone is told.
+#[test]
+fn a_process_that_ends_while_it_is_waited_for_is_told_as_that() {
+    for seconds in [1.0, 3.3] {
+        let mut child = sleeping(&[]);
+        let mut command = Command::new(TOOL);
+        command.args(["profile", "--for", "1ms", &child.id()]).stderr(std::process::Stdio::piped());
+        let look = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        child.0.kill().unwrap();
+        let output = look.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = stderr(&output);
+        assert!(said.contains(&format!("process {} has ended", child.id())) && !said.contains("ESRCH"), "{said}");
+    }
 }
 
 /// `$!` of a shell is there before its program is, and the program before it has loaded the library.

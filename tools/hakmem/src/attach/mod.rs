@@ -127,8 +127,17 @@ pub fn has_moved(error: &anyhow::Error) -> bool {
 }
 
 /// It is no more.
-pub fn has_ended(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Errno::ESRCH)))
+pub fn has_ended(pid: i32, error: &anyhow::Error) -> bool {
+    // What is not there may be another file, as one that is to be written.
+    let is_there = Path::new(&format!("/proc/{pid}")).exists();
+    let has_left = |error: &io::Error| {
+        error.raw_os_error() == Some(libc::ESRCH) || (error.kind() == io::ErrorKind::NotFound && !is_there)
+    };
+    error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(Errno::ESRCH))
+            || (matches!(cause.downcast_ref(), Some(ProcError::NotFound(_))) && !is_there)
+            || cause.downcast_ref().is_some_and(has_left)
+    })
 }
 
 /// What it says of itself; its name may be of any bytes.
@@ -167,16 +176,7 @@ fn refined(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
 
 /// A process that has ended meanwhile is told as that, one that has begun another program, and one that /proc hides.
 pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
-    // What is not there may be another file, as one that is to be written.
-    let is_there = Path::new(&format!("/proc/{pid}")).exists();
-    let has_left = |error: &io::Error| {
-        error.raw_os_error() == Some(libc::ESRCH) || (error.kind() == io::ErrorKind::NotFound && !is_there)
-    };
-    let left = has_ended(&error)
-        || error.chain().any(|cause| {
-            (matches!(cause.downcast_ref(), Some(ProcError::NotFound(_))) && !is_there)
-                || cause.downcast_ref().is_some_and(has_left)
-        });
+    let left = has_ended(pid, &error);
     if let Some(text) = left.then(|| refusal::hidden(pid)).flatten() {
         return Failure::NotPermitted(text).into();
     }
@@ -239,5 +239,14 @@ mod tests {
         let error = || anyhow::Error::from(io::Error::from(io::ErrorKind::NotFound)).context("cannot write x.html");
         assert_eq!(ended(std::process::id() as i32, error()).to_string(), "cannot write x.html");
         assert!(ended(i32::MAX, error()).to_string().ends_with("has ended"));
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_known_by_each_of_its_errors() {
+        let by_kernel = io::Error::from_raw_os_error(libc::ESRCH);
+        for error in [Errno::ESRCH.into(), by_kernel.into(), io::Error::from(io::ErrorKind::NotFound).into()] {
+            assert!(has_ended(i32::MAX, &anyhow::Error::context(error, "process 1 (sh)")));
+        }
+        assert!(!has_ended(i32::MAX, &Errno::EFAULT.into()));
     }
 }

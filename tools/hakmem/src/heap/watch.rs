@@ -57,12 +57,23 @@ fn watch(pid: i32, every: Option<u64>, left: &mut Duration) -> Result<(Option<Pr
     let (sampling, before) = Sampling::begin(&process, every)?;
     let mut last = None;
     let outcome = pause(&process, left, &mut last).and_then(|()| sampling.profile());
+    drop(sampling);
     match (outcome, last) {
-        (Err(error), Some(seen)) if attach::has_ended(&error) => {
+        (Err(error), Some(seen)) if attach::has_ended(pid, &error) => {
             remark(format_args!("hakmem: process {pid} has ended: this is what it had when it was last looked at"));
             Ok((before, Profile { is_running: false, ..seen })) // what leads to its files by its number is gone
         }
-        (outcome, _) => Ok((before, outcome?)),
+        (outcome, _) => match outcome? {
+            Some(profile) => Ok((before, profile)),
+            None => Err(without_samples(&process)),
+        },
+    }
+}
+
+fn without_samples(process: &Source) -> anyhow::Error {
+    match process.check_place() {
+        Err(error) => error,
+        Ok(()) => Failure::NoProfile(nothing_seen(Rest::of(process.pid))).into(),
     }
 }
 
@@ -114,14 +125,12 @@ impl Sampling<'_> {
         started.map(|()| (sampling, before))
     }
 
-    /// As it is now.
-    fn profile(&self) -> Result<Profile> {
-        let pid = self.process.pid;
-        let nothing = || Failure::NoProfile(nothing_seen(Rest::of(pid)));
+    /// As it is now; None: it never began.
+    fn profile(&self) -> Result<Option<Profile>> {
         let profile = self.process.profile()?;
         self.is_on.set(profile.as_ref().is_some_and(|profile| profile.is_active));
         self.is_of_program.set(self.is_of_program.get() || profile.as_ref().is_some_and(Profile::is_of_program));
-        profile.ok_or_else(|| nothing().into())
+        Ok(profile)
     }
 }
 
@@ -131,8 +140,9 @@ impl Drop for Sampling<'_> {
         if self.is_of_program.get() || !self.look.is_last() || self.process.check_place().is_err() {
             return;
         }
-        if let Err(error) = ask(self.process, &Order::ProfileStop, self.is_on.get()) {
-            remark(format_args!("hakmem: {error:#}"));
+        match ask(self.process, &Order::ProfileStop, self.is_on.get()) {
+            Err(error) if !attach::has_ended(self.process.pid, &error) => remark(format_args!("hakmem: {error:#}")),
+            _ => {}
         }
     }
 }
