@@ -216,6 +216,23 @@ fn the_last_of_two_looks_ends_the_sampling() {
     assert!(!service.is_sampled());
 }
 
+/// What an earlier look has left is not what this one saw.
+#[test]
+fn a_process_that_did_not_begin_again_is_told_as_that() {
+    let service = Running::of("again", None);
+    assert!(service.says(&["profile", "PID", "--for", "1s", "--every", "1"]).contains("each allocation is sampled"));
+    let id = Pid::from_raw(service.child.id() as i32);
+    kill(id, Signal::SIGSTOP).unwrap();
+    for look in [&["profile", "PID", "--for", "300ms"][..], &["leaks", "PID", "--for", "300ms", "--json"]] {
+        let output = service.hakmem(look);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.stdout.is_empty() && said.contains("so sampling did not begin"), "{output:?}");
+    }
+    kill(id, Signal::SIGCONT).unwrap();
+    service.says(&["profile", "PID", "--for", "1s", "--every", "1"]);
+}
+
 /// A look that nothing was able to end.
 fn left_on(service: &Running) {
     let mut look = service.begins(&["profile", "--for", "600s", "--every", "64K"]);

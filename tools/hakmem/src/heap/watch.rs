@@ -56,7 +56,7 @@ fn watch(pid: i32, every: Option<u64>, left: &mut Duration) -> Result<(Option<Pr
     let process = Source::to(pid)?;
     let (sampling, before) = Sampling::begin(&process, every)?;
     let mut last = None;
-    let outcome = pause(&process, left, &mut last).and_then(|()| sampling.profile());
+    let outcome = pause(&sampling, left, &mut last).and_then(|()| sampling.profile());
     drop(sampling);
     match (outcome, last) {
         (Err(error), Some(seen)) if attach::has_ended(pid, &error) => {
@@ -77,10 +77,31 @@ fn without_samples(process: &Source) -> anyhow::Error {
     }
 }
 
+/// How far a profile had come that nobody made any more.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    resets: u64,
+    elapsed_us: u64,
+}
+
+impl Mark {
+    fn of(profile: &Profile) -> Option<Mark> {
+        (!profile.is_active).then_some(Mark { resets: profile.resets, elapsed_us: profile.elapsed_us })
+    }
+
+    /// It goes on, or has gone on for a while: time counts while somebody samples.
+    fn is_passed(self, profile: &Profile) -> bool {
+        let before_us = if profile.resets == self.resets { self.elapsed_us } else { 0 };
+        profile.is_active || profile.elapsed_us > before_us
+    }
+}
+
 /// Ends with this, however that is left.
 struct Sampling<'a> {
     process: &'a Source,
     look: Look,
+    /// None: there was no profile, or it was going on.
+    mark: Option<Mark>,
     /// The program has itself sampled, before or by now, and goes on with that. So it is with what another tool began
     /// where this user cannot know whether that still looks.
     is_of_program: Cell<bool>,
@@ -94,6 +115,7 @@ impl Sampling<'_> {
         let pid = process.pid;
         let mut look = Look::begin(pid);
         let mut before = process.profile()?;
+        let mark = before.as_ref().and_then(Mark::of);
         // What a tool that was killed has left on is begun anew, and so ended.
         let is_left = |profile: &Profile| profile.is_asked && look.is_alone && look.is_known();
         let active = before.as_ref().filter(|profile| profile.is_active && !is_left(profile));
@@ -121,7 +143,7 @@ impl Sampling<'_> {
             false => look.go_on(),
         }
         let (is_of_program, is_on) = (Cell::new(is_of_program), Cell::new(true));
-        let sampling = Sampling { process, look, is_of_program, is_on };
+        let sampling = Sampling { process, look, mark, is_of_program, is_on };
         started.map(|()| (sampling, before))
     }
 
@@ -130,7 +152,7 @@ impl Sampling<'_> {
         let profile = self.process.profile()?;
         self.is_on.set(profile.as_ref().is_some_and(|profile| profile.is_active));
         self.is_of_program.set(self.is_of_program.get() || profile.as_ref().is_some_and(Profile::is_of_program));
-        Ok(profile)
+        Ok(profile.filter(|profile| self.mark.is_none_or(|mark| mark.is_passed(profile))))
     }
 }
 
@@ -201,8 +223,8 @@ fn interval_for(bytes_a_second: u64) -> u64 {
 
 /// With a bar on a terminal, until a signal comes. Whether the process is the program still that it was is looked at
 /// meanwhile, and what it has: it may end.
-fn pause(process: &Source, left: &mut Duration, last: &mut Option<Profile>) -> Result<()> {
-    let time = *left;
+fn pause(sampling: &Sampling, left: &mut Duration, last: &mut Option<Profile>) -> Result<()> {
+    let (process, time) = (sampling.process, *left);
     let bar = ProgressBar::new(time.as_millis() as u64);
     let style = ProgressStyle::with_template("{bar:40} {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -216,7 +238,7 @@ fn pause(process: &Source, left: &mut Duration, last: &mut Option<Profile>) -> R
         remains = process.check_place();
         if process.is_read() && Instant::now() >= next {
             let begin = Instant::now();
-            *last = process.profile().ok().flatten().or(last.take());
+            *last = sampling.profile().ok().flatten().or(last.take());
             pause = (pause * 2).min(COPY).max(begin.elapsed() * SHARE);
             next = Instant::now() + pause;
         }
@@ -268,6 +290,18 @@ mod tests {
         assert_eq!(interval_for(0), 4096);
         assert_eq!(interval_for(1 << 30), 256 << 10);
         assert_eq!(interval_for(u64::MAX), 512 << 10);
+    }
+
+    #[test]
+    fn a_profile_from_before_has_not_begun() {
+        let profile = |resets, elapsed_us, is_active| Profile { resets, elapsed_us, is_active, ..Profile::default() };
+        let mark = Mark::of(&profile(1, 500, false)).unwrap();
+        assert!(!mark.is_passed(&profile(1, 500, false)));
+        assert!(mark.is_passed(&profile(1, 500, true)), "it goes on");
+        assert!(mark.is_passed(&profile(1, 501, false)), "it went on, and another has ended it");
+        assert!(mark.is_passed(&profile(2, 7, false)), "the program has begun it anew");
+        assert!(!mark.is_passed(&profile(2, 0, false)), "the program has emptied it");
+        assert!(Mark::of(&profile(1, 500, true)).is_none());
     }
 
     #[test]
