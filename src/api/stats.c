@@ -16,7 +16,7 @@
 typedef enum stat_unit { UNIT_BYTES, UNIT_COUNT } stat_unit_t;
 
 enum {
-    STAT_SHORT_MAX = 24,           /* of "1023.9 MiB" and "100 %" */
+    STAT_SHORT_MAX = 24,           /* of "1024.0 MiB" and "100 %" */
     PROGRAM_NAME_MAX = 64,         /* a longer one is cut */
     STAT_TEXT_MAX = 64,            /* of one number with its name, in either form */
     STATS_TEXT_MAX = 128 * HK_KIB, /* of all; what is not written is not resident */
@@ -68,19 +68,21 @@ void hk_stats_note_program(void) {
 
 /* --- Text --------------------------------------------------------------------------------------------------------- */
 
-/* "11.8 MiB"; nothing below 1 KiB, where the plain number says it. */
+/* "11.8 MiB", to the nearest tenth, and of two as near to the even one, as `hakmem stats` has it. Nothing below 1 KiB,
+ * where the plain number says it. */
 static void format_bytes(char text[STAT_SHORT_MAX], uint64_t bytes) {
     static const char units[][sizeof "KiB"] = {"KiB", "MiB", "GiB", "TiB"};
     hk_out_t out;
     hk_out_to_memory(&out, text, STAT_SHORT_MAX);
     if (bytes < HK_KIB)
         return;
-    size_t unit = 0;
-    while (unit + 1 < sizeof units / sizeof units[0] && bytes >= HK_MIB) {
-        bytes /= HK_KIB;
-        unit++;
-    }
-    hk_print(&out, "%lu.%lu %s", bytes / HK_KIB, bytes % HK_KIB * 10 / HK_KIB, units[unit]);
+    size_t i = 0;
+    uint64_t unit = HK_KIB;
+    for (; i + 1 < sizeof units / sizeof units[0] && bytes / unit >= HK_KIB; i++)
+        unit *= HK_KIB;
+    const uint64_t rest = bytes % unit * 10, odd = rest / unit % 2;
+    const uint64_t tenths = bytes / unit * 10 + (rest + unit / 2 - 1 + odd) / unit;
+    hk_print(&out, "%lu.%lu %s", tenths / 10, tenths % 10, units[i]);
 }
 
 /* "90 %"; nothing when there is no whole. */

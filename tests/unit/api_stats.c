@@ -62,6 +62,10 @@ static void format_text(void) {
     CHECK_HAS(text, "\n  slabs reused                         90               90 % of slabs opened\n");
     CHECK_HAS(text, "\n  resident                       20971520    20.0 MiB   31 % of address space\n");
     CHECK_HAS(text, "\n    live                         12582912    12.0 MiB   60 % of resident\n");
+    CHECK_HAS(text, "\n  given back                     15269888    14.6 MiB\n");
+    CHECK_HAS(text, "\n    inside slabs                  1310720     1.2 MiB    9 % of given back\n");
+    CHECK_HAS(text, "\n  soft limit                      1835008     1.8 MiB\n");
+    CHECK_HAS(text, "\n  hard limit                   1073741823  1024.0 MiB\n");
     CHECK_HAS(text, "\n  lock waits                            3               <1 % of lock takes\n");
     CHECK_HAS(text, "\n  large freed                           0\n");
     CHECK_HAS(text, "\n          16         1000          900 ");

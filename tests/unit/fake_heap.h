@@ -41,8 +41,12 @@ void hk_snapshot(hak_stats_t *stats, bool with_residency) {
         .large_allocs = 5,
         .huge_allocs = 7,
         .huge_frees = 4,
+        .purged_bytes = 15269888,
+        .sparse_bytes = 1310720,
         .lock_takes = 100000,
         .lock_waits = 3,
+        .limit_soft = 1835008,
+        .limit_hard = (1 << 30) - 1,
     };
     stats->classes[0] = (hak_class_stats_t){16, 1000, 900, 50, 10, 8, 50, 20, 1};
     stats->classes[2] = (hak_class_stats_t){48, 2000, 1500, 0, 40, 8, 500, 30, 2};
