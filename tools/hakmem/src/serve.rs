@@ -6,8 +6,8 @@ mod http;
 
 use crate::attach::{check_proc, Attached};
 use crate::failure::{is_nothing, Failure};
-use crate::heap::sampled;
-use crate::image;
+use crate::heap::{sampled, Time};
+use crate::image::{self, Profile};
 use crate::metrics::{of_host, Format};
 use crate::output::{remark, say};
 use crate::report::pprof;
@@ -16,10 +16,11 @@ use crate::signals;
 use crate::symbols::{self, Places};
 use anyhow::{ensure, Context, Result};
 use clap::Args;
-use http::{Answer, Request};
+use http::{Answer, Place, Reader, Request};
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 const PAGE: &str = "\
@@ -27,12 +28,15 @@ hakmem serve
 
   /metrics                                  figures of every process of this host that runs hakmem
   /debug/pprof/heap?pid=PID                 what a process has in use, once it is sampled (HAKMEM_PROFILE, hakmem profile)
-  /debug/pprof/allocs?pid=PID&seconds=10    what it allocates from now on, for so long
+  /debug/pprof/allocs?pid=PID&seconds=10    what it allocates from now on, for so long: 600 seconds at most
 
   Profiles are for go tool pprof 'http://...' and for what reads its format.
 ";
 const SECONDS_MAX: u64 = 600;
 const SECONDS: u64 = 10;
+/// Processes that are sampled for readers at once: connections are left for the others.
+const LOOKS_MAX: usize = 16;
+const _: () = assert!(2 * LOOKS_MAX <= http::CONNECTIONS_MAX);
 
 #[derive(Args, Debug)]
 pub struct ServeArgs {
@@ -52,12 +56,13 @@ impl ServeArgs {
         let address = listener.local_addr().unwrap_or(self.listen);
         say(format_args!("http://{address}/metrics\n"))?;
         signals::hold();
-        http::serve(&listener, answer)?;
+        let looks = AtomicUsize::new(0);
+        http::serve(&listener, |request, reader| answer(request, reader, &looks))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn answer(request: &Request) -> Answer {
+fn answer(request: &Request, reader: &Reader, looks: &AtomicUsize) -> Answer {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     match path {
         _ if !matches!(&request.method[..], "GET" | "HEAD") => Answer::text(405, "only GET and HEAD\n"),
@@ -68,8 +73,11 @@ fn answer(request: &Request) -> Answer {
                 Err(error) => Answer::text(500, format!("{error:#}\n")),
             }
         }
-        "/debug/pprof/heap" => profile(query, false),
-        "/debug/pprof/allocs" => profile(query, true),
+        "/debug/pprof/heap" => told(heap(query)),
+        "/debug/pprof/allocs" => match Place::taken(looks, LOOKS_MAX) {
+            Some(_place) => told(allocs(query, &|| !reader.has_left())),
+            None => Answer::text(503, format!("{LOOKS_MAX} profiles are being made, as many as at once; try again\n")),
+        },
         "/" => Answer::text(200, PAGE),
         _ => Answer::text(404, PAGE),
     }
@@ -85,8 +93,8 @@ fn wanted(request: &Request) -> Format {
 }
 
 /// As pprof has it, or why not.
-fn profile(query: &str, is_over_time: bool) -> Answer {
-    match packed(query, is_over_time) {
+fn told(packed: Result<Vec<u8>>) -> Answer {
+    match packed {
         Ok(body) => Answer { status: 200, kind: "application/octet-stream", body },
         Err(error) => {
             let status = match error.downcast_ref() {
@@ -100,15 +108,28 @@ fn profile(query: &str, is_over_time: bool) -> Answer {
     }
 }
 
-fn packed(query: &str, is_over_time: bool) -> Result<Vec<u8>> {
-    let pid: i32 = parameter(query, "pid")?.context(Failure::Usage("name a process: ?pid=PID".into()))?;
+fn heap(query: &str) -> Result<Vec<u8>> {
+    packed(&image::copy_of(&Attached::to(pid(query)?)?)?, Show::Inuse)
+}
+
+/// As long as its reader waits for it.
+fn allocs(query: &str, is_awaited: &dyn Fn() -> bool) -> Result<Vec<u8>> {
+    let (pid, seconds) = (pid(query)?, parameter(query, "seconds")?.unwrap_or(SECONDS));
+    ensure!(
+        seconds <= SECONDS_MAX,
+        Failure::Usage(format!("seconds={seconds} is too long: a look takes {SECONDS_MAX} seconds at most"))
+    );
+    packed(&sampled(pid, None, Time::awaited(Duration::from_secs(seconds), is_awaited))?, Show::Alloc)
+}
+
+fn packed(profile: &Profile, show: Show) -> Result<Vec<u8>> {
+    pprof::write(profile, &symbols::find(profile, &Places::default()), show)
+}
+
+fn pid(query: &str) -> Result<i32> {
+    let pid = parameter(query, "pid")?.context(Failure::Usage("name a process: ?pid=PID".into()))?;
     ensure!(pid > 0, Failure::Usage(format!("pid={pid} is no process")));
-    let seconds = parameter(query, "seconds")?.unwrap_or(SECONDS).min(SECONDS_MAX);
-    let (profile, show) = match is_over_time {
-        true => (sampled(pid, None, Duration::from_secs(seconds))?, Show::Alloc),
-        false => (image::copy_of(&Attached::to(pid)?)?, Show::Inuse),
-    };
-    pprof::write(&profile, &symbols::find(&profile, &Places::default()), show)
+    Ok(pid)
 }
 
 /// Of `name=value&...`.
@@ -131,10 +152,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_has_a_status() {
-        assert_eq!(profile("", false).status, 400);
-        assert_eq!(profile("pid=1x", true).status, 400);
-        assert_eq!(["pid=0", "pid=-5"].map(|query| profile(query, false).status), [400, 400]);
-        assert_eq!(profile(&format!("pid={}", std::process::id()), false).status, 404);
-        assert_eq!(profile(&format!("pid={}", i32::MAX), false).status, 404);
+        let heap = |query: &str| told(heap(query)).status;
+        assert_eq!(["", "pid=1x", "pid=0", "pid=-5"].map(heap), [400; 4]);
+        assert_eq!([std::process::id(), i32::MAX as u32].map(|pid| heap(&format!("pid={pid}"))), [404, 404]);
+        let allocs = |seconds: &str| told(allocs(&format!("pid={}&seconds={seconds}", i32::MAX), &|| true));
+        assert_eq!(["x", "-1", "601", "600"].map(|seconds| allocs(seconds).status), [400, 400, 400, 404]);
+        let said = String::from_utf8(allocs("601").body).unwrap();
+        assert_eq!(said, "seconds=601 is too long: a look takes 600 seconds at most\n");
     }
 }

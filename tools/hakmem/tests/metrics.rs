@@ -235,12 +235,48 @@ fn top_of(go: &str, address: &str, path: &str) -> String {
     stdout(&output)
 }
 
+fn growing(folder: &Folder) -> Running {
+    let mut command = Command::new(folder.program("grows", GROWS, &["-g", "-fno-optimize-sibling-calls"]));
+    command.env("LD_PRELOAD", LIBRARY);
+    started(command, |id| running::figure(id, "live") > 40000)
+}
+
+fn is_sampled(id: &str) -> bool {
+    let output = hakmem(&["heap", id]);
+    output.status.success() && !stdout(&output).contains("not sampled any more")
+}
+
+/// Sixteen at once are served; the last that leaves ends the sampling.
+#[test]
+fn looks_end_with_their_readers_and_keep_no_scrape_out() {
+    let folder = Folder::new("serve-looks");
+    let child = growing(&folder);
+    let (_server, address) = serving();
+    let allocs = |seconds: u32| format!("/debug/pprof/allocs?pid={}&seconds={seconds}", child.id());
+    let readers: Vec<_> = (0..16)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            write!(stream, "GET {} HTTP/1.1\r\n\r\n", allocs(600)).unwrap();
+            stream
+        })
+        .collect();
+    let mut said = String::new();
+    running::until("more than sixteen are served", || {
+        said = fetched(&address, &allocs(0), "").unwrap();
+        said.starts_with("HTTP/1.1 503 Service Unavailable")
+    });
+    assert!(said.ends_with("16 profiles are being made, as many as at once; try again\n"), "{said}");
+    assert!(fetched(&address, "/metrics", "").unwrap().starts_with("HTTP/1.1 200"));
+    running::until("it is never sampled", || is_sampled(&child.id()));
+    drop(readers);
+    running::until("it is sampled on", || !is_sampled(&child.id()));
+    running::until("no place is free again", || fetched(&address, &allocs(1), "").unwrap().starts_with("HTTP/1.1 200"));
+}
+
 #[test]
 fn the_server_answers_pprof() {
     let folder = Folder::new("serve-pprof");
-    let mut command = Command::new(folder.program("grows", GROWS, &["-g", "-fno-optimize-sibling-calls"]));
-    command.env("LD_PRELOAD", LIBRARY);
-    let child = started(command, |id| running::figure(id, "live") > 40000);
+    let child = growing(&folder);
     let (_server, address) = serving();
     let (heap, allocs) = (format!("/debug/pprof/heap?pid={}", child.id()), "/debug/pprof/allocs?pid=");
     let said = fetched(&address, &heap, "").unwrap();

@@ -3,6 +3,7 @@
 
 use super::input::{of_file, of_process, Input, One};
 use super::profile::sampled;
+use super::watch::Time;
 use super::Names;
 use crate::image::Profile;
 use crate::output::say;
@@ -58,7 +59,7 @@ impl LeaksArgs {
                 return Ok(());
             }
             let profile = match (self.time, one) {
-                (Some(time), One::Process(pid)) => sampled(pid, self.every, time)?,
+                (Some(time), One::Process(pid)) => sampled(pid, self.every, Time::of(time))?,
                 (None, One::Process(pid)) => of_process(pid)?,
                 (_, One::File(path)) => of_file(path)?,
             };

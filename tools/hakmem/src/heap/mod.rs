@@ -11,6 +11,7 @@ mod watch;
 pub use diff::DiffArgs;
 pub use leaks::LeaksArgs;
 pub use profile::{sampled, ProfileArgs};
+pub use watch::Time;
 
 pub use input::of_file;
 use input::Input;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `hakmem profile`: samples a process from now on, for a time.
 
-use super::watch::watched;
+use super::watch::{watched, Time};
 use super::{stop, Output};
 use crate::attach::select::Targets;
 use crate::image::Profile;
@@ -42,13 +42,13 @@ impl ProfileArgs {
         signals::hold();
         self.targets.for_each(|pid| match signals::came() {
             true => Ok(()),
-            false => self.output.write(&sampled(pid, self.every, self.time)?),
+            false => self.output.write(&sampled(pid, self.every, Time::of(self.time))?),
         })
     }
 }
 
 /// What the process allocated and freed in that time, and what of it is in use at the end.
-pub fn sampled(pid: i32, every: Option<u64>, time: Duration) -> Result<Profile> {
+pub fn sampled(pid: i32, every: Option<u64>, time: Time) -> Result<Profile> {
     let (before, after) = watched(pid, every, time)?;
     Ok(match &before {
         Some(before) => after.since(before),

@@ -27,13 +27,40 @@ const FIRST_COPY: Duration = Duration::from_millis(200);
 const COPY: Duration = Duration::from_secs(1);
 const SHARE: u32 = 50;
 
-/// What was sampled before, and what there is once `time` is over. A process that begins another program meanwhile, as
-/// scripts do at their start, is sampled anew for what is left of the time.
-pub fn watched(pid: i32, every: Option<u64>, time: Duration) -> Result<(Option<Profile>, Profile)> {
-    let (mut left, mut has_changed) = (time, false);
+/// How long a look takes: until a signal ends it, or nobody waits for it any more.
+pub struct Time<'a> {
+    left: Duration,
+    is_awaited: &'a dyn Fn() -> bool,
+}
+
+impl Time<'_> {
+    pub fn of(left: Duration) -> Time<'static> {
+        Time { left, is_awaited: &|| true }
+    }
+
+    pub fn awaited(left: Duration, is_awaited: &dyn Fn() -> bool) -> Time<'_> {
+        Time { left, is_awaited }
+    }
+
+    fn is_over(&self) -> bool {
+        self.left.is_zero() || signals::came() || !(self.is_awaited)()
+    }
+
+    /// A step of it.
+    fn pass(&mut self) {
+        let begin = Instant::now();
+        std::thread::sleep(STEP.min(self.left));
+        self.left = self.left.saturating_sub(begin.elapsed());
+    }
+}
+
+/// What was sampled before, and what there is when the time is over. A process that begins another program meanwhile,
+/// as scripts do at their start, is sampled anew for what is left of the time.
+pub fn watched(pid: i32, every: Option<u64>, mut time: Time) -> Result<(Option<Profile>, Profile)> {
+    let mut has_changed = false;
     loop {
-        let error = match watch(pid, every, &mut left) {
-            Err(error) if !left.is_zero() && !signals::came() => error,
+        let error = match watch(pid, every, &mut time) {
+            Err(error) if !time.is_over() => error,
             outcome => {
                 if has_changed && outcome.is_ok() {
                     let what = "has begun another program (execve) meanwhile: this is of that one alone";
@@ -47,16 +74,15 @@ pub fn watched(pid: i32, every: Option<u64>, time: Duration) -> Result<(Option<P
         if !is_between {
             return Err(error);
         }
-        std::thread::sleep(STEP);
-        left = left.saturating_sub(STEP);
+        time.pass();
     }
 }
 
-fn watch(pid: i32, every: Option<u64>, left: &mut Duration) -> Result<(Option<Profile>, Profile)> {
+fn watch(pid: i32, every: Option<u64>, time: &mut Time) -> Result<(Option<Profile>, Profile)> {
     let process = Source::to(pid)?;
     let (sampling, before) = Sampling::begin(&process, every)?;
     let mut last = None;
-    let outcome = pause(&sampling, left, &mut last).and_then(|()| sampling.profile());
+    let outcome = pause(&sampling, time, &mut last).and_then(|()| sampling.profile());
     drop(sampling);
     match (outcome, last) {
         (Err(error), Some(seen)) if attach::has_ended(pid, &error) => {
@@ -221,20 +247,18 @@ fn interval_for(bytes_a_second: u64) -> u64 {
     (bytes_a_second / SAMPLES_A_SECOND).clamp(INTERVAL_MIN, INTERVAL_MAX).next_power_of_two()
 }
 
-/// With a bar on a terminal, until a signal comes. Whether the process is the program still that it was is looked at
+/// With a bar on a terminal. Whether the process is the program still that it was is looked at
 /// meanwhile, and what it has: it may end.
-fn pause(sampling: &Sampling, left: &mut Duration, last: &mut Option<Profile>) -> Result<()> {
-    let (process, time) = (sampling.process, *left);
-    let bar = ProgressBar::new(time.as_millis() as u64);
+fn pause(sampling: &Sampling, time: &mut Time, last: &mut Option<Profile>) -> Result<()> {
+    let (process, whole) = (sampling.process, time.left);
+    let bar = ProgressBar::new(whole.as_millis() as u64);
     let style = ProgressStyle::with_template("{bar:40} {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let mut remains = Ok(());
     let (mut next, mut pause) = (Instant::now() + FIRST_COPY, FIRST_COPY);
-    while remains.is_ok() && !left.is_zero() && !signals::came() {
-        bar.set_position((time - *left).as_millis() as u64);
-        let begin = Instant::now();
-        std::thread::sleep(STEP.min(*left));
-        *left = left.saturating_sub(begin.elapsed());
+    while remains.is_ok() && !time.is_over() {
+        bar.set_position((whole - time.left).as_millis() as u64);
+        time.pass();
         remains = process.check_place();
         if process.is_read() && Instant::now() >= next {
             let begin = Instant::now();

@@ -9,13 +9,13 @@ use crate::output::remark;
 use crate::signals;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Half of the descriptors where there are few of them (256).
-const CONNECTIONS_MAX: usize = 128;
+pub const CONNECTIONS_MAX: usize = 128;
 const HEAD_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 100;
 /// From a reader: its request, and that it takes all that is sent.
@@ -54,6 +54,7 @@ impl Answer {
             403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
+            503 => "Service Unavailable",
             _ => "Internal Server Error",
         };
         let (status, kind, length) = (self.status, self.kind, self.body.len());
@@ -87,21 +88,32 @@ fn head_of(bytes: &[u8]) -> Head {
     }
 }
 
+/// Who waits for an answer.
+pub struct Reader<'a>(&'a TcpStream);
+
+impl Reader<'_> {
+    /// It has closed its connection, or its side of it.
+    pub fn has_left(&self) -> bool {
+        let end = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
+        polled(self.0.as_raw_fd(), libc::POLLRDHUP, Duration::ZERO) & end != 0
+    }
+}
+
 /// Until a signal comes, and the requests that had come are answered. An answer may take its time.
-pub fn serve(listener: &TcpListener, answer: impl Fn(&Request) -> Answer + Sync) -> io::Result<()> {
+pub fn serve(listener: &TcpListener, answer: impl Fn(&Request, &Reader) -> Answer + Sync) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let open = AtomicUsize::new(0);
     thread::scope(|threads| {
         while !signals::came() {
-            if open.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+            let Some(place) = Place::taken(&open, CONNECTIONS_MAX) else {
                 thread::sleep(FULL);
                 continue;
-            }
+            };
             if !is_ready(listener) {
                 continue;
             }
             let outcome = listener.accept().and_then(|(stream, _)| {
-                let (place, answer) = (Place::taken(&open), &answer);
+                let answer = &answer;
                 let serve = move || {
                     let _ = one(stream, answer); // a reader that has left is nothing to this side
                     drop(place);
@@ -126,18 +138,28 @@ fn has_left(error: &io::Error) -> bool {
 }
 
 fn is_ready(listener: &TcpListener) -> bool {
-    let mut poll = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid pollfd.
-    unsafe { libc::poll(&mut poll, 1, LOOK.as_millis() as i32) > 0 }
+    polled(listener.as_raw_fd(), libc::POLLIN, LOOK) != 0
 }
 
-/// One of the connections, however it ends.
-struct Place<'a>(&'a AtomicUsize);
+/// Which of the events there are within that time, and what is wrong with the descriptor.
+fn polled(fd: RawFd, events: i16, time: Duration) -> i16 {
+    let mut poll = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: one valid pollfd.
+    let count = unsafe { libc::poll(&mut poll, 1, time.as_millis() as i32) };
+    match count {
+        1.. => poll.revents,
+        _ => 0,
+    }
+}
+
+/// One of so many at most, until it is dropped.
+pub struct Place<'a>(&'a AtomicUsize);
 
 impl Place<'_> {
-    fn taken(open: &AtomicUsize) -> Place<'_> {
-        open.fetch_add(1, Ordering::Relaxed);
-        Place(open)
+    /// None: all are taken.
+    pub fn taken(count: &AtomicUsize, most: usize) -> Option<Place<'_>> {
+        let more = |taken| (taken < most).then_some(taken + 1);
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Place(count))
     }
 }
 
@@ -147,7 +169,7 @@ impl Drop for Place<'_> {
     }
 }
 
-fn one(mut stream: TcpStream, answer: &impl Fn(&Request) -> Answer) -> io::Result<()> {
+fn one(mut stream: TcpStream, answer: &impl Fn(&Request, &Reader) -> Answer) -> io::Result<()> {
     let (mut bytes, mut head) = (Vec::new(), Head::Partial);
     read_until(&mut stream, REQUEST, |part| {
         bytes.extend_from_slice(part);
@@ -157,7 +179,7 @@ fn one(mut stream: TcpStream, answer: &impl Fn(&Request) -> Answer) -> io::Resul
     let (said, is_head) = match head {
         Head::Partial => return Ok(()),
         Head::Wrong => (Answer::text(400, "this is no HTTP/1 request\n"), false),
-        Head::Whole(request) => (answer(&request), request.method == "HEAD"),
+        Head::Whole(request) => (answer(&request, &Reader(&stream)), request.method == "HEAD"),
     };
     let mut sent = said.head().into_bytes();
     if !is_head {
@@ -216,7 +238,7 @@ mod tests {
         reader.write_all(said.as_bytes()).unwrap();
         reader.shutdown(Shutdown::Write).unwrap();
         let stream = listener.accept().unwrap().0;
-        one(stream, &|request| Answer::text(200, format!("{} {}", request.target, request.accept))).unwrap();
+        one(stream, &|request, _| Answer::text(200, format!("{} {}", request.target, request.accept))).unwrap();
         let mut answer = String::new();
         reader.read_to_string(&mut answer).unwrap();
         answer
@@ -241,10 +263,36 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut reader = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         reader.write_all(long.as_bytes()).unwrap();
-        let _ = one(listener.accept().unwrap().0, &|_| Answer::text(200, "never"));
+        let _ = one(listener.accept().unwrap().0, &|_, _| Answer::text(200, "never"));
         let mut answer = String::new();
         let _ = reader.read_to_string(&mut answer);
         assert_eq!(answer, "");
+    }
+
+    #[test]
+    fn a_reader_that_leaves_is_seen() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let readers = [(); 2].map(|()| TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let sides = [(); 2].map(|()| listener.accept().unwrap().0);
+        let has_left = |at: usize| Reader(&sides[at]).has_left();
+        assert_eq!([has_left(0), has_left(1)], [false, false]);
+        (&readers[0]).write_all(b"and more").unwrap();
+        readers[0].shutdown(Shutdown::Write).unwrap();
+        let begin = Instant::now();
+        while !has_left(0) {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+        }
+        assert!(!has_left(1));
+    }
+
+    #[test]
+    fn places_are_so_many_at_most() {
+        let count = AtomicUsize::new(0);
+        let first = Place::taken(&count, 2);
+        let second = Place::taken(&count, 2);
+        assert!(first.is_some() && second.is_some() && Place::taken(&count, 2).is_none());
+        drop(first);
+        assert!(Place::taken(&count, 2).is_some());
     }
 
     #[test]
