@@ -34,7 +34,9 @@ pub struct Host {
     begin: Option<Instant>,
     known: HashMap<i32, Known>,
     order: Vec<i32>,
-    selected: usize,
+    /// The row of the process that is chosen, and which that is.
+    row: usize,
+    chosen: Option<i32>,
     by_growth: bool,
 }
 
@@ -79,6 +81,18 @@ impl Host {
             Some(Verdict::Grows(rate, _)) => rate,
             _ => 0.0,
         }
+    }
+
+    /// What is chosen stays that in another row. When it is gone, what took its row is chosen.
+    fn put(&mut self, order: Vec<i32>) {
+        let place = order.iter().position(|pid| Some(*pid) == self.chosen);
+        self.order = order;
+        self.choose(place.unwrap_or(self.row));
+    }
+
+    fn choose(&mut self, row: usize) {
+        self.row = row.min(self.order.len().saturating_sub(1));
+        self.chosen = self.order.get(self.row).copied();
     }
 
     fn keys(&self) -> Keys {
@@ -136,8 +150,7 @@ impl View for Host {
         if self.by_growth {
             order.sort_by(|a, b| self.growth(*b).total_cmp(&self.growth(*a)));
         }
-        self.order = order;
-        self.selected = self.selected.min(self.order.len().saturating_sub(1));
+        self.put(order);
         Ok(())
     }
 
@@ -155,9 +168,9 @@ impl View for Host {
             let (process, history) = self.history(*pid)?;
             let cells = figures(*pid, &process.comm, &history.last(), self.growth(*pid));
             let cells = columns.iter().map(|&at| cells[at].clone());
-            Some(Row::new(cells.collect::<Vec<_>>()).style(if at == self.selected { reversed } else { Style::new() }))
+            Some(Row::new(cells.collect::<Vec<_>>()).style(if at == self.row { reversed } else { Style::new() }))
         };
-        let first = self.selected.saturating_sub(usize::from(table.height.saturating_sub(2)));
+        let first = self.row.saturating_sub(usize::from(table.height.saturating_sub(2)));
         let rows: Vec<Row> = self.order.iter().enumerate().skip(first).filter_map(row).collect();
         let widths = widths.into_iter().map(Constraint::Length);
         frame.render_widget(Table::new(rows, widths).header(header), table);
@@ -168,9 +181,9 @@ impl View for Host {
         match key {
             KeyCode::Char('q') => return After::Quit,
             KeyCode::Char('?') => return After::Help(self.keys()),
-            KeyCode::Enter => return self.order.get(self.selected).map_or(After::Stay, |pid| After::Open(*pid)),
-            KeyCode::Up => self.selected = self.selected.saturating_sub(1),
-            KeyCode::Down => self.selected = (self.selected + 1).min(self.order.len().saturating_sub(1)),
+            KeyCode::Enter => return self.chosen.map_or(After::Stay, After::Open),
+            KeyCode::Up => self.choose(self.row.saturating_sub(1)),
+            KeyCode::Down => self.choose(self.row + 1),
             KeyCode::Char('s') => self.by_growth = !self.by_growth,
             _ => {}
         }
@@ -193,6 +206,26 @@ mod tests {
         }
         assert_eq!(columns_for(80, false).0.len(), TITLES.len());
         assert_eq!(columns_for(60, false).0, [0, 1, 2, 5, 6]);
+    }
+
+    #[test]
+    fn the_choice_stays_with_its_process() {
+        let mut host = Host::default();
+        let mut opens = |order: &[i32], keys: &[KeyCode]| {
+            host.put(order.to_vec());
+            keys.iter().for_each(|key| drop(host.key(*key)));
+            match host.key(KeyCode::Enter) {
+                After::Open(pid) => Some(pid),
+                _ => None,
+            }
+        };
+        assert_eq!(opens(&[], &[KeyCode::Up, KeyCode::Down]), None);
+        assert_eq!(opens(&[11, 12, 13], &[KeyCode::Down]), Some(12));
+        assert_eq!(opens(&[12, 11, 13], &[]), Some(12), "sorted anew");
+        assert_eq!(opens(&[14, 11, 13, 12], &[]), Some(12));
+        assert_eq!(opens(&[14, 11, 13, 15], &[]), Some(15), "it is gone: what took its row");
+        assert_eq!(opens(&[14, 11], &[]), Some(11), "the last row is gone as well");
+        assert_eq!(opens(&[14, 11], &[KeyCode::Down, KeyCode::Up, KeyCode::Up]), Some(14));
     }
 
     /// What is retained is not in it, as in `hakmem ps`.
