@@ -163,6 +163,7 @@ fn the_peak_is_known_by_its_site() {
     assert!(left < 0.1 * peak, "{left} of {peak}");
     assert!(profile["memory"]["resident"].as_u64().unwrap() > 1 << 20);
     let table = service.says(&["heap", "--show", "peak", "PID"]);
+    assert!(table.lines().nth(2).unwrap().ends_with("in use at the peak, within 2 %"), "{table}");
     assert!(table.lines().nth(3).unwrap().contains("grows < main"), "{table}");
 }
 

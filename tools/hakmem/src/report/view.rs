@@ -45,7 +45,7 @@ pub fn amount(site: &Site, show: Show) -> Amount {
 pub fn title(show: Show) -> &'static str {
     match show {
         Show::Inuse => "in use",
-        Show::Peak => "in use at the peak",
+        Show::Peak => "in use at the peak, within 2 %",
         Show::Alloc => "allocated",
         Show::Lifetime => "freed, by lifetime",
         Show::Temporary => "temporary",
