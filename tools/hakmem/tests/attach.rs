@@ -88,6 +88,20 @@ fn a_process_that_ends_while_it_is_waited_for_is_told_as_that() {
     }
 }
 
+#[test]
+fn a_process_that_nobody_has_waited_for_is_told_as_ended() {
+    let mut child = sleeping(&[]);
+    child.0.kill().unwrap();
+    let id = child.id();
+    until("it never ends", || !stderr(&hakmem(&["stats", &id])).is_empty());
+    for arguments in [&["stats"][..], &["metrics"], &["heap"], &["profile", "--for", "1ms"], &["trim"]] {
+        let output = hakmem(&[arguments, &[&id]].concat());
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = stderr(&output);
+        assert!(said.contains(&format!("process {id} (sleep) has ended, and waits for its parent")), "{said}");
+    }
+}
+
 /// `$!` of a shell is there before its program is, and the program before it has loaded the library.
 #[test]
 fn a_process_that_has_only_just_been_started_is_waited_for() {

@@ -56,6 +56,8 @@ struct Found {
 /// A program that has only just been started may not have loaded hakmem yet, nor moved it to its place.
 const START: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
+/// Of the flags in /proc/PID/stat.
+const PF_KTHREAD: u32 = 0x20_0000;
 
 impl Attached {
     /// As `now`; a process that has only just been started is given time to load hakmem.
@@ -78,6 +80,9 @@ impl Attached {
     pub fn now(pid: i32) -> Result<Attached> {
         let process = Process::new(pid).map_err(|error| gone(pid, &error))?;
         let comm = comm_of(&process);
+        if without_program(&process) == Some(Without::Ended) {
+            bail!(Failure::NoProcess(format!("process {pid} ({comm}) {WAITS}")));
+        }
         let memory = Memory::of(pid);
         let found = find(pid, memory).with_context(|| format!("process {pid} ({comm})"));
         let found = found.map_err(|error| refined(pid, &comm, error))?;
@@ -118,6 +123,26 @@ pub fn age(pid: i32) -> Option<Duration> {
     let began = Process::new(pid).ok()?.stat().ok()?.starttime as f64 / procfs::ticks_per_second() as f64;
     let now = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?);
     Some(Duration::from_secs_f64((now.as_secs_f64() - began).max(0.0)))
+}
+
+/// What has no memory of a program, so that no malloc serves it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Without {
+    /// It is a thread of the kernel's.
+    Kernel,
+    /// Its parent has not asked for its exit status.
+    Ended,
+}
+
+/// A process that is `Without::Ended` ...
+pub const WAITS: &str = "has ended, and waits for its parent to ask how";
+
+pub fn without_program(process: &Process) -> Option<Without> {
+    let stat = process.stat().ok()?;
+    if stat.flags & PF_KTHREAD != 0 {
+        return Some(Without::Kernel);
+    }
+    matches!(stat.state, 'Z' | 'X').then_some(Without::Ended)
 }
 
 /// The memory that was read is not there: the process has begun another program, or has not moved hakmem to its place.

@@ -6,7 +6,7 @@ use super::finding::Diagnosis;
 use super::surroundings;
 use crate::attach::memory::Memory;
 use crate::attach::refusal::Situation;
-use crate::attach::{self, Attached};
+use crate::attach::{self, Attached, Without};
 use crate::failure::Failure;
 use crate::program::{Image, Libc};
 use anyhow::Result;
@@ -16,8 +16,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 const AT_SECURE: u64 = 23;
-/// Of the flags in /proc/PID/stat.
-const PF_KTHREAD: u32 = 0x20_0000;
 
 /// A file of machine code that a process has mapped, or will have.
 #[derive(Debug)]
@@ -63,9 +61,13 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
     let comm = attach::comm_of(&process);
     let mut found = Diagnosis::of(format!("process {pid} ({comm})"));
     (found.process, found.program) = (Some(pid), Some(comm));
-    if let Some((id, what, remedy)) = without_program(&process) {
+    if let Some(without) = attach::without_program(&process) {
         found.active = Some(false);
-        found.problem(id, what, remedy);
+        let (id, what) = match without {
+            Without::Kernel => ("kernel", "this is a kernel thread: it runs no program and has no malloc".into()),
+            Without::Ended => ("ended", format!("it {}", attach::WAITS)),
+        };
+        found.problem(id, what, "nothing to do");
         return Ok(found);
     }
     let environment = process.environ().ok();
@@ -93,17 +95,6 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
     surroundings::group(&mut found, &process);
     surroundings::confinement(&mut found, &process);
     Ok(found)
-}
-
-/// What has no memory of a program, so that no malloc serves it.
-fn without_program(process: &Process) -> Option<(&'static str, &'static str, &'static str)> {
-    let stat = process.stat().ok()?;
-    let is_of_kernel = stat.flags & PF_KTHREAD != 0;
-    let has_ended = matches!(stat.state, 'Z' | 'X');
-    if is_of_kernel {
-        return Some(("kernel", "this is a kernel thread: it runs no program and has no malloc", "nothing to do"));
-    }
-    has_ended.then_some(("ended", "it has ended, and waits for its parent to ask how", "nothing to do"))
 }
 
 /// In the order in which the dynamic linker looks: as it says itself, or as the environment lets guess, over which a
