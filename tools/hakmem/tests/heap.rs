@@ -173,6 +173,7 @@ fn a_leak_is_the_first_line_among_many_temporary_blocks() {
     let said = service.says(&["leaks", "--comm", &Running::comm("leak"), "--for", "4s"]);
     let first = said.lines().nth(5).unwrap();
     assert!(first.contains("  keeps < main"), "{said}");
+    assert!(said.contains("still in use, where most parts of that time left some:"), "{said}");
     let temporary = service.says(&["heap", "--show", "temporary", "PID"]);
     assert!(temporary.lines().nth(3).unwrap().contains("temporary < main"), "{temporary}");
 }

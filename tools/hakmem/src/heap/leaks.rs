@@ -81,7 +81,7 @@ impl LeaksArgs {
         }
         let _ = writeln!(
             text,
-            "\nblocks of the last {span} that are still in use, where there are some of each age:\n\n{:>12} {:>12} {:>14} {:>8}  site",
+            "\nblocks of the last {span} that are still in use, where most parts of that time left some:\n\n{:>12} {:>12} {:>14} {:>8}  site",
             "bytes", "blocks", "a minute", "samples"
         );
         for growth in grown.iter().take(self.top) {

@@ -2,7 +2,8 @@
 //! What grows: stacks that leave blocks behind in most parts of the time that was sampled.
 //!
 //! One image tells it, as each sampled block that is in use has the time of its allocation. A cache that was filled at
-//! the start has old blocks alone, work in progress new ones alone, and a leak has some of each age.
+//! the start has old blocks alone, work in progress new ones alone, and a leak has some of most parts of the time. What
+//! the first and the last part left says nothing: of those between, two thirds have to have left some.
 
 use super::view::{Row, Show};
 use crate::image::{Amount, Profile};
