@@ -77,6 +77,13 @@ pub struct Snapshot {
     pub heaps: u64,
 }
 
+impl Snapshot {
+    /// 0: it has none of that name.
+    pub fn value(&self, name: &str) -> u64 {
+        self.values.get(name).copied().unwrap_or(0)
+    }
+}
+
 /// Sums over all heaps.
 #[derive(Default)]
 struct Sums {

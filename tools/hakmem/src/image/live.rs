@@ -152,7 +152,7 @@ fn mappings(process: &Attached) -> Result<Vec<maps::Mapping>> {
 }
 
 pub fn figures(snapshot: &Snapshot) -> Figures {
-    let value = |name| snapshot.values.get(name).copied().unwrap_or(0);
+    let value = |name| snapshot.value(name);
     Figures {
         resident: value("resident"),
         live: value("live"),

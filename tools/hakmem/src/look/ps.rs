@@ -37,7 +37,7 @@ impl Row {
     }
 
     fn value(&self, name: &str) -> u64 {
-        self.snapshot.values.get(name).copied().unwrap_or(0)
+        self.snapshot.value(name)
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Point {
 
 impl Point {
     pub fn of(seconds: f64, snapshot: &Snapshot) -> Point {
-        let at = |name: &str| snapshot.values.get(name).copied().unwrap_or(0);
+        let at = |name| snapshot.value(name);
         Point {
             seconds,
             resident: at("resident"),

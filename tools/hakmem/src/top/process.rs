@@ -53,7 +53,7 @@ impl OneProcess {
     }
 
     fn value(&self, name: &str) -> u64 {
-        self.snapshot.values.get(name).copied().unwrap_or(0)
+        self.snapshot.value(name)
     }
 
     fn title(&self) -> Text<'static> {
@@ -95,22 +95,6 @@ impl OneProcess {
             drawn = end;
         }
         Text::from(spans)
-    }
-
-    /// In as many lines as it takes: a part is never cut.
-    fn legend(&self, width: u16) -> Vec<Text<'static>> {
-        let mut lines = vec![vec![Span::from(format!("resident {} ", human(self.value("resident"))))]];
-        for ((name, sign), color) in PARTS.into_iter().zip(COLORS) {
-            let sign = Span::styled(format!(" {sign} "), Style::new().fg(color));
-            let text = Span::from(format!("{name} {}", human(self.value(name))));
-            let used: usize = lines[lines.len() - 1].iter().map(Span::width).sum();
-            if used + sign.width() + text.width() > usize::from(width) {
-                lines.push(Vec::new());
-            }
-            let last = lines.len() - 1;
-            lines[last].extend([sign, text]);
-        }
-        lines.into_iter().map(Text::from).collect()
     }
 
     fn draw_history(&self, frame: &mut Frame, area: Rect) {
@@ -181,6 +165,27 @@ impl OneProcess {
     }
 }
 
+/// In as many lines as it takes: a part is never cut. What is live and was not touched is not resident.
+fn legend(snapshot: &Snapshot, width: u16) -> Vec<Text<'static>> {
+    let figure = |name: &str, of: &str| format!("{name} {}", human(snapshot.value(of)));
+    let mut lines = vec![vec![Span::from(figure("resident", "resident") + " ")]];
+    let mut add = |sign: Span<'static>, text: String| {
+        let (text, last) = (Span::from(text), lines.len() - 1);
+        let used: usize = lines[last].iter().map(Span::width).sum();
+        match used + sign.width() + text.width() > usize::from(width) {
+            true => lines.push(vec![sign, text]),
+            false => lines[last].extend([sign, text]),
+        }
+    };
+    for ((name, sign), color) in PARTS.into_iter().zip(COLORS) {
+        add(Span::styled(format!(" {sign} "), Style::new().fg(color)), figure(name, name));
+        if name == "live" && snapshot.value("untouched") != 0 {
+            add(Span::from(" "), format!("({})", figure("not touched", "untouched")));
+        }
+    }
+    lines.into_iter().map(Text::from).collect()
+}
+
 /// As many columns as fit `width`. What it is sorted by, the sizes and what is live stay longest.
 fn class_table(lines: &[Line], sort: Sort, width: u16) -> Table<'static> {
     const TITLES: [&str; 6] = ["block size", "blocks", "live", "growth", "allocs/s", "cached"];
@@ -229,7 +234,7 @@ impl View for OneProcess {
     }
 
     fn draw(&self, frame: &mut Frame) {
-        let legend = self.legend(frame.area().width);
+        let legend = legend(&self.snapshot, frame.area().width);
         let heights = [1, 1, 1, legend.len() as u16, 4, 1].map(Constraint::Length);
         let parts = heights.into_iter().chain([Constraint::Min(0), Constraint::Length(1)]);
         let areas = Layout::vertical(parts).split(frame.area());
@@ -274,6 +279,23 @@ mod tests {
     use super::*;
     use ratatui::buffer::Buffer;
     use ratatui::widgets::Widget;
+
+    #[test]
+    fn parts_of_memory_are_whole_in_lines_of_any_width() {
+        let names = PARTS.map(|(name, _)| name).into_iter().chain(["resident", "untouched"]);
+        let mut snapshot = Snapshot { values: names.map(|name| (name, 1000 << 20)).collect(), ..Snapshot::default() };
+        let shown = |snapshot: &Snapshot, width: u16| legend(snapshot, width).iter().map(Text::to_string).collect();
+        for width in 27..120 {
+            let lines: Vec<String> = shown(&snapshot, width);
+            assert!(lines.iter().all(|line| line.chars().count() <= usize::from(width)), "{width}: {lines:?}");
+            for part in ["█ live 1000.0 MiB", "(not touched 1000.0 MiB)", "· metadata 1000.0 MiB"] {
+                assert!(lines.iter().any(|line| line.contains(part)), "{width}: {lines:?}");
+            }
+        }
+        assert_eq!(shown(&snapshot, 80).len(), 3);
+        snapshot.values.insert("untouched", 0);
+        assert!(!shown(&snapshot, 80).concat().contains("touched"));
+    }
 
     #[test]
     fn no_figure_is_cut_where_the_terminal_is_narrow() {
