@@ -185,8 +185,9 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
     if (slots_are_sparse(use))
         pool_opened_sparse_locked(first, count, slot_count);
     superslab_t *last = pool_record(first + count - 1);
+    /* What comes along with a run's last huge page is resident; around slabs of small blocks it will soon be used. */
     if (tail_mask != 0)
-        pool_give_fresh_locked(last, tail_mask, last->huge && slots_are_sparse(use));
+        pool_give_fresh_locked(last, tail_mask, last->huge && (slots_are_sparse(use) || slot_count > SLOTS));
     return (slot_t)(first * SLOTS);
 }
 

@@ -21,7 +21,8 @@ enum {
     WASTE_SHARE = 4,      /* so much of a superslab is much */
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
     GROWTH_ROOM = 8,      /* a run that grows is put where it has so many times its size, or half of that, ... */
-    CLOSE_SHARE = 16,     /* a stretch that is longer by this part at most is not worth looking further */
+    HUGE_REST_SHARE = 8, /* a run begins in a huge page that is there when what is free of it is this part of the run */
+    CLOSE_SHARE = 16,    /* a stretch that is longer by this part at most is not worth looking further */
 };
 
 /* How the superslabs are opened that a run takes from the region. */
@@ -256,6 +257,12 @@ static void convert_run_locked(size_t first, size_t count, slots_use_t use, bool
     }
 }
 
+/* Pages of one kind, and huge ones, are worth more than a small part that is resident. But the last huge page of a run
+ * is where the next one begins: otherwise each leaves up to 2 MiB of it. */
+static size_t least_dirty(size_t count, bool begins_huge, bool earns) {
+    return begins_huge && earns ? count / HUGE_REST_SHARE : begins_huge || earns ? count / 2 : 0;
+}
+
 static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     bool zeroed;
@@ -263,8 +270,7 @@ static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use
     if (place.dirty == 0)
         return (slots_t){0};
     bool begins_huge = pool_record(place.first / SLOTS)->huge, earns = pool_earns_huge_locked(count, use);
-    /* Pages of one kind, and huge ones, are worth more than a small part that is resident. */
-    if (count >= PAIR * SLOTS && (begins_huge || earns) && place.dirty < count / 2)
+    if (count >= PAIR * SLOTS && place.dirty < least_dirty(count, begins_huge, earns))
         return (slots_t){0};
     bool huge = earns && (begins_huge || use == SLOTS_DENSE || hk_option(HK_OPT_HUGE) == HK_HUGE_FORCE);
     convert_run_locked(place.first, count, use, huge);
