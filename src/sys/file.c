@@ -33,6 +33,15 @@ long sys_open_append(const char *path) {
     return sys_passage_call(SYS_openat, AT_FDCWD, (long)path, flags, 0666, 0, 0);
 }
 
+/* As a call that opens something would find it. faccessat(2) asks by the real user, and without the capabilities of one
+ * who is not root. */
+static long may_write_into(const char *folder) {
+    const long may = W_OK | X_OK;
+    const long got =
+        !sys_may_make_new_calls() ? -ENOSYS : sys_call4(SYS_faccessat2, AT_FDCWD, (long)folder, may, AT_EACCESS);
+    return got != -ENOSYS ? got : sys_call3(SYS_faccessat, AT_FDCWD, (long)folder, may);
+}
+
 /* What is not there can be made where its folder may be written to. */
 static int may_make(const char *path) {
     char folder[PATH_MAX];
@@ -42,7 +51,7 @@ static int may_make(const char *path) {
         return ENAMETOOLONG;
     memcpy(folder, slash == NULL ? "." : path, slash == NULL ? 1 : length);
     folder[slash == NULL ? 1 : length] = '\0';
-    return (int)-sys_call3(SYS_faccessat, AT_FDCWD, (long)folder, W_OK | X_OK);
+    return (int)-may_write_into(folder);
 }
 
 int sys_may_append(const char *path) {

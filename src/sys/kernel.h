@@ -32,9 +32,12 @@
 #define PR_SET_VMA_ANON_NAME 0
 #endif
 
-/* close_range(2), process_madvise(2): newer than the headers of distributions that are in use */
+/* close_range(2), faccessat2(2), process_madvise(2): newer than the headers of distributions that are in use */
 #ifndef SYS_close_range
 #define SYS_close_range 436
+#endif
+#ifndef SYS_faccessat2
+#define SYS_faccessat2 439
 #endif
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440

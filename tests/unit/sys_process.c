@@ -157,8 +157,30 @@ static void marks(void) {
     sys_process_mark_set(SYS_MARK_KNOWN);
 }
 
+/* A file may be made where the rights in force allow it, whoever the real user is. */
+static void makes_a_file_by_rights_in_force(void) {
+    char folder[] = "/tmp/hakmem-rights-XXXXXX", path[64];
+    if (geteuid() != 0)
+        return;
+    CHECK(mkdtemp(folder) != NULL); /* its owner's alone */
+    snprintf(path, sizeof path, "%s/log", folder);
+    pid_t child = fork();
+    if (child == 0) {
+        const uid_t nobody = 65534;
+        CHECK(setresuid(nobody, 0, 0) == 0);
+        CHECK(sys_may_append(path) == 0);
+        CHECK(setresuid(nobody, nobody, nobody) == 0);
+        CHECK_EQ(sys_may_append(path), EACCES);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(rmdir(folder) == 0);
+}
+
 int main(void) {
     random_bytes();
+    makes_a_file_by_rights_in_force();
     if (!HK_TSAN) /* which starts a thread of its own beside the first */
         threads_are_counted();
     marks();
