@@ -169,9 +169,9 @@ static size_t beyond(const large_run_t *run, unsigned cls) {
 
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
     large_run_t *run = large_run(block);
-    hk_assert(cls >= HK_TINY_CLASSES && cls < HK_CLASS_COUNT && run->alone == 0);
+    hk_assert(cls >= HK_ALONE_FIRST && cls < HK_CLASS_COUNT && run->alone == 0);
     run->alone = (uint8_t)(cls + 1);
-    run->alone_count = &counts->alone[cls - HK_TINY_CLASSES];
+    run->alone_count = &counts->alone[cls - HK_ALONE_FIRST];
     atomic_fetch_add_explicit(run->alone_count, 1, memory_order_relaxed);
     add_to(counts, &counts->taken_bytes, -beyond(run, cls));
     add_to(counts, &counts->live_bytes, -beyond(run, cls));

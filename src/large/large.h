@@ -31,8 +31,9 @@ typedef struct large_counts {
     _Atomic uint64_t taken_bytes; /* allocated, and grown by */
     _Atomic uint64_t allocs, frees;
     bool of_one_thread; /* plain stores do: its heap's thread alone counts here, or who retires the heap */
-    /* Blocks of each mid class that the heap's thread took and that lie alone, whoever frees them. */
-    _Atomic uint16_t alone[HK_CLASS_COUNT - HK_TINY_CLASSES];
+    /* Blocks of each such class that the heap's thread took and that lie alone, whoever frees them: no more than a slab
+     * has slots. */
+    _Atomic uint8_t alone[HK_CLASS_COUNT - HK_ALONE_FIRST];
 } large_counts_t;
 
 /* A block of at least `size` bytes at a multiple of `align` (a power of two). `*zeroed` tells whether it reads as
@@ -71,13 +72,13 @@ void large_tag(void *block, uint32_t owner, unsigned cls);
 /* Place in the list of its heap of the run that begins in the slot. Under that heap's lock. */
 large_links_t *large_links(slot_t first);
 
-/* A live run may hold one block in place of a slab of mid class `cls`. Which class, HK_CLASS_COUNT for other runs; and
+/* A live run may hold one block in place of a slab of class `cls`. Which class, HK_CLASS_COUNT for other runs; and
  * how many do that were taken here. */
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls);
 unsigned large_alone_class(const void *block);
 HK_INLINE unsigned large_alone_count(const large_counts_t *counts, unsigned cls) {
-    hk_assert(cls >= HK_TINY_CLASSES && cls < HK_CLASS_COUNT);
-    return atomic_load_explicit(&counts->alone[cls - HK_TINY_CLASSES], memory_order_relaxed);
+    hk_assert(cls >= HK_ALONE_FIRST && cls < HK_CLASS_COUNT);
+    return atomic_load_explicit(&counts->alone[cls - HK_ALONE_FIRST], memory_order_relaxed);
 }
 
 /* Usable bytes of a live block at `block`. */

@@ -44,6 +44,7 @@ static void class_init(unsigned cls) {
     hk_assert(cls < HK_CLASS_COUNT);
     uint32_t size = size_of_class(cls);
     unsigned order = slab_order(size);
+    hk_assert(order == 0 || cls >= HK_ALONE_FIRST);
     uint32_t slab_size = (uint32_t)(HK_SLOT_SIZE << order);
     uint32_t count = slab_size / size;
     uint64_t inverse = UINT64_MAX / size + 1;

@@ -27,6 +27,7 @@ enum {
     HK_MID_MAX = 256 * 1024,
     HK_CLASS_COUNT = 128,        /* classes that have slabs */
     HK_EARNED_ABOVE = 16 * 1024, /* class_is_earned */
+    HK_ALONE_FIRST = 72,         /* from 2 KiB on, blocks may lie alone: below, slabs have one slot */
     HK_MAGAZINE_SIZE_MAX = 4 * 1024 * 1024,
     HK_MAGAZINE_COUNT = 160, /* classes that have magazines */
     HK_ALIGNMENT = 16,

@@ -21,16 +21,18 @@ enum {
     BETWEEN_SCAN_MAX = 32,   /* ... for one that lies across the borders of aligned stretches */
 };
 
+/* Private ones: bins[is clean][order]. The slabs of a class have one length, so which of them serves matters less.
+ * Declared first: gcc puts it last, behind what each process uses. */
+static struct private_bins {
+    uint32_t bins[2][ORDER_COUNT];
+    uint32_t count; /* of superslabs that became private so far */
+} privates[SLOTS_CLASSES_MAX];
+
 /* Guarded by hk_superslab_lock. bins[use][order][room], the room being the number of free slots or BIN_CLEAN; bit room
  * of bin_masks[use][order] says that the bin is not empty. */
 static uint32_t bins[SLOTS_USES][ORDER_COUNT][BIN_LIMIT];
 static uint64_t bin_masks[SLOTS_USES][ORDER_COUNT];
 static size_t empty_count;
-/* Private ones: bins[is clean][order]. The slabs of a class have one length, so which of them serves matters less. */
-static struct private_bins {
-    uint32_t bins[2][ORDER_COUNT];
-    uint32_t count; /* of superslabs that became private so far */
-} privates[SLOTS_CLASSES_MAX];
 
 static size_t in_use(void) { return pool_count(&hk_pool.superslabs); }
 
