@@ -79,8 +79,8 @@ bool hak_owns(const void *ptr);
  * thread that made it; in the child of a fork all heaps are there. A block of a heap is one like any other: hak_free,
  * free, realloc and the rest take it, from any thread. The only duty is that nobody uses the heap or its blocks during
  * hak_heap_reset and hak_heap_destroy, nor the heap after hak_heap_destroy and hak_heap_release. A later free of a
- * block that went with its heap is reported as a double free, unless another block lies there by then. A call with a
- * heap that has ended is reported too, and fails as if there were no memory. docs/heaps.md has examples. */
+ * block that went with its heap is reported as a double free, unless another block lies there by then. A call with
+ * NULL or a heap that has ended is reported too, and fails as if there were no memory. docs/heaps.md has examples. */
 typedef struct hak_heap hak_heap_t;
 
 #define HAK_HEAP_NAME_MAX 32
@@ -131,7 +131,8 @@ typedef struct hak_heap_stats {
     uint64_t limit; /* 0: none */
 } hak_heap_stats_t;
 
-/* Returns 0 or EINVAL. */
+/* Returns 0 or EINVAL. As with the other calls, a heap that is NULL or has ended is reported first, so that by default
+ * the program aborts. */
 int hak_heap_stats_get(hak_heap_t *heap, hak_heap_stats_t *stats);
 
 /* Calls `visit` for each live block, with its usable size and `context`, until it returns false. It may call anything

@@ -6,7 +6,6 @@
 
 #include "api/heaps.h"
 #include "base/bits.h"
-#include "core/panic.h"
 #include "front/front.h"
 #include "hakmem.h"
 #include "heap/explicit.h"
@@ -14,6 +13,7 @@
 #include "slow/realloc.h"
 #include "start/start.h"
 #include "sys/tags.h"
+#include "watch/misuse.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,7 +26,7 @@ _Static_assert(HAK_HEAP_NAME_MAX == HEAP_NAME_MAX, "one name");
 static heap_t *checked(const char *verb, hak_heap_t *heap, const void *caller) {
     if (hk_likely(explicit_is_one(heap)))
         return (heap_t *)heap;
-    hk_misuse(&(hk_misuse_t){.what = verb, .address = heap, .caller = caller}, "no heap, or one that has ended");
+    misuse_no_heap(verb, heap, caller);
     errno = ENOMEM;
     return NULL;
 }
@@ -54,11 +54,11 @@ static HK_NOINLINE void *alloc(const char *verb, hak_heap_t *heap, size_t align,
 
 HK_EXPORT void *hak_heap_malloc(hak_heap_t *heap, size_t size) {
     void *block = lease_take(heap, size);
-    return hk_likely(block != NULL) ? block : alloc("hak_heap_malloc of", heap, HK_ALIGNMENT, size, false, CALLER());
+    return hk_likely(block != NULL) ? block : alloc("hak_heap_malloc", heap, HK_ALIGNMENT, size, false, CALLER());
 }
 
 HK_EXPORT void *hak_heap_calloc(hak_heap_t *heap, size_t count, size_t size) {
-    return alloc("hak_heap_calloc of", heap, HK_ALIGNMENT, front_array_size(count, size), true, CALLER());
+    return alloc("hak_heap_calloc", heap, HK_ALIGNMENT, front_array_size(count, size), true, CALLER());
 }
 
 HK_EXPORT void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_t size) {
@@ -67,27 +67,27 @@ HK_EXPORT void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_
         return NULL;
     }
     size_t align = alignment <= HK_ALIGNMENT ? HK_ALIGNMENT : (size_t)1 << hk_log2_ceil(alignment);
-    return alloc("hak_heap_aligned_alloc of", heap, align, size, false, CALLER());
+    return alloc("hak_heap_aligned_alloc", heap, align, size, false, CALLER());
 }
 
 HK_EXPORT void *hak_heap_realloc(hak_heap_t *heap, void *ptr, size_t size) {
-    heap_t *h = checked("hak_heap_realloc of", heap, CALLER());
+    heap_t *h = checked("hak_heap_realloc", heap, CALLER());
     return h != NULL ? heap_realloc_to(h, ptr, size, CALLER()) : NULL;
 }
 
 HK_EXPORT size_t hak_heap_reset(hak_heap_t *heap) {
-    heap_t *h = checked("hak_heap_reset of", heap, CALLER());
+    heap_t *h = checked("hak_heap_reset", heap, CALLER());
     return h != NULL ? heaps_reset(h, CALLER()) : 0;
 }
 
 HK_EXPORT void hak_heap_destroy(hak_heap_t *heap) {
-    heap_t *h = heap != NULL ? checked("hak_heap_destroy of", heap, CALLER()) : NULL;
+    heap_t *h = heap != NULL ? checked("hak_heap_destroy", heap, CALLER()) : NULL;
     if (h != NULL)
         heaps_destroy(h, CALLER());
 }
 
 HK_EXPORT void hak_heap_release(hak_heap_t *heap) {
-    heap_t *h = heap != NULL ? checked("hak_heap_release of", heap, CALLER()) : NULL;
+    heap_t *h = heap != NULL ? checked("hak_heap_release", heap, CALLER()) : NULL;
     if (h != NULL)
         heaps_release(h);
 }
@@ -110,7 +110,7 @@ static void fill(heap_t *h, hak_heap_stats_t *stats) {
 }
 
 HK_EXPORT int hak_heap_stats_get(hak_heap_t *heap, hak_heap_stats_t *stats) {
-    heap_t *h = checked("hak_heap_stats_get of", heap, CALLER());
+    heap_t *h = checked("hak_heap_stats_get", heap, CALLER());
     if (h == NULL || stats == NULL || !hk_is_record_size(stats->struct_size, sizeof *stats) || !heap_system_ready())
         return EINVAL;
     hak_heap_stats_t all;
@@ -121,7 +121,7 @@ HK_EXPORT int hak_heap_stats_get(hak_heap_t *heap, hak_heap_stats_t *stats) {
 }
 
 HK_EXPORT int hak_heap_visit(hak_heap_t *heap, bool (*visit)(void *block, size_t size, void *context), void *context) {
-    heap_t *h = checked("hak_heap_visit of", heap, CALLER());
+    heap_t *h = checked("hak_heap_visit", heap, CALLER());
     if (h == NULL || visit == NULL || !heap_system_ready())
         return EINVAL;
     return heaps_visit(h, visit, context);

@@ -41,7 +41,11 @@ static bool is_told(const hk_misuse_t *misuse, int64_t on_error) {
     return on_error != HK_ON_ERROR_IGNORE;
 }
 
+bool hk_misuse_is_watched(void) { return hk_option(HK_OPT_SAFE) > 0; }
+
 void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) {
+    if (!hk_misuse_is_watched())
+        return;
     atomic_fetch_add_explicit(&hk_misuses, 1, memory_order_relaxed);
     event_misuse(misuse->address);
     int64_t on_error = hk_option(HK_OPT_ON_ERROR);

@@ -32,8 +32,12 @@ typedef struct hk_misuse {
 } hk_misuse_t;
 
 /* Reports it: "hakmem: <verb><what> <address> (<detail>), called from <caller>". Counts it, prints it and aborts as
- * HAKMEM_ON_ERROR says. Returns only when the program is to go on. The caller holds no lock. */
+ * HAKMEM_ON_ERROR says; does nothing at HAKMEM_SAFE=0. Returns only when the program is to go on. The caller holds no
+ * lock. */
 void hk_misuse(const hk_misuse_t *misuse, const char *detail_format, ...) HK_PRINTF(2, 3);
+
+/* False at HAKMEM_SAFE=0. */
+bool hk_misuse_is_watched(void);
 
 /* As hk_misuse, of what comes to light later than the call that did it. */
 #define hk_misuse_found(what_, address_, ...)                                                                          \

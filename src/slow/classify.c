@@ -37,7 +37,7 @@ bool classify_is_good(const char *verb, void *block, unsigned cls, const void *c
         report_no_start(verb, block, cls, caller);
         return false;
     }
-    if (!map_is_live(map_granule(block)) && misuse_is_watched() && !is_sampled(block) &&
+    if (!map_is_live(map_granule(block)) && hk_misuse_is_watched() && !is_sampled(block) &&
         heap_block_is_free(block, cls)) {
         misuse_double_free(verb, block, hk_class_info[cls].block_size, caller);
         return false;

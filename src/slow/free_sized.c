@@ -42,7 +42,7 @@ static HK_COLD void free_rare(void *pointer, size_t align, size_t size, const ch
     found_t found = classify(verb, block, caller);
     if (found.kind == KIND_NONE)
         return;
-    if (found.kind != KIND_FOREIGN && misuse_is_watched() && !size_fits(block, &found, align, size))
+    if (found.kind != KIND_FOREIGN && hk_misuse_is_watched() && !size_fits(block, &found, align, size))
         misuse_wrong_size(verb, block, found_usable(block, &found), size, caller);
     heap_free_found(block, caller);
 }

@@ -368,7 +368,7 @@ static void handle(int number, siginfo_t *info, void *context) {
     const sys_registers_t at = sys_registers_of(context);
     uintptr_t touched_at = (uintptr_t)info->si_addr;
     bool is_ours = info->si_code > 0 && info->si_code != SI_KERNEL && guard_holds(info->si_addr);
-    bool is_watched = misuse_is_watched() && hk_option(HK_OPT_ON_ERROR) != HK_ON_ERROR_IGNORE;
+    bool is_watched = hk_misuse_is_watched() && hk_option(HK_OPT_ON_ERROR) != HK_ON_ERROR_IGNORE;
     if (is_ours && is_watched && atomic_exchange_explicit(&reported, touched_at, memory_order_relaxed) != touched_at) {
         atomic_fetch_add_explicit(&hk_misuses, 1, memory_order_relaxed);
         report_touch(info->si_addr, &at);

@@ -8,14 +8,10 @@
 
 #include <string.h>
 
-bool misuse_is_watched(void) { return hk_option(HK_OPT_SAFE) > 0; }
-
 /* Whether the function gives the block back: the others are told of a freed block. */
 static bool frees(const char *verb) { return strstr(verb, "free") != NULL || strstr(verb, "delete") != NULL; }
 
 void misuse_double_free(const char *verb, const void *block, size_t block_size, const void *caller) {
-    if (!misuse_is_watched())
-        return;
     bool is_free = frees(verb);
     const hk_misuse_t misuse = {
         .verb = is_free ? NULL : verb,
@@ -30,8 +26,6 @@ void misuse_double_free(const char *verb, const void *block, size_t block_size, 
 }
 
 void misuse_interior(const char *verb, const void *address, const void *block, size_t block_size, const void *caller) {
-    if (!misuse_is_watched())
-        return;
     bool misaligned = (uintptr_t)address % 16 != 0;
     const hk_misuse_t misuse = {
         .verb = verb,
@@ -46,8 +40,6 @@ void misuse_interior(const char *verb, const void *address, const void *block, s
 }
 
 void misuse_no_block(const char *verb, const void *address, const void *caller) {
-    if (!misuse_is_watched())
-        return;
     bool is_free = frees(verb);
     const hk_misuse_t misuse = {
         .verb = is_free ? NULL : verb,
@@ -61,8 +53,6 @@ void misuse_no_block(const char *verb, const void *address, const void *caller) 
 static unsigned tag_of(const void *pointer) { return (unsigned)((uintptr_t)pointer >> TAG_SHIFT); }
 
 void misuse_stale(const char *verb, const void *pointer, const void *right, size_t block_size, const void *caller) {
-    if (!misuse_is_watched())
-        return;
     const hk_misuse_t misuse = {
         .verb = verb,
         .what = " of stale pointer",
@@ -77,7 +67,7 @@ void misuse_stale(const char *verb, const void *pointer, const void *right, size
 }
 
 void misuse_foreign(const char *verb, const void *address, const void *caller) {
-    if (!misuse_is_watched())
+    if (!hk_misuse_is_watched()) /* what lies there takes long to find */
         return;
     char detail[FOREIGN_TEXT_MAX];
     foreign_describe(address, detail);
@@ -91,8 +81,6 @@ void misuse_foreign(const char *verb, const void *address, const void *caller) {
 }
 
 void misuse_wrong_size(const char *verb, const void *block, size_t block_size, size_t size, const void *caller) {
-    if (!misuse_is_watched())
-        return;
     const hk_misuse_t misuse = {
         .verb = verb,
         .what = " of wrong size",
@@ -104,4 +92,9 @@ void misuse_wrong_size(const char *verb, const void *block, size_t block_size, s
         .harmless = hk_option(HK_OPT_SAFE) == 1 && size < block_size && strstr(verb, "delete") != NULL,
     };
     hk_misuse(&misuse, "%zu-byte block, size %zu given", block_size, size);
+}
+
+void misuse_no_heap(const char *verb, const void *heap, const void *caller) {
+    const hk_misuse_t misuse = {.verb = verb, .what = " of", .address = heap, .caller = caller};
+    hk_misuse(&misuse, "no heap, or one that has ended");
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * misuse.h: one function per bug of the program that free and its relatives can see. Each reports once, in the format
- * of core/panic.h, and returns only when the program is to go on. At HAKMEM_SAFE=0 nothing is reported.
+ * misuse.h: one function per bug of the program that free and its relatives can see, and the calls on heaps. Each
+ * reports once, in the format of core/panic.h, and returns only when the program is to go on. At HAKMEM_SAFE=0 nothing
+ * is reported.
  *
  * `verb` is the function that the program called: "free", "realloc", ...
  */
 #pragma once
 
 #include "base/base.h"
-
-/* False at HAKMEM_SAFE=0. */
-bool misuse_is_watched(void);
 
 void misuse_double_free(const char *verb, const void *block, size_t block_size, const void *caller);
 
@@ -26,3 +24,6 @@ void misuse_stale(const char *verb, const void *pointer, const void *right, size
 void misuse_foreign(const char *verb, const void *address, const void *caller);
 
 void misuse_wrong_size(const char *verb, const void *block, size_t block_size, size_t size, const void *caller);
+
+/* `heap` is no hak_heap_t, or one that has ended. */
+void misuse_no_heap(const char *verb, const void *heap, const void *caller);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Mistakes with heaps that a program makes: each is found at the call and named with its address, and nothing else is
- * damaged. A child each, which goes on after the report.
+ * damaged. A child each, which goes on after the report. At HAKMEM_SAFE=0 nothing is
+ * said.
  */
 #include "testing.h"
 
@@ -102,6 +103,8 @@ static void no_heap(void) {
     hak_heap_stats_t stats = {.struct_size = sizeof stats};
     say("hak_heap_stats_get of", heap);
     CHECK_EQ(hak_heap_stats_get(heap, &stats), EINVAL);
+    fprintf(stderr, "expect hak_heap_stats_get of 0x0\n");
+    CHECK_EQ(hak_heap_stats_get(NULL, &stats), EINVAL);
     end();
 }
 
@@ -140,9 +143,18 @@ static void no_heap_after_one(void) {
     end();
 }
 
+static bool is_silent(void) {
+    const char *level = getenv("HAKMEM_SAFE");
+    return level != NULL && strcmp(level, "0") == 0;
+}
+
 /* Each line of ours comes right behind what was expected, and nothing is reported that was not. */
 static void run(const char *name, void (*body)(void)) {
     CHECK_SAY(check_child(body, STDERR_FILENO, text, sizeof text) == 0, "%s: %s", name, text);
+    if (is_silent()) {
+        CHECK_SAY(strstr(text, "hakmem: ") == NULL, "%s: %s", name, text);
+        return;
+    }
     unsigned expected = 0, reports = 0;
     char wanted[128] = "";
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
@@ -161,14 +173,16 @@ static void run(const char *name, void (*body)(void)) {
 }
 
 int main(void) {
+    run("no heap", no_heap);
+    run("no heap after one", no_heap_after_one);
+    if (is_silent()) /* and a block that is freed twice may be handed out twice */
+        return TEST_PASS;
     run("destroy", after_destroy);
     run("reset", after_reset);
     run("wrong size", wrong_size);
     run("twice", twice);
     run("inside", inside);
     run("release", after_release);
-    run("no heap", no_heap);
-    run("no heap after one", no_heap_after_one);
     run("resized after free", resized_after_free);
     return TEST_PASS;
 }

@@ -4,9 +4,10 @@
 
     run.py LIBRARY BUGS BUGS_CXX [NAME...]
 
-Three runs each: by default the program dies by SIGABRT after one line on stderr; with HAKMEM_ON_ERROR=report it prints
-that line and goes on; with =ignore it goes on in silence. `{ptr}`, `{base}` and `{size}` stand for what the program
-announced about the block; the caller must lie in the program's own code.
+Up to four runs each: by default the program dies by SIGABRT after one line on stderr; with HAKMEM_ON_ERROR=report it
+prints that line and goes on; with =ignore it goes on in silence; with HAKMEM_SAFE=0 hakmem keeps silent. `{ptr}`,
+`{base}` and `{size}` stand for what the program announced about the block; the caller must lie in the program's own
+code.
 """
 
 import os
@@ -292,6 +293,16 @@ def check_ignore(library, program, name, level):
     return None
 
 
+def check_silent(library, program, name, level):
+    """Level 0 keeps silent about what level 1 reports. What comes of the bug is not known: a block may serve twice."""
+    if level or LEVEL != 1:
+        return None
+    status, out, err = run(library, program, name, {"HAKMEM_SAFE": "0"})
+    if status == -signal.SIGABRT or "hakmem:" in err:
+        return f"level 0: ends with status {status}: {out!r} {err!r}"
+    return None
+
+
 def check_odd_name(library, program):
     """A name that would begin a line of its own, or make a terminal do something, is not shown."""
     environment = {**os.environ, "LD_PRELOAD": library}
@@ -316,7 +327,7 @@ def main():
             tried += 1
             level = EXPECTED[name][2] if name in EXPECTED else {}
             problem = "no expectation for this bug" if name not in EXPECTED else None
-            for check in (check_default, check_report, check_ignore):
+            for check in (check_default, check_report, check_ignore, check_silent):
                 problem = problem or check(library, program, name, level)
             if problem == "skipped":
                 print(f"skip  {name}")
