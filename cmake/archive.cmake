@@ -5,7 +5,7 @@
 #
 # The objects become one, in which hidden names are local: a static program may have functions of the same names. The operators of C++
 # (src/shim/cxx*) are a second one: they need a C++ runtime, and a program in C, which does not ask for them, has none. What
-# they need of the first keeps a global name, hidden and with the prefix hk_.
+# they need of the first keeps a global name, hidden and with the prefix hk_. One name of the probes stays as it is: weak and hidden.
 
 cmake_minimum_required(VERSION 3.21)
 
@@ -44,8 +44,9 @@ if(cxx_objects)
     endforeach()
 endif()
 
+set(base "_.stapsdt.base") # of the probes' notes (sys/probe.h): gold refuses a note that refers to a local name of a group
 set(rename "")
-set(keep "")
+set(keep "--globalize-symbol=${base}")
 foreach(name IN LISTS shared)
     string(REGEX REPLACE "^hk_" "" bare "${name}")
     list(APPEND rename "--redefine-sym=${name}=hk_${bare}")
@@ -54,9 +55,8 @@ endforeach()
 foreach(member IN LISTS members)
     run(${OBJCOPY} --localize-hidden ${rename} "${member}")
 endforeach()
-if(keep)
-    run(${OBJCOPY} ${keep} "${main}")
-endif()
+run(${OBJCOPY} ${keep} "${main}")
+run(${OBJCOPY} "--weaken-symbol=${base}" "${main}")
 
 file(REMOVE "${ARCHIVE}")
 run(${AR} qcD "${ARCHIVE}" ${members})
