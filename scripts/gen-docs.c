@@ -77,6 +77,10 @@ static void print_default(const option_t *option) {
         printf("%ld", option->initial);
     if (option->kind == HK_OPTION_SIZE || option->kind == HK_OPTION_LIMIT)
         print_size(option->initial);
+    if (option->kind == HK_OPTION_LIMIT) { /* both are the same; hak_options_print shows them so */
+        printf(":");
+        print_size(option->initial);
+    }
     if (option->kind == HK_OPTION_NUMBER || option->kind == HK_OPTION_SIZE || option->kind == HK_OPTION_LIMIT)
         return;
     for (long i = 0; i < option->initial; i++)
