@@ -10,6 +10,8 @@
  * Records begin with struct_size, which the caller sets to sizeof the record. A later version of the library, whose
  * records have more at their end, reads and writes that much alone. Any multiple of 8 up to the library's own size is
  * valid; others are refused with EINVAL.
+ *
+ * C89 has no bool: __extension__ stands where it is used, so that a compiler which insists on C89 has nothing to say.
  */
 #ifndef HAKMEM_H
 #define HAKMEM_H
@@ -71,7 +73,7 @@ void hak_free_batch(void **blocks, size_t count);
 
 /* True when `ptr` is the start of, or lies inside, a block that hakmem handed out and that is not known to be free.
  * Reads nothing that `ptr` points to. */
-bool hak_owns(const void *ptr);
+__extension__ bool hak_owns(const void *ptr);
 
 /* --- Heaps of the program's own ----------------------------------------------------------------------------------- */
 
@@ -138,7 +140,8 @@ int hak_heap_stats_get(hak_heap_t *heap, hak_heap_stats_t *stats);
 /* Calls `visit` for each live block, with its usable size and `context`, until it returns false. It may call anything
  * but hak_heap_reset and hak_heap_destroy; what is allocated or freed meanwhile may be visited or not. Returns 0,
  * ECANCELED after a false, ENOMEM or EINVAL. */
-int hak_heap_visit(hak_heap_t *heap, bool (*visit)(void *block, size_t size, void *context), void *context);
+__extension__ int hak_heap_visit(hak_heap_t *heap, bool (*visit)(void *block, size_t size, void *context),
+                                 void *context);
 
 /* --- Memory ------------------------------------------------------------------------------------------------------- */
 

@@ -9,16 +9,21 @@
 //   hak::heap_allocator<T>    the same on a heap
 //   hak::deleter              for std::unique_ptr to what lies in memory of hakmem
 //
-// Sizes are in bytes, counts in objects. What has no memory throws std::bad_alloc, as the standard asks of it;
-// try_allocate returns nullptr. Every member may be called from any thread at any time, with the exceptions that
-// hakmem.h names: nobody uses a heap or its blocks while it is reset or destroyed. So a container on a heap must not
-// outlive the heap, unless it is never destroyed.
+// Sizes are in bytes, counts in objects. What has no memory throws std::bad_alloc, as the standard asks of it, or
+// aborts where there are no exceptions (-fno-exceptions); try_allocate returns nullptr. Every member may be called from
+// any thread at any time, with the exceptions that hakmem.h names: nobody uses a heap or its blocks while it is reset
+// or destroyed. So a container on a heap must not outlive the heap, unless it is never destroyed.
 #ifndef HAKMEM_HPP
 #define HAKMEM_HPP
+
+#if __cplusplus < 201703L
+#error "hakmem.hpp needs C++17: compile with -std=c++17 or a later standard"
+#else
 
 #include "hakmem.h"
 
 #include <cstddef>
+#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -40,6 +45,14 @@ namespace detail {
 // Blocks of this alignment need not be asked for it.
 inline constexpr std::size_t alignment = 16;
 
+template <class Exception> [[noreturn]] void fail() {
+#if defined(__cpp_exceptions)
+    throw Exception();
+#else
+    std::abort();
+#endif
+}
+
 inline void *allocate(hak_heap_t *heap, std::size_t size, std::size_t align) noexcept {
     if (heap == nullptr)
         return align <= alignment ? hak_malloc(size) : hak_aligned_alloc(align, size);
@@ -49,7 +62,7 @@ inline void *allocate(hak_heap_t *heap, std::size_t size, std::size_t align) noe
 inline void *allocate_or_throw(hak_heap_t *heap, std::size_t size, std::size_t align) {
     void *block = allocate(heap, size, align);
     if (block == nullptr)
-        throw std::bad_alloc();
+        fail<std::bad_alloc>();
     return block;
 }
 
@@ -63,7 +76,7 @@ inline void deallocate(void *block, std::size_t size, std::size_t align) noexcep
 // Bytes of an array.
 template <class T> std::size_t array_size(std::size_t count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T))
-        throw std::bad_array_new_length();
+        fail<std::bad_array_new_length>();
     return count * sizeof(T);
 }
 
@@ -92,7 +105,7 @@ class heap {
         hak_heap_options_t options{sizeof(hak_heap_options_t), name, limit};
         handle_ = hak_heap_new(&options);
         if (handle_ == nullptr)
-            throw std::bad_alloc();
+            detail::fail<std::bad_alloc>();
     }
 
     heap(const heap &) = delete;
@@ -120,13 +133,13 @@ class heap {
 
     // An object in the heap. Its destructor does not run when the heap is reset or destroyed.
     template <class T, class... Arguments> T *make(Arguments &&...arguments) {
-        void *block = allocate(sizeof(T), alignof(T));
-        try {
-            return ::new (block) T(std::forward<Arguments>(arguments)...);
-        } catch (...) {
-            hak_free(block);
-            throw;
-        }
+        struct unless_made {
+            void *block;
+            ~unless_made() { hak_free(block); }
+        } place{allocate(sizeof(T), alignof(T))};
+        T *object = ::new (place.block) T(std::forward<Arguments>(arguments)...);
+        place.block = nullptr;
+        return object;
     }
 
     // Frees every block; returns their usable bytes.
@@ -157,12 +170,16 @@ class heap {
         } state{std::addressof(visitor), nullptr};
         auto step = [](void *block, std::size_t size, void *context) noexcept -> bool {
             state_t *at = static_cast<state_t *>(context);
+#if defined(__cpp_exceptions)
             try {
                 return (*at->visitor)(block, size);
             } catch (...) {
                 at->thrown = std::current_exception();
                 return false;
             }
+#else
+            return (*at->visitor)(block, size);
+#endif
         };
         int error = hak_heap_visit(handle_, step, &state);
         if (state.thrown)
@@ -290,4 +307,5 @@ struct deleter {
 
 } // namespace hak
 
+#endif // C++17
 #endif
