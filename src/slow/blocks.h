@@ -10,8 +10,8 @@
 #include "base/base.h"
 #include "heap/heap.h"
 
-/* User address space that a process gets unasked, less a page at its end: more is refused at once, and nothing is
- * trimmed for it. */
+/* User address space that a process gets unasked, less its last page, of up to 64 KiB: more is refused at once, and
+ * nothing is trimmed for it. */
 #define HEAP_SIZE_POSSIBLE (((size_t)1 << (HK_X86_64 ? 47 : 48)) - 64 * HK_KIB)
 
 /* A block of the class, at a multiple of `align`, which divides the class's size. */
