@@ -36,6 +36,8 @@ uint32_t heap_threads_at_ease(void) { return atomic_load_explicit(&at_ease, memo
 
 static uint32_t threads(void) { return atomic_load_explicit(&thread_count, memory_order_relaxed); }
 
+size_t budget_threads(void) { return hk_max(threads(), 1); }
+
 heap_press_t heap_press(void) {
     uint32_t have = threads(), ease = heap_threads_at_ease();
     return have > HEAVILY * ease ? HEAP_HEAVILY : have > ease || limit_is_near() ? HEAP_OVERSUBSCRIBED : HEAP_ROOM;
@@ -50,18 +52,18 @@ size_t budget_bytes(size_t owned, size_t in_use, size_t threads, heap_press_t pr
 
 bool budget_allows(const heap_t *h, size_t more_bytes) {
     size_t owned = (size_t)atomic_load_explicit(&h->slot_count, memory_order_relaxed) << HK_SLOT_SHIFT;
-    size_t budget = budget_bytes(owned, superslab_taken_bytes(), hk_max(threads(), 1), heap_press());
+    size_t budget = budget_bytes(owned, superslab_taken_bytes(), budget_threads(), heap_press());
     return h->magazine_bytes + more_bytes <= budget;
 }
 
 size_t budget_slot_bytes(size_t live) {
-    const size_t part = hk_min(SLOTS_TOGETHER / hk_max(threads(), 1), SLOTS_MAX_BYTES);
+    const size_t part = hk_min(SLOTS_TOGETHER / budget_threads(), SLOTS_MAX_BYTES);
     return hk_min(live + SLOTS_MIN_BYTES, part);
 }
 
 size_t budget_passed_bytes(size_t threads) { return hk_max(BYTES_MIN, PASSED_TOGETHER / threads); }
 
-size_t budget_passed_now(void) { return budget_passed_bytes(hk_max(threads(), 1)); }
+size_t budget_passed_now(void) { return budget_passed_bytes(budget_threads()); }
 
 bool budget_allows_passed(const heap_t *h, size_t more_bytes) {
     return h->magazine_bytes + more_bytes <= budget_passed_now();

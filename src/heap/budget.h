@@ -39,6 +39,9 @@ bool budget_allows_passed(const heap_t *h, size_t more_bytes);
 /* Bytes of free slots that a heap may keep for its next runs, while it has `live` bytes of runs. */
 size_t budget_slot_bytes(size_t live);
 
+/* Threads that have a heap, at least 1. */
+size_t budget_threads(void);
+
 /* A thread has a heap from now on; has none any more; counted anew. */
 void budget_thread_came(void);
 void budget_thread_left(void);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/wake.h"
 
+#include "core/options.h"
+#include "heap/budget.h"
 #include "heap/slot_cache.h"
 #include "limit/limit.h"
 #include "superslab/superslab.h"
@@ -16,8 +18,18 @@ void heap_memory_freed_much(void) {
         who();
 }
 
+/* What one thread keeps, others may keep as well: together it is worth a helper. */
+static size_t kept_bytes(const heap_t *h) { return heap_freed_bytes(h) + slot_cache_bytes(h) * budget_threads(); }
+
 void heap_memory_freed(const heap_t *h) {
-    if (superslab_waiting_bytes() + heap_ended_bytes() >= HEAP_WORTH_BYTES ||
-        (h != NULL && heap_freed_bytes(h) + slot_cache_bytes(h) >= HEAP_WORTH_BYTES) || limit_is_near())
+    const size_t kept = h != NULL ? kept_bytes(h) : 0;
+    if (superslab_waiting_bytes() + heap_ended_bytes() + kept >= HEAP_WORTH_BYTES || limit_is_near())
         heap_memory_freed_much();
+}
+
+void heap_run_freed(const heap_t *h) {
+    if (hk_option(HK_OPT_PURGE_DELAY) == 0)
+        heap_memory_freed_much();
+    else
+        heap_memory_freed(h);
 }

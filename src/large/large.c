@@ -170,9 +170,10 @@ static size_t beyond(const large_run_t *run, unsigned cls) {
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
     large_run_t *run = large_run(block);
     hk_assert(cls >= HK_ALONE_FIRST && cls < HK_CLASS_COUNT && run->alone == 0);
-    run->alone = (uint8_t)(cls + 1);
     run->alone_count = &counts->alone[cls - HK_ALONE_FIRST];
     atomic_fetch_add_explicit(run->alone_count, 1, memory_order_relaxed);
+    /* Last: the child of a fork that took no lock may count one block too many, and never less than none. */
+    hk_write_release(run->alone, (uint8_t)(cls + 1));
     add_to(counts, &counts->taken_bytes, -beyond(run, cls));
     add_to(counts, &counts->live_bytes, -beyond(run, cls));
 }

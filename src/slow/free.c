@@ -197,7 +197,7 @@ static bool free_explicit_run(void *block, size_t size, const void *caller) {
     if (hk_unlikely(double_free))
         misuse_double_free("free", block, size, caller);
     else
-        heap_memory_freed(NULL);
+        heap_run_freed(NULL);
     return true;
 }
 
@@ -226,7 +226,7 @@ static void free_large(void *block, const void *caller) {
         misuse_double_free("free", block, size, caller);
         return;
     }
-    heap_memory_freed(h);
+    heap_run_freed(h);
 }
 
 static HK_COLD void free_foreign(void *block, const void *caller) {

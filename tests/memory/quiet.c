@@ -30,7 +30,7 @@ static void burst(size_t bytes) {
 
 /* A directory's buffer and its like are no reason for a thread. */
 static void a_block_of_each_length(void) {
-    for (size_t size = 20 * TEST_KIB; size < 500 * TEST_KIB; size *= 2) {
+    for (size_t size = 20 * TEST_KIB; size < 200 * TEST_KIB; size *= 2) {
         char *block = malloc(size);
         CHECK(block != NULL);
         block[size - 1] = 1;
