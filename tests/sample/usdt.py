@@ -164,11 +164,12 @@ class Program:
             return struct.unpack("<H", memory.read(2))[0]
 
 
-def tolerance_of(events):
+def tolerance_of(events, allocated):
     """A thread has fewer events with larger weights where it is in haste and where samples take long, and they add up all the same.
-    The sum of their squares says what the variance of the sum is at most. Four and a half standard errors."""
+    Where nothing is wrong, the variance of their sum is what was allocated times the weight of the sample that a byte meets on
+    average. Four and a half standard errors."""
     weights = [weight for name, _, _, weight in events if name == "alloc"]
-    return 4.5 * math.sqrt(sum(weight**2 for weight in weights)) / sum(weights)
+    return 4.5 * math.sqrt(sum(weight**2 for weight in weights) / sum(weights) / allocated)
 
 
 def check_events(events, allocated):
@@ -184,7 +185,7 @@ def check_events(events, allocated):
             freed += 1
     assert not live, "%d sampled blocks were freed without an event" % len(live)
     assert freed > 20, "there were %d events" % freed
-    assert abs(weights / allocated - 1) < tolerance_of(events), "%d bytes allocated, weights of %d" % (allocated, weights)
+    assert abs(weights / allocated - 1) < tolerance_of(events, allocated), "%d bytes allocated, weights of %d" % (allocated, weights)
     print("%d blocks, weights %.2f of what was allocated" % (freed, weights / allocated))
 
 
