@@ -31,8 +31,8 @@ typedef struct large_counts {
     _Atomic uint64_t taken_bytes; /* allocated, and grown by */
     _Atomic uint64_t allocs, frees;
     bool of_one_thread; /* plain stores do: its heap's thread alone counts here, or who retires the heap */
-    /* Blocks of each such class that the heap's thread took and that lie alone, whoever frees them: no more than a slab
-     * has slots. */
+    /* How many blocks of each class lie alone that the heap's thread took. Written by it, and by who frees one. No more
+     * than a slab has slots. */
     _Atomic uint8_t alone[HK_CLASS_COUNT - HK_ALONE_FIRST];
 } large_counts_t;
 
