@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Mistakes with heaps that a program makes: each is found at the call and named with its address, and nothing else is
- * damaged. A child each, which goes on after the report. At HAKMEM_SAFE=0 nothing is
- * said.
+ * damaged. A child each, which goes on after the report. At HAKMEM_SAFE=0 nothing is said.
  */
 #include "testing.h"
 

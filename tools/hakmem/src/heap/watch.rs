@@ -247,8 +247,8 @@ fn interval_for(bytes_a_second: u64) -> u64 {
     (bytes_a_second / SAMPLES_A_SECOND).clamp(INTERVAL_MIN, INTERVAL_MAX).next_power_of_two()
 }
 
-/// With a bar on a terminal. Whether the process is the program still that it was is looked at
-/// meanwhile, and what it has: it may end.
+/// With a bar on a terminal. Whether the process is the program still that it was is looked at meanwhile, and what it
+/// has: it may end.
 fn pause(sampling: &Sampling, time: &mut Time, last: &mut Option<Profile>) -> Result<()> {
     let (process, whole) = (sampling.process, time.left);
     let bar = ProgressBar::new(whole.as_millis() as u64);
