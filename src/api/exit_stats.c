@@ -5,8 +5,9 @@
  */
 #include "api/exit_stats.h"
 
-#include "core/options.h"
+#include "api/stats.h"
 #include "core/message.h"
+#include "core/options.h"
 #include "core/print.h"
 #include "hakmem.h"
 #include "start/load.h"
@@ -35,10 +36,9 @@ void hk_stats_at_exit(void) {
         return;
     }
     long fd = hk_path_expand(path, sizeof path, name) ? sys_open_append(path) : -ENAMETOOLONG;
-    if (fd < 0) {
-        hk_message("no statistics: cannot open %s: error %ld of errno(3)", path, -fd);
-        return;
-    }
-    hak_stats_print((int)fd, format);
-    sys_close(fd);
+    const long error = fd < 0 ? -fd : stats_write((int)fd, format);
+    if (error != 0)
+        hk_message("no statistics: cannot write to %s: error %ld of errno(3)", path, error);
+    if (fd >= 0)
+        sys_close(fd);
 }

@@ -290,7 +290,7 @@ static void write_snapshot(hk_out_t *out, hak_format_t format) {
 
 /* In one write(2), so that in a file those of several processes do not mix; piece by piece where there is no memory for
  * that. */
-HK_EXPORT void hak_stats_print(int fd, hak_format_t format) {
+int stats_write(int fd, hak_format_t format) {
     char buffer[HK_OUT_BUFFER];
     hk_out_t out;
     char *text = sys_map(STATS_TEXT_MAX);
@@ -298,13 +298,16 @@ HK_EXPORT void hak_stats_print(int fd, hak_format_t format) {
         hk_out_to_fd(&out, fd, buffer, sizeof buffer);
         write_snapshot(&out, format);
         hk_out_flush(&out);
-        return;
+        return 0;
     }
     hk_out_to_memory(&out, text, STATS_TEXT_MAX);
     write_snapshot(&out, format);
-    sys_write_all_within(fd, text, hk_min(out.total, (size_t)STATS_TEXT_MAX - 1), STATS_WAIT_MS);
+    int error = sys_write_whole(fd, text, hk_min(out.total, (size_t)STATS_TEXT_MAX - 1), STATS_WAIT_MS);
     sys_unmap(text, STATS_TEXT_MAX);
+    return error;
 }
+
+HK_EXPORT void hak_stats_print(int fd, hak_format_t format) { (void)stats_write(fd, format); }
 
 HK_EXPORT size_t hak_stats_format(char *buffer, size_t buffer_size, hak_format_t format) {
     hk_out_t out;

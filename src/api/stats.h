@@ -7,6 +7,9 @@
 #include "base/base.h"
 #include "hakmem.h"
 
+/* hak_stats_print; 0, or the errno value of what could not all be written. */
+int stats_write(int fd, hak_format_t format);
+
 /* Sums of all classes; block_size is 0. */
 hak_class_stats_t stats_class_sum(const hak_stats_t *stats);
 

@@ -19,7 +19,7 @@ static const char MESSAGE_CUT[] = "...\n";
 /* Written by hk_message_to, read by all who have something to say. Release and acquire pair: the name is there. */
 static const char *_Atomic log_name;
 
-/* The name that could not be opened and of which that was said. Relaxed: it may be said twice. */
+/* The name that could not be written to and of which that was said. Relaxed: it may be said twice. */
 static const char *_Atomic refused;
 
 static void refuse(const char *name, const char *path, long error) {
@@ -28,35 +28,26 @@ static void refuse(const char *name, const char *path, long error) {
     if (atomic_exchange_explicit(&refused, name, memory_order_relaxed) == name)
         return;
     hk_out_to_fd(&out, STDERR, line, sizeof line);
-    hk_print(&out, "hakmem: HAKMEM_LOG: cannot open %s: error %ld of errno(3); messages go to standard error\n", path,
-             error);
+    hk_print(&out, "hakmem: HAKMEM_LOG: cannot write to %s: error %ld of errno(3); messages go to standard error\n",
+             path, error);
     hk_out_flush(&out);
 }
 
-/* With little stack, as a signal handler may have no more. */
-static HK_NOINLINE long open_log(const char *name) {
+/* False when they are not all there. With little stack, as a signal handler may have no more. */
+static HK_NOINLINE bool write_to_log(const char *name, const char *lines, size_t length) {
     char path[hk_min(strlen(name) * NUMBER_MAX / 2 + 1, PATH_MAX)]; /* the number takes the place of two characters */
     const long fd = hk_path_expand(path, sizeof path, name) ? sys_open_append(path) : -ENAMETOOLONG;
-    if (fd < 0)
-        refuse(name, path, -fd);
-    return fd;
-}
-
-static void write_to_log(const char *name, const char *lines, size_t length) {
-    const long fd = open_log(name);
-    if (fd < 0) {
-        sys_write_all(STDERR, lines, length);
-        return;
-    }
-    sys_write_all((int)fd, lines, length);
-    sys_close(fd);
+    const long error = fd < 0 ? -fd : sys_write_whole((int)fd, lines, length, 0);
+    if (fd >= 0)
+        sys_close(fd);
+    if (error != 0)
+        refuse(name, path, error);
+    return error == 0;
 }
 
 void hk_message_write(const char *lines, size_t length) {
     const char *name = atomic_load_explicit(&log_name, memory_order_acquire); /* see log_name */
-    if (name != NULL)
-        write_to_log(name, lines, length);
-    else
+    if (name == NULL || !write_to_log(name, lines, length))
         sys_write_all(STDERR, lines, length);
 }
 

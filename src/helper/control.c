@@ -138,12 +138,14 @@ bool control_is_wanted(void) { return is(CONTROL_WANTED); }
 bool control_is_alive(void) { return sys_helper_is_alive(&thread); }
 
 /* Somebody else listens there: a parent, whose option this process has inherited, keeps its name. */
-static HK_COLD void give_up(long error) {
+static HK_COLD void give_up(const char *what, long error) {
     become(CONTROL_NEVER);
     if (error == EADDRINUSE && hk_option(HK_OPT_VERBOSE) == 0)
         return;
-    hk_message("HAKMEM_CONTROL: cannot listen at %s: error %ld of errno(3)%s", path, error,
-               error == EADDRINUSE ? "; write %p in the name for one socket a process" : "");
+    hk_message("HAKMEM_CONTROL: cannot %s %s: error %ld of errno(3)%s", what, path, error,
+               error == EADDRINUSE ? "; write %p in the name for one socket a process"
+               : error == EEXIST   ? "; there is something else of that name"
+                                   : "");
 }
 
 static long start_thread(void) {
@@ -165,7 +167,7 @@ void control_start(void) {
     if (!control_is_wanted() || sys_helper_is_alive(&thread))
         return;
     if (!hk_path_expand(path, sizeof path, option())) {
-        give_up(ENAMETOOLONG);
+        give_up("listen at", ENAMETOOLONG);
         return;
     }
     user = sys_effective_user();
@@ -176,7 +178,7 @@ void control_start(void) {
     if (listener >= 0 && error != 0)
         sys_unlink(path);
     if (error != 0)
-        give_up(error);
+        give_up(listener < 0 ? "listen at" : "start a thread for", error);
 }
 
 void control_dismiss(void) {

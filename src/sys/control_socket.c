@@ -56,12 +56,22 @@ static long try_to_connect(const char *path) {
     return fd;
 }
 
-/* connect(2) refuses what is no socket in the same way. */
-static bool is_left_behind(const struct sockaddr_un *address) {
+static bool is_socket(const struct sockaddr_un *address) {
     kernel_statx_t what;
     const long got =
         sys_call6(SYS_statx, AT_FDCWD, (long)address->sun_path, AT_SYMLINK_NOFOLLOW, KERNEL_STATX_TYPE, (long)&what, 0);
-    return !sys_failed(got) && S_ISSOCK(what.stx_mode) && try_to_connect(address->sun_path) == -ECONNREFUSED;
+    return !sys_failed(got) && S_ISSOCK(what.stx_mode);
+}
+
+/* bind(2) where there is something of that name: a socket that nobody listens at any more makes room, another one stays
+ * (-EADDRINUSE), and so does what is none (-EEXIST), which connect(2) refuses in the same way. */
+static long bind_again(long fd, const struct sockaddr_un *address) {
+    if (!is_socket(address))
+        return -EEXIST;
+    if (try_to_connect(address->sun_path) != -ECONNREFUSED)
+        return -EADDRINUSE;
+    (void)sys_call3(SYS_unlinkat, AT_FDCWD, (long)address->sun_path, 0);
+    return sys_call3(SYS_bind, fd, (long)address, sizeof *address);
 }
 
 /* The name gets the mode that the socket has (unix(7) and its source), so that no moment passes in which others may
@@ -73,10 +83,8 @@ static long listen_at(const struct sockaddr_un *address) {
     long got = sys_call2(SYS_fchmod, fd, OWNER_ONLY);
     if (!sys_failed(got))
         got = sys_call3(SYS_bind, fd, (long)address, sizeof *address);
-    if (got == -EADDRINUSE && is_left_behind(address)) {
-        (void)sys_call3(SYS_unlinkat, AT_FDCWD, (long)address->sun_path, 0);
-        got = sys_call3(SYS_bind, fd, (long)address, sizeof *address);
-    }
+    if (got == -EADDRINUSE)
+        got = bind_again(fd, address);
     if (!sys_failed(got))
         got = sys_call2(SYS_listen, fd, BACKLOG);
     if (!sys_failed(got))

@@ -178,10 +178,6 @@ static long write_quietly(int fd, const void *buffer, size_t size, uint64_t end_
 
 void sys_write_all(int fd, const void *buffer, size_t size) { (void)write_quietly(fd, buffer, size, 0); }
 
-void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds) {
-    (void)write_quietly(fd, buffer, size, sys_now_ms() + milliseconds);
-}
-
 int sys_write_whole(int fd, const void *buffer, size_t size, uint32_t milliseconds) {
     const long got = size == 0 ? 1 : write_quietly(fd, buffer, size, sys_now_ms() + milliseconds);
     return got > 0 ? 0 : got == 0 ? EIO : (int)-got;

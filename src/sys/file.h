@@ -29,9 +29,8 @@ long sys_poll(struct pollfd *entries, size_t count, uint32_t timeout_ms);
 void sys_write_all(int fd, const void *buffer, size_t size);
 /* By who is about to confine the process. */
 void sys_write_note_limit(bool limited);
-/* sys_write_all that waits for readers of a non-blocking pipe, for so many milliseconds in all. sys_write_whole also
- * tells whether all was written: 0, or an errno value. */
-void sys_write_all_within(int fd, const void *buffer, size_t size, uint32_t milliseconds);
+/* sys_write_all that waits for readers of a non-blocking pipe, for so many milliseconds in all. 0 when all was written,
+ * or an errno value. */
 int sys_write_whole(int fd, const void *buffer, size_t size, uint32_t milliseconds);
 
 /* A file that comes to its place when it is whole: made under another name, in place of what has that name, and then
