@@ -13,17 +13,6 @@ HK_INLINE unsigned hk_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 /* Index of the highest set bit. `x` must not be 0. */
 HK_INLINE unsigned hk_msb64(uint64_t x) { return 63u ^ (unsigned)__builtin_clzll(x); }
 
-/* As an index: compilers take the builtin's result for one of 32 bits, which they extend. */
-HK_INLINE size_t hk_msb64_index(uint64_t x) {
-#if HK_X86_64
-    size_t msb;
-    __asm__("bsrq %1, %0" : "=r"(msb) : "r"(x) : "cc");
-    return msb;
-#else
-    return hk_msb64(x);
-#endif
-}
-
 /* The oldest x86-64 has no instruction for it, and the compiler would call a function. */
 HK_INLINE unsigned hk_popcount64(uint64_t x) {
 #if HK_X86_64 && !defined(__POPCNT__)

@@ -70,7 +70,7 @@ HK_INLINE void *front_malloc_or(size_t size, void *(*slow)(size_t)) {
     if (hk_likely(size_minus_1 < HK_TINY_MAX))
         return front_pop(front, front_at_tiny(front, size_minus_1), size, false, slow);
     if (hk_likely(size_minus_1 < HK_MAGAZINE_SIZE_MAX))
-        return front_pop(front, front_at(front, class_by_steps(front->steps, size_minus_1)), size, true, slow);
+        return front_pop(front, front_at(front, class_of_mid(size_minus_1)), size, true, slow);
     return slow(size);
 }
 
@@ -129,8 +129,7 @@ HK_INLINE void *front_aligned(size_t align, size_t size) {
     if (hk_unlikely(rounded - 1 >= HK_MID_MAX || hk_read_in_place(front->countdown) < (int64_t)rounded))
         return heap_aligned(align, size);
     bool is_tiny = rounded <= HK_TINY_MAX;
-    heap_front_t *at =
-        is_tiny ? front_at_tiny(front, rounded - 1) : front_at(front, class_by_steps(front->steps, rounded - 1));
+    heap_front_t *at = is_tiny ? front_at_tiny(front, rounded - 1) : front_at(front, class_of_mid(rounded - 1));
     if (hk_likely(hk_read_in_place(at->magazines->top) != 0))
         return front_pop(front, at, rounded, !is_tiny, heap_aligned_slow);
     return heap_aligned(align, size);

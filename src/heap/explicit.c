@@ -117,7 +117,7 @@ static void forget_class(heap_t *h, unsigned cls, void *unused) {
 }
 
 static void for_each_class(heap_t *h, void (*act)(heap_t *, unsigned, void *), void *context) {
-    for (unsigned word = 0; word < HK_CLASS_WORDS; word++)
+    for (unsigned word = 0; word < HK_CLASS_COUNT / 64; word++)
         for (uint64_t classes = h->own.classes[word]; classes != 0; classes &= classes - 1)
             act(h, word * 64 + hk_ctz64(classes), context);
 }

@@ -3,9 +3,7 @@
 
 #include "core/panic.h"
 
-#include <string.h>
-
-heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG, .steps = CLASS_STEPS};
+heap_front_t hk_no_heap = {.tag = HK_MAP_NO_TAG};
 
 /* The fast path's heap. Touched by its thread alone. */
 _Thread_local heap_front_t *hk_front __attribute__((tls_model("initial-exec"), visibility("hidden"))) = &hk_no_heap;
@@ -27,8 +25,6 @@ void heap_prepare(heap_t *h, uint32_t id, hk_rank_t rank) {
     hk_assert(id >= HK_OWNER_SHARED && id < HK_OWNER_LIMIT);
     h->front.tag = hardened_is_on() ? HK_MAP_NO_TAG : map_tag(id); /* hardened: no free takes the fast path */
     h->front.id = id;
-    if (id < HK_OWNER_EXPLICIT)
-        memcpy(h->front.steps, hk_class_steps, sizeof hk_class_steps);
     h->large.of_one_thread = id >= HK_OWNER_FIRST && id < HK_OWNER_EXPLICIT;
     h->countdown_set = HEAP_TICK_BYTES;
     hk_write(h->front.countdown, HEAP_TICK_BYTES);

@@ -72,10 +72,9 @@ typedef struct HK_ALIGNED(32) magazine {
 typedef struct heap_front {
     uint32_t tag; /* id << 8 */
     uint32_t id;
-    int64_t countdown;                    /* bytes to the next tick or sample: slow/tick.h */
-    struct lanes *lanes;                  /* thread's own, but it goes under the lock: lane.h; NULL: none */
-    struct lease *lease;                  /* thread's own: lease.h; NULL: none */
-    class_step_t steps[CLASS_STEP_COUNT]; /* constant; here, as an address of its own takes malloc an instruction */
+    int64_t countdown;   /* bytes to the next tick or sample: slow/tick.h */
+    struct lanes *lanes; /* thread's own, but it goes under the lock: lane.h; NULL: none */
+    struct lease *lease; /* thread's own: lease.h; NULL: none */
     magazine_t magazines[HK_MAGAZINE_COUNT];
 } heap_front_t;
 
@@ -83,13 +82,13 @@ enum { HEAP_NAME_MAX = 32 };
 
 /* What a heap that the program makes has in place of the front: explicit.h. Under the heap's lock. */
 typedef struct heap_own {
-    uint32_t tag;                     /* as the front's, */
-    uint32_t id;                      /* and so is this */
-    uint64_t classes[HK_CLASS_WORDS]; /* a bit for each class that it may have slabs or counts of */
-    struct lease *leases;             /* what threads have of it: lease.h */
-    slot_t runs;                      /* the first of its large blocks */
-    bool had_huge;                    /* it may have huge blocks */
-    bool is_warm;                     /* it has ended, and its record is as it was; under the heap-list lock */
+    uint32_t tag;                          /* as the front's, */
+    uint32_t id;                           /* and so is this */
+    uint64_t classes[HK_CLASS_COUNT / 64]; /* a bit for each class that it may have slabs or counts of */
+    struct lease *leases;                  /* what threads have of it: lease.h */
+    slot_t runs;                           /* the first of its large blocks */
+    bool had_huge;                         /* it may have huge blocks */
+    bool is_warm;                          /* it has ended, and its record is as it was; under the heap-list lock */
     size_t run_bytes;
     size_t limit_bytes, peak_bytes; /* of slots and mappings; 0: no limit */
     uint64_t big_allocs;            /* blocks without a slab, ever */
@@ -143,16 +142,16 @@ typedef struct heap {
     uint32_t next_unused;    /* list of unused or of parked ids, under the heap-list lock, or local to a retirement */
     _Atomic uint64_t thread; /* whose end nobody tells, 0 when libc does: upkeep/unnoticed.h */
     slot_t full;
-    bool is_held_by_fork;            /* start/fork.c; under the heap-list lock */
-    bool has_swept;                  /* in the last streak; the heap's thread */
-    bool guard_due;                  /* a guarded block, the next one that fits; the heap's thread */
-    uint64_t spares[HK_CLASS_WORDS]; /* a bit for each class that may have an empty slab */
-    double_frees_t double_frees;     /* double frees that a drain came upon, to be reported without the lock */
-    _Atomic uint32_t slot_count;     /* slots of its slabs; written under the lock, read without */
-    uint8_t sweep_shift;             /* how often it refilled after a sweep (magazine.c); the heap's thread */
-    uint8_t slot_cache_credit;       /* runs that it may keep (slot_cache.c); the heap's thread */
-    uint8_t asked;                   /* for classes that are earned: magazine_is_earned; the heap's thread */
-    uint8_t served;                  /* ... and how many were served by its free slots, at most as many */
+    bool is_held_by_fork;                 /* start/fork.c; under the heap-list lock */
+    bool has_swept;                       /* in the last streak; the heap's thread */
+    bool guard_due;                       /* a guarded block, the next one that fits; the heap's thread */
+    uint64_t spares[HK_CLASS_COUNT / 64]; /* a bit for each class that may have an empty slab */
+    double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
+    _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
+    uint8_t sweep_shift;                  /* how often it refilled after a sweep (magazine.c); the heap's thread */
+    uint8_t slot_cache_credit;            /* runs that it may keep (slot_cache.c); the heap's thread */
+    uint8_t asked;                        /* for classes that are earned: magazine_is_earned; the heap's thread */
+    uint8_t served;                       /* ... and how many were served by its free slots, at most as many */
     _Atomic uint64_t slot_cache[HEAP_SLOT_WORDS]; /* its thread adds and cuts, anybody takes a word: slot_cache.h */
     size_t magazine_bytes;                        /* what the magazines can hold; the heap's thread */
     uint64_t magazines_in_use[3];                 /* a bit for each magazine that has a capacity; the heap's thread */

@@ -77,7 +77,7 @@ HK_INLINE void *lease_take(const void *heap, size_t size) {
     if (hk_likely(size_minus_1 < HK_TINY_MAX))
         cls = (unsigned)(size_minus_1 / HK_ALIGNMENT);
     else if (size_minus_1 < HK_MID_MAX)
-        cls = (unsigned)class_by_steps(hk_front->steps, size_minus_1);
+        cls = class_of_mid(size_minus_1);
     else
         return NULL;
     uint64_t counts = lease->counts[cls];

@@ -142,7 +142,7 @@ void heap_settle_locked(heap_t *h, slab_t *slab) {
 
 void heap_close_spares_locked(heap_t *h) {
     hk_assert(hk_lock_is_held(&h->lock));
-    for (unsigned word = 0; word < HK_CLASS_WORDS; word++) {
+    for (unsigned word = 0; word < HK_CLASS_COUNT / 64; word++) {
         uint64_t classes = h->spares[word];
         h->spares[word] = 0;
         for (; classes != 0; classes &= classes - 1) {

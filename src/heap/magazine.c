@@ -144,7 +144,7 @@ void *magazine_take_large(heap_t *h, unsigned cls) {
 static HK_COLD void forget_asked(heap_t *h) {
     h->asked = 0;
     h->served = 0;
-    for (unsigned cls = HK_LONG_FIRST; cls < HK_MAGAZINE_COUNT; cls++)
+    for (unsigned cls = class_of_mid(HK_EARNED_ABOVE); cls < HK_MAGAZINE_COUNT; cls++)
         h->class_stats[cls].events = 0;
 }
 
@@ -215,14 +215,11 @@ void *magazine_alloc(heap_t *h, unsigned cls) {
     return refill(h, cls) > 0 ? pop(h, cls) : NULL;
 }
 
-/* Calls `act` for each magazine that has a capacity, from that of a class on. */
-static void for_each_magazine_from(heap_t *h, unsigned first, void (*act)(heap_t *, unsigned)) {
-    uint64_t from = UINT64_MAX << first % 64;
-    for (unsigned word = first / 64; word < sizeof h->magazines_in_use / sizeof h->magazines_in_use[0]; word++) {
-        for (uint64_t bits = h->magazines_in_use[word] & from; bits != 0; bits &= bits - 1)
+/* Calls `act` for each magazine that has a capacity, from a word of them on. */
+static void for_each_magazine_from(heap_t *h, unsigned word, void (*act)(heap_t *, unsigned)) {
+    for (; word < sizeof h->magazines_in_use / sizeof h->magazines_in_use[0]; word++)
+        for (uint64_t bits = h->magazines_in_use[word]; bits != 0; bits &= bits - 1)
             act(h, word * 64 + hk_ctz64(bits));
-        from = UINT64_MAX;
-    }
 }
 
 static void for_each_magazine(heap_t *h, void (*act)(heap_t *, unsigned)) { for_each_magazine_from(h, 0, act); }
@@ -285,9 +282,10 @@ void magazine_free(heap_t *h, unsigned cls, void *block) {
 HK_COLD void magazine_drop_all(heap_t *h) { for_each_magazine(h, drop); }
 
 _Static_assert(SWEEP_BYTES << SWEEP_SHIFT_MAX == LONG_STREAK_BYTES, "the longest distance");
-_Static_assert(HK_CLASS_COUNT == HK_MAP_CLASS_LARGE, "runs are told by it");
+_Static_assert(HK_CLASS_COUNT == HK_MAP_CLASS_LARGE && HK_CLASS_COUNT % 64 == 0,
+               "magazines of runs have words of their own");
 
-HK_COLD void magazine_drop_large(heap_t *h) { for_each_magazine_from(h, HK_MAP_CLASS_LARGE, drop); }
+HK_COLD void magazine_drop_large(heap_t *h) { for_each_magazine_from(h, HK_MAP_CLASS_LARGE / 64, drop); }
 
 static HK_COLD void retire(heap_t *h, unsigned cls) {
     heap_class_stats_t *stats = &h->class_stats[cls];

@@ -39,7 +39,7 @@ static void add_slabs(places_t *places, slot_t at) {
 static void collect(heap_t *h, places_t *places) {
     hk_assert(h->own.id >= HK_OWNER_EXPLICIT);
     heap_lock(h);
-    for (unsigned word = 0; word < HK_CLASS_WORDS; word++)
+    for (unsigned word = 0; word < HK_CLASS_COUNT / 64; word++)
         for (uint64_t classes = h->own.classes[word]; classes != 0; classes &= classes - 1)
             for (unsigned bin = 0; bin < HEAP_BINS; bin++)
                 add_slabs(places, h->class_stats[word * 64 + hk_ctz64(classes)].partial[bin]);

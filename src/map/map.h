@@ -11,7 +11,7 @@
  *   id << 8 | class         a slab of heap `id` (every slot of the slab carries it)
  *   HK_MAP_RUN_HEAD         first slot of a run of slots (a large block)
  *   id << 8 | large class   first slot of a run that heap `id` keeps in its magazines
- *   id << 8 | class 112     first slot of a run of the explicit heap `id`
+ *   id << 8 | class 128     first slot of a run of the explicit heap `id`
  *   HK_MAP_RUN_BODY         another slot of a run
  *
  * Writers: the owner of the slots (slab open and close, adoption, large). Readers: any thread, relaxed: a thread that
@@ -67,7 +67,7 @@ enum { HK_GRANULE_SHIFT = 4 };
 #define HK_MAP_CLASS_MAX   255u
 #define HK_MAP_CLASS_APART 7u /* from this class on, a block has a byte of live bits for itself */
 _Static_assert(((HK_MAP_CLASS_APART + 1) << HK_GRANULE_SHIFT) == HK_LIVE_SHARE, "classes are 16 bytes apart here");
-#define HK_MAP_CLASS_LARGE 112u /* classes from here on are of runs, below of slabs */
+#define HK_MAP_CLASS_LARGE 128u /* classes from here on are of runs, below of slabs */
 
 typedef struct hk_map {
     HK_ALIGNED(32) size_t first; /* address >> 16 of slot 0; constant after map_init */

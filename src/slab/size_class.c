@@ -19,17 +19,14 @@ enum {
     MAGAZINE_BYTES_FIRST = 4096,
 };
 
-const class_step_t hk_class_steps[CLASS_STEP_COUNT] = CLASS_STEPS;
 size_class_t hk_classes[HK_MAGAZINE_COUNT];
 size_class_info_t hk_class_info[HK_MAGAZINE_COUNT];
 
 static uint32_t size_of_class(unsigned cls) {
     if (cls < HK_TINY_CLASSES)
         return (cls + 1) * 16;
-    const unsigned mid = cls - HK_TINY_CLASSES, above = cls - HK_LONG_FIRST, large = cls - HK_CLASS_COUNT;
-    if (cls < HK_LONG_FIRST)
-        return (9 + mid % 8) << (7 + mid / 8);
-    return cls < HK_CLASS_COUNT ? (5 + above % 4) << (12 + above / 4) : (9 + large % 8) << (15 + large / 8);
+    unsigned mid = cls - HK_TINY_CLASSES;
+    return (9 + mid % 8) << (7 + mid / 8);
 }
 
 static unsigned slab_order(uint32_t size) {

@@ -3,19 +3,15 @@
  * size_class.h: block sizes.
  *
  *   class   0 ..  63   tiny   16, 32, ... 1,024 bytes
- *   class  64 ..  95   mid    8 a doubling: 1,152, 1,280, ... 16,384 bytes (12.5 % steps)
- *   class  96 .. 111   long   4 a doubling: 20,480, 24,576, ... 262,144 bytes (25 % steps)
- *   class 112 .. 143   large  8 a doubling to 4 MiB: no slabs, but magazines for runs of slots that a thread reuses
+ *   class  64 .. 127   mid    8 a doubling: 1,152, 1,280, ... 262,144 bytes (12.5 % steps)
+ *   class 128 .. 159   large  8 a doubling to 4 MiB: no slabs, but magazines for runs of slots that a thread reuses
  *
- * A program has a few blocks of many lengths above 16 KiB, and each class with a slab keeps some more, so there are
- * fewer. What a long block has beyond what was asked for is pages that nobody touches (docs/adr/0062).
- *
- * The first three live in slabs of a power of two slots, naturally aligned, so that the offset of a block in its slab
- * is a mask. Whether that offset is the start of a block is one multiplication (D. Lemire, O. Kaser, N. Kurz, "Faster
- * remainder by direct computation", 2019): with inverse = ceil(2^64 / size), offset * inverse modulo 2^64 is k * e for
- * the multiple k * size (e = inverse * size - 2^64) and at least `inverse` for anything else; so one comparison with
- * limit = block_count * e also excludes the tail of the slab. For powers of two e is 0, limit is 1, and there is no
- * tail. The high half of the product is the index of the block.
+ * A tiny or mid class lives in slabs of a power of two slots, naturally aligned, so that the offset of a block in its
+ * slab is a mask. Whether that offset is the start of a block is one multiplication (D. Lemire, O. Kaser, N. Kurz,
+ * "Faster remainder by direct computation", 2019): with inverse = ceil(2^64 / size), offset * inverse modulo 2^64 is
+ * k * e for the multiple k * size (e = inverse * size - 2^64) and at least `inverse` for anything else; so one
+ * comparison with limit = block_count * e also excludes the tail of the slab. For powers of two e is 0, limit is 1, and
+ * there is no tail. The high half of the product is the index of the block.
  *
  * Constant after classes_init.
  */
@@ -29,12 +25,11 @@ enum {
     HK_TINY_MAX = 1024,
     HK_TINY_CLASSES = 64,
     HK_MID_MAX = 256 * 1024,
-    HK_LONG_FIRST = 96,   /* the first class above 16 KiB */
-    HK_CLASS_COUNT = 112, /* classes that have slabs */
-    HK_CLASS_WORDS = 2,   /* words with a bit for each */
-    HK_ALONE_FIRST = 72,  /* from 2 KiB on, blocks may lie alone: below, slabs have one slot */
+    HK_CLASS_COUNT = 128,        /* classes that have slabs */
+    HK_EARNED_ABOVE = 16 * 1024, /* class_is_earned */
+    HK_ALONE_FIRST = 72,         /* from 2 KiB on, blocks may lie alone: below, slabs have one slot */
     HK_MAGAZINE_SIZE_MAX = 4 * 1024 * 1024,
-    HK_MAGAZINE_COUNT = 144, /* classes that have magazines */
+    HK_MAGAZINE_COUNT = 160, /* classes that have magazines */
     HK_ALIGNMENT = 16,
 };
 
@@ -63,41 +58,21 @@ void classes_init(void);
 /* Size of the blocks of a tiny class. */
 HK_INLINE size_t class_tiny_size(size_t cls) { return (cls + 1) << 4; }
 
-/* How the class follows from the sizes of one doubling, less 1: by so many bits they are shifted, and from bit 16 on
- * what is added then. */
-typedef uint32_t class_step_t;
-
-/* Used from 2^10 on: HK_TINY_MAX to HK_MAGAZINE_SIZE_MAX. Those before keep each from the page offset of what malloc
- * and free write to a magazine of its classes. */
-enum { CLASS_STEP_FIRST = 6, CLASS_STEP_COUNT = 16 };
-#define CLASS_STEP(top, bits, first, doublings) ((top) - (bits) + (((first) + ((doublings)-1) * (1 << (bits))) << 16))
-#define CLASS_STEP_MID(doublings)               CLASS_STEP(10 + (doublings), 3, HK_TINY_CLASSES, doublings)
-#define CLASS_STEP_LONG(doublings)              CLASS_STEP(14 + (doublings), 2, HK_LONG_FIRST, doublings)
-#define CLASS_STEP_LARGE(doublings)             CLASS_STEP(18 + (doublings), 3, HK_CLASS_COUNT, doublings)
-#define CLASS_STEPS                                                                                                    \
-    {                                                                                                                  \
-        0, 0, 0, 0, CLASS_STEP_MID(0), CLASS_STEP_MID(1), CLASS_STEP_MID(2), CLASS_STEP_MID(3), CLASS_STEP_LONG(0),    \
-            CLASS_STEP_LONG(1), CLASS_STEP_LONG(2), CLASS_STEP_LONG(3), CLASS_STEP_LARGE(0), CLASS_STEP_LARGE(1),      \
-            CLASS_STEP_LARGE(2), CLASS_STEP_LARGE(3)                                                                   \
-    }
-
-extern const class_step_t hk_class_steps[CLASS_STEP_COUNT] HK_HIDDEN;
-
-/* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_MAGAZINE_SIZE_MAX. `steps` are hk_class_steps, or a copy
- * nearer by. */
-HK_INLINE size_t class_by_steps(const class_step_t *steps, size_t size_minus_1) {
+/* Class of `size_minus_1`, HK_TINY_MAX <= size_minus_1 < HK_MAGAZINE_SIZE_MAX. */
+HK_INLINE unsigned class_of_mid(size_t size_minus_1) {
     hk_assert(size_minus_1 >= HK_TINY_MAX && size_minus_1 < HK_MAGAZINE_SIZE_MAX);
-    const class_step_t step = steps[hk_msb64_index(size_minus_1) - CLASS_STEP_FIRST];
-    return (size_minus_1 >> step % 64) + (step >> 16);
+    unsigned top = hk_msb64(size_minus_1);
+    HK_OPAQUE(top); /* one bit scan, not two subtractions from its complement */
+    return (unsigned)(size_minus_1 >> (top - 3)) + (top << 3) - (10u << 3) - 8u + HK_TINY_CLASSES;
 }
 
 /* Classes of so long blocks get slabs when a thread uses them often, and the slabs serve all threads. */
-HK_INLINE bool class_is_earned(unsigned cls) { return cls >= HK_LONG_FIRST; }
+HK_INLINE bool class_is_earned(unsigned cls) { return hk_class_info[cls].block_size > HK_EARNED_ABOVE; }
 
 /* Class of a size, 1 <= size <= HK_MAGAZINE_SIZE_MAX. */
 HK_INLINE unsigned class_of(size_t size) {
     hk_assert(size >= 1 && size <= HK_MAGAZINE_SIZE_MAX);
-    return size <= HK_TINY_MAX ? (unsigned)((size - 1) >> 4) : (unsigned)class_by_steps(hk_class_steps, size - 1);
+    return size <= HK_TINY_MAX ? (unsigned)((size - 1) >> 4) : class_of_mid(size - 1);
 }
 
 /* Smallest class whose blocks hold `size` bytes at a multiple of `align` (a power of two), or HK_CLASS_COUNT. */

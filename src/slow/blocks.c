@@ -154,15 +154,13 @@ void *heap_take_anywhere(heap_t *h, unsigned cls, size_t align) {
 }
 
 /* Whether a block of the class may lie alone, in a run, in place of the first slab for several: as long as its thread
- * uses the class rarely, and always near a limit of the kernel's. Such blocks take no more than two slabs would, near
- * a limit than one. */
+ * uses the class rarely, and always near a limit of the kernel's. Such blocks take no more than a slab would. */
 static bool may_be_alone(heap_t *h, unsigned cls) {
     const size_class_info_t *info = &hk_class_info[cls];
     const bool near = region_shares_slabs();
-    const size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
-    const size_t most = near ? info->slab_slots : 2 * info->slab_slots;
+    size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
     return (near ? info->slab_slots > 1 : class_is_earned(cls)) && hk_read(h->class_stats[cls].slab_count) == 0 &&
-           heap_magazine_count(h, cls) == 0 && (large_alone_count(&h->large, cls) + 1) * slots <= most &&
+           heap_magazine_count(h, cls) == 0 && (large_alone_count(&h->large, cls) + 1) * slots <= info->slab_slots &&
            (near || !magazine_is_earned(h, cls));
 }
 

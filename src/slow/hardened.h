@@ -137,7 +137,7 @@ HK_INLINE lane_t *hardened_lane_mid(heap_front_t *front, size_t size, size_t *cl
     const size_t least = HK_TINY_MAX + 1 - SEAL_BYTES;
     if (hk_unlikely(size - least > HK_MID_MAX - SEAL_BYTES - least || all == NULL || hk_read(front->countdown) < 0))
         return NULL;
-    *cls = class_by_steps(front->steps, size + SEAL_BYTES - 1);
+    *cls = class_of_mid(size + SEAL_BYTES - 1);
     lane_t *lane = &all->lanes[*cls];
     HK_OPAQUE(lane); /* one address for all that follows */
     return hk_likely(lane->ready > 0) ? lane : NULL;

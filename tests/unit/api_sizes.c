@@ -15,14 +15,14 @@ enum { EVERY_MAX = 64 * 1024, RANDOM_COUNT = 3000, BORROWED_MAX = 40 };
 
 static unsigned level;
 
-/* The rules of docs/architecture.md: steps of 16, then 8 and 4 a doubling, then slots, then pages. */
+/* The rules of docs/architecture.md: steps of 16, then 8 a doubling, then slots, then pages. */
 static size_t size_of_block(size_t size) {
     if (size <= 1024)
         return size == 0 ? 16 : (size + 15) / 16 * 16;
     if (size > 256 * HK_KIB)
         return size <= HK_GIB ? (size + 65535) / 65536 * 65536 : (size + 4095) / 4096 * 4096;
-    size_t step = size <= 16 * HK_KIB ? 128 : 4096;
-    while (size > step * (size <= 16 * HK_KIB ? 16 : 8))
+    size_t step = 128;
+    while (size > step * 16)
         step *= 2;
     return (size + step - 1) / step * step;
 }
