@@ -17,7 +17,7 @@ static uint64_t word_at(const heap_t *h, unsigned i) {
     return atomic_load_explicit(&h->slot_cache[i], memory_order_relaxed);
 }
 
-static HK_COLD unsigned count_of(uint64_t word) { return hk_popcount32(mask_of(word)); }
+static unsigned count_of(uint64_t word) { return hk_popcount32(mask_of(word)); }
 
 static uint32_t part(unsigned first, unsigned count) {
     hk_assert(count > 0 && first + count <= SLOTS);
@@ -46,8 +46,9 @@ void slot_cache_give_back(heap_t *h) {
 
 size_t slot_cache_bytes(const heap_t *h) {
     size_t sum = 0;
-    for (unsigned i = 0; i < HEAP_SLOT_WORDS; i++)
-        sum += count_of(word_at(h, i));
+    _Static_assert(HEAP_SLOT_WORDS % 2 == 0, "two are counted at once: the oldest x86-64 counts in many steps");
+    for (unsigned i = 0; i < HEAP_SLOT_WORDS; i += 2)
+        sum += hk_popcount64(word_at(h, i) << 32 | mask_of(word_at(h, i + 1)));
     return sum << HK_SLOT_SHIFT;
 }
 
@@ -74,8 +75,11 @@ static place_t place_for(const heap_t *h, size_t count) {
         unsigned first, length;
         for (uint32_t mask = mask_of(word); mask != 0; mask &= ~part(first, length)) {
             length = stretch_of(mask, &first);
-            if (length >= count && length < best.length)
-                best = (place_t){i, word, first, length};
+            if (length < count || length >= best.length)
+                continue;
+            best = (place_t){i, word, first, length};
+            if (length == count)
+                return best;
         }
     }
     return best;
@@ -121,11 +125,11 @@ static bool has_room(const heap_t *h, size_t bytes) {
 /* The word for `count` slots of the superslab: its own, or the one with the fewest if these are fewer. */
 static unsigned word_for(const heap_t *h, uint32_t superslab, unsigned count) {
     unsigned least = HEAP_SLOT_WORDS;
-    for (unsigned i = 0; i < HEAP_SLOT_WORDS; i++) {
-        const uint64_t word = word_at(h, i);
-        if (superslab_of(word) == superslab)
+    for (unsigned i = 0; i < HEAP_SLOT_WORDS; i++)
+        if (superslab_of(word_at(h, i)) == superslab)
             return i;
-        const unsigned has = count_of(word);
+    for (unsigned i = 0; i < HEAP_SLOT_WORDS; i++) {
+        const unsigned has = count_of(word_at(h, i));
         if (has < count) {
             least = i;
             count = has;
