@@ -3,12 +3,13 @@
 //! pprof and what reads its format.
 
 mod http;
+mod scan;
 
 use crate::attach::{check_proc, Attached};
 use crate::failure::{is_nothing, Failure};
 use crate::heap::{sampled, Time};
 use crate::image::{self, Profile};
-use crate::metrics::{of_host, Format};
+use crate::metrics::{Figures, Format};
 use crate::output::{remark, say};
 use crate::report::pprof;
 use crate::report::view::Show;
@@ -17,10 +18,12 @@ use crate::symbols::{self, Places};
 use anyhow::{ensure, Context, Result};
 use clap::Args;
 use http::{Answer, Place, Reader, Request};
+use scan::Scan;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::atomic::AtomicUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 const PAGE: &str = "\
@@ -36,6 +39,8 @@ const SECONDS_MAX: u64 = 600;
 const SECONDS: u64 = 10;
 /// Processes that are sampled for readers at once: connections are left for the others.
 const LOOKS_MAX: usize = 16;
+/// Of who asks for the figures of the host; from the start of the look that is going on.
+const PATIENCE: Duration = Duration::from_secs(30);
 const _: () = assert!(2 * LOOKS_MAX <= http::CONNECTIONS_MAX);
 
 #[derive(Args, Debug)]
@@ -56,23 +61,19 @@ impl ServeArgs {
         let address = listener.local_addr().unwrap_or(self.listen);
         say(format_args!("http://{address}/metrics\n"))?;
         signals::hold();
-        let looks = AtomicUsize::new(0);
-        http::serve(&listener, |request, reader| answer(request, reader, &looks))?;
+        let (looks, scan) = (Arc::new(AtomicUsize::new(0)), Scan::new());
+        http::serve(&listener, move |request, reader| answer(request, reader, &looks, &scan))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn answer(request: &Request, reader: &Reader, looks: &AtomicUsize) -> Answer {
+type HostScan = Scan<Result<Figures>>;
+
+fn answer(request: &Request, reader: &Reader, looks: &Arc<AtomicUsize>, scan: &HostScan) -> Answer {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     match path {
         _ if !matches!(&request.method[..], "GET" | "HEAD") => Answer::text(405, "only GET and HEAD\n"),
-        "/metrics" => {
-            let format = wanted(request);
-            match of_host(format) {
-                Ok(text) => Answer { status: 200, kind: format.content_type(), body: text.into_bytes() },
-                Err(error) => Answer::text(500, format!("{error:#}\n")),
-            }
-        }
+        "/metrics" => metrics(wanted(request), scan),
         "/debug/pprof/heap" => told(heap(query)),
         "/debug/pprof/allocs" => match Place::taken(looks, LOOKS_MAX) {
             Some(_place) => told(allocs(query, &|| !reader.has_left())),
@@ -80,6 +81,18 @@ fn answer(request: &Request, reader: &Reader, looks: &AtomicUsize) -> Answer {
         },
         "/" => Answer::text(200, PAGE),
         _ => Answer::text(404, PAGE),
+    }
+}
+
+fn metrics(format: Format, scan: &HostScan) -> Answer {
+    let late = "the look at all processes takes too long: a process may wait for a file system that does not answer";
+    match scan.result(PATIENCE, Figures::of_host).as_ref().map(Option::as_deref) {
+        Ok(Some(Ok(figures))) => {
+            Answer { status: 200, kind: format.content_type(), body: figures.text(format).into_bytes() }
+        }
+        Ok(Some(Err(error))) => Answer::text(500, format!("{error:#}\n")),
+        Ok(None) => Answer::text(503, format!("{late}\n")),
+        Err(error) => Answer::text(500, format!("{error}\n")),
     }
 }
 

@@ -6,6 +6,8 @@ mod running;
 use running::{
     figure, hakmem, json, sleeping, started, stderr, stdout, until, Folder, Running, LIBRARY, TOOL,
 };
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -247,4 +249,64 @@ fn a_huge_block_is_part_of_the_peak_once() {
     let child = started(command, |id| figure(id, "live") >= 3 << 30);
     let (mapped, peak) = (figure(&child.id(), "mapped"), figure(&child.id(), "peak_mapped"));
     assert!(mapped >= 3 << 30 && mapped <= peak && peak < mapped + (1 << 30), "{mapped}, at most {peak}");
+}
+
+const MAPS: &str = "
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    int file = open(words[count - 1], O_RDONLY);
+    if (mmap(0, 4096, PROT_READ, MAP_PRIVATE, file, 0) == MAP_FAILED) return 1;
+    close(file); // its end would ask the file system
+    for (;;) pause();
+}";
+
+/// A file system that a program serves.
+struct Served {
+    server: Running,
+    at: PathBuf,
+}
+
+impl Served {
+    /// None: this machine has no such thing.
+    fn new(folder: &Folder) -> Option<Served> {
+        let (from, at) = (folder.0.join("from"), folder.0.join("at"));
+        fs::create_dir_all(&from).and_then(|()| fs::create_dir_all(&at)).unwrap();
+        fs::write(from.join("data"), [1; 4096]).unwrap();
+        let server = Running(Command::new("bindfs").arg("-f").args([&from, &at]).spawn().ok()?);
+        let mut served = Served { server, at };
+        until("the file system is never there", || {
+            served.at.join("data").exists() || served.server.0.try_wait().unwrap().is_some()
+        });
+        served.at.join("data").exists().then_some(served)
+    }
+
+    fn stops(&self) {
+        assert!(Command::new("kill").args(["-STOP", &self.server.id()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.server.0.kill(); // before it is unmounted: who waits for it goes on
+        let _ = Command::new("umount").arg("--lazy").arg(&self.at).status();
+    }
+}
+
+#[test]
+fn a_file_system_that_does_not_answer_keeps_no_look_waiting() {
+    let folder = Folder::new("attach-stuck");
+    let Some(served) = Served::new(&folder) else {
+        return running::skipped("a file system that does not answer", "bindfs is not there, or may not mount");
+    };
+    let mut command = Command::new(folder.program("maps", MAPS, &[]));
+    command.arg(served.at.join("data"));
+    let maps = |id: &str| fs::read_to_string(format!("/proc/{id}/maps")).unwrap().contains("/at/data");
+    let child = started(command, maps);
+    served.stops();
+    for arguments in [&["stats"][..], &["doctor"]] {
+        let output = Command::new("timeout").args(["20", TOOL]).args(arguments).arg(child.id()).output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::memory::Memory;
 use super::notes;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -94,6 +95,14 @@ pub fn find(maps: &[Mapping], address: u64) -> Option<&Mapping> {
     maps[..behind].last().filter(|map| address < map.end)
 }
 
+/// The beginnings of the files that have machine code. Of others nothing is read: that may wait for their file system,
+/// which may have stopped to answer.
+pub fn heads_of_code(maps: &[Mapping]) -> impl Iterator<Item = &Mapping> {
+    let with_code: HashSet<&str> = maps.iter().filter(|map| map.is_code).map(|map| &map.path[..]).collect();
+    let starts = |map: &Mapping| map.offset == 0 && map.is_readable && map.path.starts_with('/');
+    maps.iter().filter(move |map| starts(map) && with_code.contains(&map.path[..]))
+}
+
 /// Fills in the build of each file, told by `of`, which is asked once a file.
 pub fn add_build_ids(maps: &mut [Mapping], of: impl Fn(&Mapping) -> Option<String>) {
     let mut known: Vec<(String, String)> = Vec::new();
@@ -164,6 +173,13 @@ b000-c000 r-xp 00000000 00:00 0                          [vdso]
         assert!(!maps[4].is_file() && maps[4].name() == "[vdso]");
         assert_eq!(find(&maps, 0x5fff).unwrap().start, 0x5000);
         assert!(find(&maps, 0x6000).is_none() && find(&maps, 0).is_none());
+    }
+
+    #[test]
+    fn files_without_code_are_not_read() {
+        let data = "f000-10000 r--p 00000000 08:01 19 /data\n";
+        let maps = parse(&(TEXT.to_string() + data));
+        assert_eq!(heads_of_code(&maps).map(|map| map.start).collect::<Vec<_>>(), [0x1000, 0x9000]);
     }
 
     #[test]

@@ -230,8 +230,7 @@ fn find(pid: i32, memory: Memory) -> Result<Option<Found>> {
 
 fn all_records(maps: &[Mapping], memory: Memory) -> Result<Vec<Found>> {
     let mut all = Vec::new();
-    let starts = |map: &Mapping| map.offset == 0 && map.is_readable && map.path.starts_with('/');
-    for map in maps.iter().filter(|map| starts(map)) {
+    for map in maps::heads_of_code(maps) {
         let address = match record::find(&memory, map.start) {
             Ok(Some(address)) => address,
             Ok(None) | Err(Errno::EFAULT | Errno::EIO) => continue,

@@ -33,9 +33,10 @@ pub struct MetricsArgs {
 impl MetricsArgs {
     pub fn run(&self) -> Result<ExitCode> {
         let (sources, code) = if self.targets.is_empty() { (of_all(true)?, ExitCode::SUCCESS) } else { self.chosen()? };
+        let figures = Figures { sources };
         match &self.textfile {
-            Some(folder) => write_whole(folder, &format::text(&sources, Format::Prometheus))?,
-            None => say(format::text(&sources, Format::OpenMetrics))?,
+            Some(folder) => write_whole(folder, &figures.text(Format::Prometheus))?,
+            None => say(figures.text(Format::OpenMetrics))?,
         }
         Ok(code)
     }
@@ -50,9 +51,20 @@ impl MetricsArgs {
     }
 }
 
-/// The metrics of every process that has hakmem and may be looked into.
-pub fn of_host(format: Format) -> Result<String> {
-    Ok(format::text(&of_all(false)?, format))
+/// Of one moment.
+pub struct Figures {
+    sources: Vec<Source>,
+}
+
+impl Figures {
+    /// Of every process that has hakmem and may be looked into.
+    pub fn of_host() -> Result<Figures> {
+        Ok(Figures { sources: of_all(false)? })
+    }
+
+    pub fn text(&self, format: Format) -> String {
+        format::text(&self.sources, format)
+    }
 }
 
 fn of_all(tell: bool) -> Result<Vec<Source>> {

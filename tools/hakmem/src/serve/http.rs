@@ -11,6 +11,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ const REST: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_secs(1);
 const FULL: Duration = Duration::from_millis(20);
+/// For the answers that are being made when a signal comes. One may wait for what does not return.
+const LAST: Duration = Duration::from_secs(10);
 
 #[derive(Debug, PartialEq)]
 pub struct Request {
@@ -100,35 +103,40 @@ impl Reader<'_> {
 }
 
 /// Until a signal comes, and the requests that had come are answered. An answer may take its time.
-pub fn serve(listener: &TcpListener, answer: impl Fn(&Request, &Reader) -> Answer + Sync) -> io::Result<()> {
+pub fn serve<Made>(listener: &TcpListener, answer: Made) -> io::Result<()>
+where
+    Made: Fn(&Request, &Reader) -> Answer + Send + Sync + 'static,
+{
     listener.set_nonblocking(true)?;
-    let open = AtomicUsize::new(0);
-    thread::scope(|threads| {
-        while !signals::came() {
-            let Some(place) = Place::taken(&open, CONNECTIONS_MAX) else {
-                thread::sleep(FULL);
-                continue;
-            };
-            if !is_ready(listener) {
-                continue;
-            }
-            let outcome = listener.accept().and_then(|(stream, _)| {
-                let answer = &answer;
-                let serve = move || {
-                    let _ = one(stream, answer); // a reader that has left is nothing to this side
-                    drop(place);
-                };
-                thread::Builder::new().spawn_scoped(threads, serve).map(|_| ())
-            });
-            match outcome {
-                Err(error) if !has_left(&error) => {
-                    remark(format_args!("hakmem: a reader has to wait: {error}"));
-                    thread::sleep(PAUSE);
-                }
-                _ => {}
-            }
+    let (open, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(answer));
+    while !signals::came() {
+        let Some(place) = Place::taken(&open, CONNECTIONS_MAX) else {
+            thread::sleep(FULL);
+            continue;
+        };
+        if !is_ready(listener) {
+            continue;
         }
-    });
+        let outcome = listener.accept().and_then(|(stream, _)| {
+            let answer = answer.clone();
+            let serve = move || {
+                let _ = one(stream, &*answer); // a reader that has left is nothing to this side
+                drop(place);
+            };
+            thread::Builder::new().spawn(serve).map(|_| ())
+        });
+        match outcome {
+            Err(error) if !has_left(&error) => {
+                remark(format_args!("hakmem: a reader has to wait: {error}"));
+                thread::sleep(PAUSE);
+            }
+            _ => {}
+        }
+    }
+    let end = Instant::now() + LAST;
+    while open.load(Ordering::Acquire) > 0 && Instant::now() < end {
+        thread::sleep(FULL);
+    }
     Ok(())
 }
 
@@ -153,19 +161,19 @@ fn polled(fd: RawFd, events: i16, time: Duration) -> i16 {
 }
 
 /// One of so many at most, until it is dropped.
-pub struct Place<'a>(&'a AtomicUsize);
+pub struct Place(Arc<AtomicUsize>);
 
-impl Place<'_> {
+impl Place {
     /// None: all are taken.
-    pub fn taken(count: &AtomicUsize, most: usize) -> Option<Place<'_>> {
+    pub fn taken(count: &Arc<AtomicUsize>, most: usize) -> Option<Place> {
         let more = |taken| (taken < most).then_some(taken + 1);
-        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Place(count))
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Place(count.clone()))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Release); // pairs with the acquire in serve
     }
 }
 
@@ -287,7 +295,7 @@ mod tests {
 
     #[test]
     fn places_are_so_many_at_most() {
-        let count = AtomicUsize::new(0);
+        let count = Arc::new(AtomicUsize::new(0));
         let first = Place::taken(&count, 2);
         let second = Place::taken(&count, 2);
         assert!(first.is_some() && second.is_some() && Place::taken(&count, 2).is_none());
