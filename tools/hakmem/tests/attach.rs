@@ -310,3 +310,25 @@ fn a_file_system_that_does_not_answer_keeps_no_look_waiting() {
         assert_eq!(output.status.code(), Some(4), "{output:?}");
     }
 }
+
+/// The kernel keeps a process from mapping memory while it walks over a mapping for `smaps`, however large that is.
+#[test]
+fn a_look_counts_in_small_pieces() {
+    let source = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+        int main(void) { memset(malloc(200 << 20), 1, 200 << 20); for (;;) pause(); }";
+    let folder = Folder::new("attach-pieces");
+    let mut command = Command::new(folder.program("large", source, &["-fno-builtin"]));
+    command.env("LD_PRELOAD", LIBRARY);
+    let child = started(command, |id| figure(id, "resident") >= 200 << 20);
+    let calls = ["-f", "-e", "trace=openat,pread64,clock_nanosleep", TOOL, "stats", &child.id()];
+    let Ok(output) = Command::new("strace").args(calls).output() else {
+        return running::skipped("the pieces of a look", "there is no strace");
+    };
+    let said = stderr(&output);
+    assert!(said.contains("/pagemap") && !said.contains("/smaps"), "{said}");
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("pread64") || line.contains("nanosleep")).collect();
+    let large = |line: &str| line.contains("pread64") && line.contains(" = 65536");
+    let pairs = lines.windows(2).filter(|pair| large(pair[0])).map(|pair| pair[1].contains("nanosleep"));
+    let paused: Vec<bool> = pairs.collect();
+    assert!(paused.len() > 3 && paused.iter().all(|paused| *paused), "{said}");
+}

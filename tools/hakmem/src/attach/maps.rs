@@ -21,6 +21,7 @@ pub struct Mapping {
     /// In the file.
     pub offset: u64,
     pub is_readable: bool,
+    pub is_writable: bool,
     pub is_code: bool,
     /// A file, or what the kernel calls it ("[vdso]"); empty: no name.
     pub path: String,
@@ -83,6 +84,7 @@ fn line(text: &str) -> Option<Mapping> {
         end: hex(end)?,
         offset: hex(offset)?,
         is_readable: access.contains('r'),
+        is_writable: access.contains('w'),
         is_code: access.contains('x'),
         path: path.to_string(),
         is_deleted,

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: MIT
-//! What the kernel has resident of hakmem's memory: of whole mappings as `smaps` tells, of parts of one by `pagemap`.
+//! What the kernel has resident of hakmem's memory, as `pagemap` tells page by page. `smaps` would do with fewer calls,
+//! but keeps the process from mapping memory for as long as it walks over one mapping, and the window is one.
 
+use super::maps::{self, Mapping};
 use super::record::table_bytes;
-use super::Attached;
+use super::{status_of, Attached};
 use crate::lists::Word;
 use anyhow::{Context, Result};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
-use procfs::FromBufRead;
-use std::fs::{self, File};
+use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
+/// Of an entry of /proc/PID/pagemap. A page that this process alone has mapped is no page of zeros of the kernel's.
 const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const ALONE: u64 = 1 << 56;
+/// Bytes of entries that are read at once, 32 MiB of the process's memory: what it maps and unmaps waits so long, and
+/// comes before the next piece.
+const PIECE: usize = 64 * 1024;
+const PAUSE: Duration = Duration::from_micros(20);
 const HUGE_MAX: u64 = 1 << 20;
 
 /// Bytes.
@@ -33,53 +41,67 @@ enum Part {
     Huge,
 }
 
+/// Bytes of a range.
+#[derive(Debug, Default, PartialEq)]
+struct Counts {
+    present: u64,
+    /// Part of what is present.
+    shared: u64,
+    swapped: u64,
+}
+
 impl Resident {
     pub fn of(process: &Attached) -> Result<Resident> {
-        let ranges = ranges(process)?;
-        let pages = Pages::of(process.pid)?;
-        let mut sums = Resident::default();
-        let text = fs::read(format!("/proc/{}/smaps", process.pid))?;
-        let text = String::from_utf8_lossy(&text); // a file's name may be of any bytes
-        for map in MemoryMaps::from_buf_read(text.as_bytes())?.iter() {
-            if map.perms.contains(MMPermissions::WRITE) && is_anonymous(map) {
-                sums.add(map, &ranges, &pages)?;
-            }
-        }
-        Ok(sums)
-    }
-
-    fn add(&mut self, map: &MemoryMap, ranges: &[(Part, Range<u64>)], pages: &Pages) -> Result<()> {
-        let (start, end) = map.address;
-        for (part, range) in ranges {
-            let (from, to) = (start.max(range.start), end.min(range.end));
-            if from >= to {
-                continue;
-            }
-            let whole = from == start && to == end;
-            let bytes = if whole { figure(map, "Rss") } else { pages.resident(from..to)? };
-            self.swapped += if whole { figure(map, "Swap") } else { 0 };
-            self.mapped += to - from;
-            match part {
-                Part::Window => self.window += bytes,
-                Part::Huge => self.huge += bytes,
-                Part::Areas => {
-                    self.areas += bytes;
-                    self.mapped_areas += to - from;
+        let (ranges, pages) = (ranges(process)?, Pages::of(process.pid)?);
+        let (mut sums, mut shared) = (Resident::default(), Resident::default());
+        for map in maps::of_process(process.pid)?.iter().filter(|map| map.is_writable && is_anonymous(map)) {
+            for (part, range) in &ranges {
+                let common = map.start.max(range.start)..map.end.min(range.end);
+                if common.start < common.end {
+                    sums.add(part, &common, &pages.counts(common.clone())?, &mut shared);
                 }
             }
         }
-        Ok(())
+        let anonymous = status_of(process.pid).and_then(|status| status.rssanon).map_or(u64::MAX, |kib| kib * 1024);
+        sums.leave_out_zeros(&shared, anonymous);
+        Ok(sums)
+    }
+
+    fn add(&mut self, part: &Part, range: &Range<u64>, counts: &Counts, shared: &mut Resident) {
+        *self.part(part) += counts.present;
+        *shared.part(part) += counts.shared;
+        self.swapped += counts.swapped;
+        self.mapped += range.end - range.start;
+        if matches!(part, Part::Areas) {
+            self.mapped_areas += range.end - range.start;
+        }
+    }
+
+    fn part(&mut self, part: &Part) -> &mut u64 {
+        match part {
+            Part::Window => &mut self.window,
+            Part::Areas => &mut self.areas,
+            Part::Huge => &mut self.huge,
+        }
+    }
+
+    /// Memory that was read and never written is mapped to pages of zeros, which are present and no memory of the
+    /// process's. From outside they look as those that forks share. What is above all that is anonymous is of them.
+    fn leave_out_zeros(&mut self, shared: &Resident, anonymous: u64) {
+        let mut above = (self.window + self.areas + self.huge).saturating_sub(anonymous);
+        for (own, shared) in
+            [(&mut self.huge, shared.huge), (&mut self.window, shared.window), (&mut self.areas, shared.areas)]
+        {
+            let zeros = above.min(shared);
+            *own -= zeros;
+            above -= zeros;
+        }
     }
 }
 
-fn figure(map: &MemoryMap, name: &str) -> u64 {
-    map.extension.map.get(name).copied().unwrap_or(0)
-}
-
 /// The kernel has a name for those that a program named (PR_SET_VMA_ANON_NAME).
-fn is_anonymous(map: &MemoryMap) -> bool {
-    matches!(&map.pathname, MMapPath::Anonymous)
-        || matches!(&map.pathname, MMapPath::Other(name) if name.starts_with("anon:"))
+fn is_anonymous(map: &Mapping) -> bool {
+    map.path.is_empty() || map.path.starts_with("[anon:")
 }
 
 fn ranges(process: &Attached) -> Result<Vec<(Part, Range<u64>)>> {
@@ -121,9 +143,9 @@ impl Pages {
         Ok(Pages { file: File::open(&path).context(path)?, size: procfs::page_size() })
     }
 
-    fn resident(&self, range: Range<u64>) -> Result<u64> {
-        let mut sum = 0;
-        let mut entries = [0; 64 * 1024];
+    fn counts(&self, range: Range<u64>) -> Result<Counts> {
+        let mut sums = Counts::default();
+        let mut entries = [0; PIECE];
         let (mut page, end) = (range.start / self.size, range.end.div_ceil(self.size));
         while page < end {
             let wanted = (8 * (end - page)).min(entries.len() as u64) as usize;
@@ -131,12 +153,18 @@ impl Pages {
             if read < 8 {
                 break;
             }
-            let words =
-                entries[..read].chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
-            sum += words.filter(|word| word & PRESENT != 0).count() as u64 * self.size;
+            for word in entries[..read].chunks_exact(8) {
+                let entry = u64::from_ne_bytes(word.try_into().expect("8 bytes"));
+                sums.present += if entry & PRESENT != 0 { self.size } else { 0 };
+                sums.shared += if entry & (PRESENT | ALONE) == PRESENT { self.size } else { 0 };
+                sums.swapped += if entry & SWAPPED != 0 { self.size } else { 0 };
+            }
             page += read as u64 / 8;
+            if read == PIECE {
+                std::thread::sleep(PAUSE);
+            }
         }
-        Ok(sum)
+        Ok(sums)
     }
 }
 
@@ -150,6 +178,30 @@ mod tests {
         let memory = vec![1u8; 64 * page];
         let start = (memory.as_ptr() as u64).next_multiple_of(page as u64);
         let pages = Pages::of(std::process::id() as i32).unwrap();
-        assert_eq!(pages.resident(start..start + 10 * page as u64).unwrap(), 10 * page as u64);
+        let counts = pages.counts(start..start + 10 * page as u64).unwrap();
+        assert_eq!((counts.present, counts.swapped), (10 * page as u64, 0));
+    }
+
+    #[test]
+    fn pages_of_zeros_are_not_resident() {
+        let page = procfs::page_size();
+        // SAFETY: new memory, which this test alone has.
+        let start = unsafe {
+            let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            libc::mmap(std::ptr::null_mut(), 4 * page as usize, access, kind, -1, 0)
+        } as *mut u8;
+        // SAFETY: the first page of it.
+        let zero = unsafe { start.read_volatile() };
+        let counts =
+            Pages::of(std::process::id() as i32).unwrap().counts(start as u64..start as u64 + page).unwrap();
+        assert_eq!((zero, counts.present, counts.shared), (0, page, page));
+        let shared = Resident { window: 40, areas: 5, huge: 30, ..Resident::default() };
+        let sums = |anonymous: u64| {
+            let mut sums = Resident { window: 100, areas: 20, huge: 30, ..Resident::default() };
+            sums.leave_out_zeros(&shared, anonymous);
+            [sums.window, sums.areas, sums.huge]
+        };
+        assert_eq!([1000, 150].map(sums), [[100, 20, 30]; 2]);
+        assert_eq!([140, 110, 0].map(sums), [[100, 20, 20], [90, 20, 0], [60, 15, 0]]);
     }
 }

@@ -35,7 +35,7 @@ impl Source {
         format!("process {} ({})", self.pid, self.comm)
     }
 
-    /// Its memory may be read: a look costs it nothing.
+    /// Its memory may be read: a look takes none of its time.
     pub fn is_read(&self) -> bool {
         self.memory.is_some()
     }
