@@ -203,6 +203,43 @@ fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
+const FLEET: &str = include_str!("../../../docs/fleet.md");
+
+/// One process grows and ends after 4 hours, one grows on. One has misused something before it is first looked at.
+const RULE_TESTS: &str = "
+rule_files: [rules.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'hakmem_live_bytes{instance=\"a\",pid=\"1\",comm=\"x\"}', values: '0+1000000x240 _x360'}
+      - {series: 'hakmem_live_bytes{instance=\"a\",pid=\"2\",comm=\"x\"}', values: '0+1000000x600'}
+      - {series: 'hakmem_errors_total{instance=\"a\",pid=\"2\",comm=\"x\"}', values: '_x20 1x580'}
+      - {series: 'hakmem_errors_total{instance=\"a\",pid=\"1\",comm=\"x\"}', values: '0x600'}
+    promql_expr_test:
+      - {expr: 'ALERTS{alertname=\"LiveMemoryGrows\"}', eval_time: 6h30m, exp_samples: [GROWS]}
+      - {expr: 'ALERTS{alertname=\"Misuse\"}', eval_time: 25m, exp_samples: [MISUSE]}
+      - {expr: 'ALERTS{alertname=\"Misuse\"}', eval_time: 45m, exp_samples: []}
+";
+
+#[test]
+fn alerts_are_of_processes_that_there_are() {
+    let folder = Folder::new("metrics-rules");
+    let rules = FLEET.split("```yaml\n").find(|block| block.starts_with("groups:")).unwrap();
+    std::fs::write(folder.0.join("rules.yml"), rules.split("```").next().unwrap()).unwrap();
+    let sample = |name: &str| {
+        let labels = "instance=\\\"a\\\",pid=\\\"2\\\",comm=\\\"x\\\"";
+        format!("{{labels: \"ALERTS{{alertname=\\\"{name}\\\",alertstate=\\\"firing\\\",{labels}}}\", value: 1}}")
+    };
+    let tests = RULE_TESTS.replace("GROWS", &sample("LiveMemoryGrows")).replace("MISUSE", &sample("Misuse"));
+    std::fs::write(folder.0.join("tests.yml"), tests).unwrap();
+    let mut command = Command::new("promtool");
+    let Ok(output) = command.args(["test", "rules", "tests.yml"]).current_dir(&folder.0).output() else {
+        return skipped("the rules for alerts", "there is no promtool");
+    };
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+}
+
 /// Every metric that the dashboard shows is one that there is.
 #[test]
 fn the_dashboard_asks_for_what_there_is() {
