@@ -171,6 +171,37 @@ fn root_needs_the_capability() {
     assert_refused(&output, "this is root without CAP_SYS_PTRACE", "give the container that capability");
 }
 
+/// The files of other users' processes in /proc need another one.
+#[test]
+fn one_capability_is_not_enough() {
+    if !may_change_user("CAP_DAC_READ_SEARCH") {
+        return;
+    }
+    let place = Place::new("capabilities");
+    let child = place.as_root("");
+    let run = |granted: &str, arguments: &[&str]| {
+        let mut reader = Command::new("setpriv");
+        reader.args(["--reuid", "65530", "--regid", "65530", "--clear-groups", "--inh-caps", granted, "--ambient-caps"]);
+        reader.args([granted, "--no-new-privs", &place.tool]).args(arguments).output().unwrap()
+    };
+    let (one, both) = ("+sys_ptrace", "+sys_ptrace,+dac_read_search");
+    for verb in ["stats", "trim", "profile"] {
+        let output = run(one, &[verb, &child.id()]);
+        assert_refused(&output, "without CAP_DAC_READ_SEARCH", "give hakmem both capabilities");
+    }
+    let doctor = stdout(&run(one, &["doctor", &child.id()]));
+    assert!(doctor.contains("without CAP_DAC_READ_SEARCH"), "{doctor}");
+    let refused = |granted: &str| {
+        let text = stdout(&run(granted, &["metrics"]));
+        let count = text.lines().find_map(|line| line.strip_prefix("hakmem_processes_refused{} "));
+        count.unwrap_or_else(|| panic!("{text}")).parse::<u32>().unwrap()
+    };
+    assert!(refused(one) > 0);
+    let output = run(both, &["stats", &child.id()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&run(both, &["metrics"])).contains(&format!("hakmem_live_bytes{{pid=\"{}\"", child.id())));
+}
+
 #[test]
 fn filters_of_system_calls_are_named() {
     let place = Place::new("seccomp");

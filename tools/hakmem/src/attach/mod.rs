@@ -95,6 +95,12 @@ impl Attached {
         Ok(Attached { pid, comm, memory, record: found.record, library: found.library, started: found.started })
     }
 
+    /// An error with the process's name, and with the cause where the kernel did not permit it.
+    fn told(&self, error: anyhow::Error) -> anyhow::Error {
+        let error = error.context(format!("process {} ({})", self.pid, self.comm));
+        permitted(self.pid, &self.comm, error)
+    }
+
     pub fn build(&self) -> Result<String> {
         Ok(self.memory.text(self.record.word(Word::Build)?)?)
     }
@@ -186,8 +192,12 @@ pub fn gone(pid: i32, error: &ProcError) -> anyhow::Error {
     }
 }
 
-/// What the kernel did not permit is told with its cause, and the command that would work.
 fn refined(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
+    ended(pid, permitted(pid, comm, error))
+}
+
+/// What the kernel did not permit is told with its cause, and the command that would work.
+fn permitted(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
     let denied = error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(Errno::EPERM | Errno::EACCES))
             || matches!(cause.downcast_ref(), Some(ProcError::PermissionDenied(_)))
@@ -196,7 +206,7 @@ fn refined(pid: i32, comm: &str, error: anyhow::Error) -> anyhow::Error {
     if denied {
         return Failure::NotPermitted(refusal::explain(pid, comm)).into();
     }
-    ended(pid, error)
+    error
 }
 
 /// A process that has ended meanwhile is told as that, one that has begun another program, and one that /proc hides.

@@ -14,12 +14,16 @@ const BY_SOCKET: &str = ", or start it with HAKMEM_CONTROL=PATH: `hakmem stats -
 const GIVE_CAPABILITY: &str = "give the container that capability, or run hakmem outside of it";
 pub const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 const CAP_SYS_PTRACE: u64 = 1 << 19;
+/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: each lets read files of other users, as some in /proc are.
+const CAPS_READ: u64 = 1 << 1 | 1 << 2;
 
 /// What the kernel's rules look at. What cannot be known is as if it were no obstacle.
 #[derive(Clone, Debug, Default)]
 pub struct Situation {
     pub own_uid: u32,
     pub own_may_trace: bool,
+    /// Also files of other users.
+    pub own_may_read: bool,
     /// Capabilities that it has (CapPrm) and this process has not.
     pub lacking: u64,
     /// A filter of system calls is in the way of reading even this process.
@@ -40,6 +44,7 @@ impl Situation {
         Situation {
             own_uid: geteuid().as_raw(),
             own_may_trace: may_trace(),
+            own_may_read: has(CAPS_READ),
             lacking: status.zip(own).map_or(0, |(status, own)| status.capprm & !own.capprm),
             own_filter: !reads_itself(),
             uid,
@@ -70,6 +75,15 @@ impl Situation {
         }
         if self.own_uid != self.uid && !self.own_may_trace {
             return (format!("it runs as {}, and this is {}", name(self.uid), name(self.own_uid)), sudo);
+        }
+        if self.own_uid != self.uid && !self.own_may_read && self.same_user_namespace && !self.own_namespace {
+            let why = format!(
+                "it runs as {}, and this is {} with CAP_SYS_PTRACE and without CAP_DAC_READ_SEARCH: some of its files in \
+                 /proc may not be read",
+                name(self.uid),
+                name(self.own_uid)
+            );
+            return (why, "give hakmem both capabilities".into());
         }
         if !self.same_user_namespace || (self.own_namespace && self.own_may_trace) {
             let why = "it is in another user namespace, where this user has no rights";
@@ -143,8 +157,12 @@ pub fn hidepid() -> Option<String> {
 
 /// Root, mostly.
 pub fn may_trace() -> bool {
-    let own = status_of(std::process::id() as i32);
-    own.is_some_and(|status| status.capeff & CAP_SYS_PTRACE != 0)
+    has(CAP_SYS_PTRACE)
+}
+
+/// One of these capabilities.
+fn has(capabilities: u64) -> bool {
+    status_of(std::process::id() as i32).is_some_and(|status| status.capeff & capabilities != 0)
 }
 
 /// A map of users that does not hold all of them.
@@ -228,6 +246,8 @@ mod tests {
         assert!(cause(|s| s.own_uid = 0).contains("root without CAP_SYS_PTRACE"));
         let inside = cause(|s| (s.own_namespace, s.own_may_trace) = (true, true));
         assert!(inside.contains("user namespace"), "{inside}");
+        let traces = cause(|s| (s.uid, s.own_may_trace) = (4, true));
+        assert!(traces.contains("without CAP_DAC_READ_SEARCH") && traces.ends_with("both capabilities"), "{traces}");
         assert!(!is_partial("         0          0 4294967295\n") && is_partial("0 65534 1\n"));
         assert!(cause(|s| s.same_user_namespace = false).contains("user namespace"));
         assert!(cause(|s| s.dumpable = false).contains("not dumpable"));

@@ -7,7 +7,7 @@ use super::turn::Turn;
 use super::Attached;
 use crate::failure::Failure;
 use crate::lists::Word;
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{bail, ensure, Result};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long an answer is waited for. A busy process gives it in milliseconds, its helper within an eighth of a second.
@@ -152,7 +152,7 @@ pub fn check_length(text: &str, size: usize) -> Result<()> {
 impl Attached {
     /// None: the process has not come to it while this waited. What is left behind then is taken back, unless `stays`.
     pub fn ask(&self, order: &Order, stays: bool) -> Result<Option<Answer>> {
-        self.ask_words(order, stays).with_context(|| format!("process {} ({})", self.pid, self.comm))
+        self.ask_words(order, stays).map_err(|error| self.told(error))
     }
 
     fn ask_words(&self, order: &Order, stays: bool) -> Result<Option<Answer>> {
@@ -217,6 +217,10 @@ impl Attached {
 
     /// Takes back what would begin sampling, and says whether there was that.
     pub fn withdraw_profile(&self) -> Result<bool> {
+        self.withdraw_start().map_err(|error| self.told(error))
+    }
+
+    fn withdraw_start(&self) -> Result<bool> {
         let words = Words::of(self)?;
         let _turn = Turn::of(self.pid)?;
         let waits = self.standing(&words)?.is_some_and(|(command, _)| command == PROFILE_START);

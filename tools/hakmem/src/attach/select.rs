@@ -90,9 +90,9 @@ pub fn all() -> Result<impl Iterator<Item = Process>> {
     Ok(seen.filter(move |process| process.pid() != own))
 }
 
-/// What `see` sees in each process that has hakmem and may be looked into. Which may not, and which this tool cannot
-/// read, is told, if it is to be.
-pub fn each_with_hakmem<Seen>(see: impl Fn(Attached) -> Result<Seen>, tell: bool) -> Result<Vec<Seen>> {
+/// What `see` sees in each process that has hakmem and may be looked into, and how many processes may not. Which may
+/// not, and which this tool cannot read, is told, if it is to be.
+pub fn each_with_hakmem<Seen>(see: impl Fn(Attached) -> Result<Seen>, tell: bool) -> Result<(Vec<Seen>, usize)> {
     let (mut all_seen, mut refusals, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for process in all()? {
         match Attached::now(process.pid()).and_then(&see) {
@@ -108,7 +108,7 @@ pub fn each_with_hakmem<Seen>(see: impl Fn(Attached) -> Result<Seen>, tell: bool
         tell_of(&refusals);
         tell_of(&others);
     }
-    Ok(all_seen)
+    Ok((all_seen, refusals.len()))
 }
 
 /// The first stands for all.

@@ -99,7 +99,7 @@ struct Sums {
 
 impl Attached {
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.take().with_context(|| format!("process {} ({})", self.pid, self.comm))
+        self.take().map_err(|error| self.told(error))
     }
 
     fn take(&self) -> Result<Snapshot> {

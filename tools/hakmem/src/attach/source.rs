@@ -61,7 +61,7 @@ impl Source {
 
     /// Takes back what would begin sampling, and says whether there was that. By a socket nothing waits.
     pub fn withdraw_profile(&self) -> Result<bool> {
-        self.memory.as_ref().map_or(Ok(false), |memory| memory.withdraw_profile().with_context(|| self.name()))
+        self.memory.as_ref().map_or(Ok(false), |memory| memory.withdraw_profile())
     }
 
     /// What hak_stats_get says in the process. None: it has not come to it.

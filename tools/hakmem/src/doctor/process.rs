@@ -76,8 +76,7 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
         Err(error) => match error.downcast_ref::<Failure>() {
             Some(Failure::NoHakmem(_)) => None,
             Some(Failure::NotPermitted(text)) => {
-                let (what, remedy) = text.rsplit_once("; ").unwrap_or((text, ""));
-                found.problem("access", what, remedy);
+                refused(&mut found, text);
                 None
             }
             _ => return Err(error),
@@ -88,6 +87,7 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
     copies(&mut found, codes.as_deref().unwrap_or_default());
     others(&mut found, codes.as_deref().unwrap_or_default());
     if let Some(attached) = &attached {
+        readable(&mut found, attached);
         in_force(&mut found, attached);
     }
     surroundings::options(&mut found, environment.iter().flatten());
@@ -294,6 +294,20 @@ pub fn others(found: &mut Diagnosis, codes: &[Code]) {
     if codes.iter().any(|code| ["/libjvm.", "/libjli."].iter().any(|name| code.path.contains(name))) {
         let what = "Java's heap does not come from malloc: hakmem serves what is native";
         found.note("brought", what, "-Xmx limits the heap");
+    }
+}
+
+fn refused(found: &mut Diagnosis, text: &str) {
+    let (what, remedy) = text.rsplit_once("; ").unwrap_or((text, ""));
+    found.problem("access", what, remedy);
+}
+
+/// What leads to hakmem may be permitted, and its figures not.
+fn readable(found: &mut Diagnosis, attached: &Attached) {
+    if let Err(error) = attached.snapshot() {
+        if let Some(Failure::NotPermitted(text)) = error.downcast_ref() {
+            refused(found, text);
+        }
     }
 }
 

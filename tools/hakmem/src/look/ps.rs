@@ -43,7 +43,7 @@ impl Row {
 
 impl PsArgs {
     pub fn run(&self) -> Result<ExitCode> {
-        let mut rows = each_with_hakmem(Row::of, true)?;
+        let (mut rows, _) = each_with_hakmem(Row::of, true)?;
         rows.sort_by_key(|row| row.pid);
         say(if self.json { as_json(&rows)? } else { as_text(&rows) })?;
         Ok(ExitCode::SUCCESS)

@@ -55,9 +55,9 @@ const GAUGES: [&str; 12] = [
 ];
 const LIMITS: [(&str, &str); 2] = [("limit_soft", "soft"), ("limit_hard", "hard")];
 
-pub fn text(sources: &[Source], format: Format) -> String {
+pub fn text(sources: &[Source], refused: Option<usize>, format: Format) -> String {
     let mut text = String::new();
-    for family in families(sources).iter().filter(|family| !family.samples.is_empty()) {
+    for family in families(sources, refused).iter().filter(|family| !family.samples.is_empty()) {
         write(&mut text, family, format);
     }
     if format == Format::OpenMetrics {
@@ -66,8 +66,8 @@ pub fn text(sources: &[Source], format: Format) -> String {
     text
 }
 
-fn families(sources: &[Source]) -> Vec<Family> {
-    let mut all = vec![info(sources)];
+fn families(sources: &[Source], refused: Option<usize>) -> Vec<Family> {
+    let mut all = vec![info(sources), refusals(refused)];
     let shown = |statistic: &&Statistic| LIMITS.iter().all(|limit| limit.0 != statistic.field);
     all.extend(STATISTICS.iter().filter(shown).map(|statistic| of_statistic(statistic, sources)));
     all.push(limits(sources));
@@ -84,6 +84,16 @@ fn info(sources: &[Source]) -> Family {
         unit: "",
         counter: false,
         samples: sources.iter().map(sample).collect(),
+    }
+}
+
+fn refusals(refused: Option<usize>) -> Family {
+    Family {
+        name: "hakmem_processes_refused".into(),
+        help: "processes of the host that may not be looked into, whether they run hakmem or not".into(),
+        unit: "",
+        counter: false,
+        samples: refused.map(|count| (String::new(), count as u64)).into_iter().collect(),
     }
 }
 
@@ -166,7 +176,7 @@ mod tests {
 
     #[test]
     fn both_formats_are_as_their_standards_have_them() {
-        let open = text(&[a_source()], Format::OpenMetrics);
+        let open = text(&[a_source()], Some(2), Format::OpenMetrics);
         assert!(open.contains(
             "# TYPE hakmem_live_bytes gauge\n# UNIT hakmem_live_bytes bytes\n# HELP hakmem_live_bytes memory: live\n"
         ));
@@ -174,7 +184,8 @@ mod tests {
         assert!(open.contains("# TYPE hakmem_purged_bytes counter\n") && open.contains("hakmem_purged_bytes_total{"));
         assert!(open.contains("hakmem_heaps_total{") && open.ends_with("# EOF\n"));
         assert!(open.contains("cgroup=\"/x\",kind=\"hard\"} 9\n") && !open.contains("kind=\"soft\""));
-        let classic = text(&[a_source()], Format::Prometheus);
+        assert!(open.contains("\nhakmem_processes_refused{} 2\n"), "{open}");
+        let classic = text(&[a_source()], Some(2), Format::Prometheus);
         assert!(classic.contains("# TYPE hakmem_purged_bytes_total counter\n") && !classic.contains("# EOF"));
         assert!(!classic.contains("# UNIT"));
     }
@@ -188,7 +199,7 @@ mod tests {
 
     #[test]
     fn no_process_is_an_empty_answer() {
-        assert_eq!(text(&[], Format::OpenMetrics), "# EOF\n");
-        assert_eq!(text(&[], Format::Prometheus), "");
+        assert_eq!(text(&[], None, Format::OpenMetrics), "# EOF\n");
+        assert_eq!(text(&[], None, Format::Prometheus), "");
     }
 }

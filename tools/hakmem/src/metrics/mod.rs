@@ -32,8 +32,8 @@ pub struct MetricsArgs {
 
 impl MetricsArgs {
     pub fn run(&self) -> Result<ExitCode> {
-        let (sources, code) = if self.targets.is_empty() { (of_all(true)?, ExitCode::SUCCESS) } else { self.chosen()? };
-        let figures = Figures { sources };
+        let (figures, code) =
+            if self.targets.is_empty() { (Figures::of_all(true)?, ExitCode::SUCCESS) } else { self.chosen()? };
         match &self.textfile {
             Some(folder) => write_whole(folder, &figures.text(Format::Prometheus))?,
             None => say(figures.text(Format::OpenMetrics))?,
@@ -41,36 +41,38 @@ impl MetricsArgs {
         Ok(code)
     }
 
-    fn chosen(&self) -> Result<(Vec<Source>, ExitCode)> {
+    fn chosen(&self) -> Result<(Figures, ExitCode)> {
         let mut sources = Vec::new();
         let code = self.targets.for_each(|pid| {
             sources.push(source(Attached::to(pid)?)?);
             Ok(())
         })?;
-        Ok((sources, code))
+        Ok((Figures { sources, refused: None }, code))
     }
 }
 
 /// Of one moment.
 pub struct Figures {
     sources: Vec<Source>,
+    /// Processes that may not be looked into, where all were to be.
+    refused: Option<usize>,
 }
 
 impl Figures {
     /// Of every process that has hakmem and may be looked into.
     pub fn of_host() -> Result<Figures> {
-        Ok(Figures { sources: of_all(false)? })
+        Figures::of_all(false)
+    }
+
+    fn of_all(tell: bool) -> Result<Figures> {
+        let (mut sources, refused) = each_with_hakmem(source, tell)?;
+        sources.sort_by_key(|source| source.pid);
+        Ok(Figures { sources, refused: Some(refused) })
     }
 
     pub fn text(&self, format: Format) -> String {
-        format::text(&self.sources, format)
+        format::text(&self.sources, self.refused, format)
     }
-}
-
-fn of_all(tell: bool) -> Result<Vec<Source>> {
-    let mut sources = each_with_hakmem(source, tell)?;
-    sources.sort_by_key(|source| source.pid);
-    Ok(sources)
 }
 
 fn source(process: Attached) -> Result<Source> {
