@@ -332,3 +332,32 @@ fn a_look_counts_in_small_pieces() {
     let paused: Vec<bool> = pairs.collect();
     assert!(paused.len() > 3 && paused.iter().all(|paused| *paused), "{said}");
 }
+
+const LEAVES: &str = "
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *goes_on(void *unused) {
+    for (;;) { void *volatile block = malloc(5000); free(block); }
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, 0, goes_on, 0)) return 1;
+    pthread_exit(0);
+}";
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_looked_into() {
+    let folder = Folder::new("attach-leaves");
+    let mut command = Command::new(folder.program("leaves", LEAVES, &["-pthread"]));
+    command.env("LD_PRELOAD", LIBRARY);
+    let first_has_ended = |id: &str| fs::read_to_string(format!("/proc/{id}/stat")).unwrap().contains(") Z ");
+    let child = started(command, first_has_ended);
+    assert!(figure(&child.id(), "resident") > 0);
+    for arguments in [&["doctor"][..], &["trim"], &["profile", "--for", "100ms"]] {
+        let output = hakmem(&[arguments, &[&child.id()]].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+    assert!(stdout(&hakmem(&["metrics"])).contains(&format!("hakmem_live_bytes{{pid=\"{}\"", child.id())));
+}

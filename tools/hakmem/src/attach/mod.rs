@@ -26,7 +26,7 @@ use maps::Mapping;
 use memory::Memory;
 use nix::errno::Errno;
 use nix::time::{clock_gettime, ClockId};
-use procfs::process::{Process, Status};
+use procfs::process::{Process, Stat, Status};
 use procfs::{FromRead, ProcError};
 use record::Record;
 use std::io;
@@ -36,6 +36,8 @@ use std::time::{Duration, Instant};
 /// A process, with what leads to its figures.
 pub struct Attached {
     pub pid: i32,
+    /// Of whose files in /proc the memory is.
+    pub thread: i32,
     pub comm: String,
     pub memory: Memory,
     pub record: Record,
@@ -83,8 +85,9 @@ impl Attached {
         if without_program(&process) == Some(Without::Ended) {
             bail!(Failure::NoProcess(format!("process {pid} ({comm}) {WAITS}")));
         }
-        let memory = Memory::of(pid);
-        let found = find(pid, memory).with_context(|| format!("process {pid} ({comm})"));
+        let thread = living(pid);
+        let memory = Memory::of(thread);
+        let found = find(thread, memory).with_context(|| format!("process {pid} ({comm})"));
         let found = found.map_err(|error| refined(pid, &comm, error))?;
         let Some(found) = found else {
             bail!(Failure::NoHakmem(format!(
@@ -92,7 +95,7 @@ impl Attached {
                  starts a program with it"
             )));
         };
-        Ok(Attached { pid, comm, memory, record: found.record, library: found.library, started: found.started })
+        Ok(Attached { pid, thread, comm, memory, record: found.record, library: found.library, started: found.started })
     }
 
     /// An error with the process's name, and with the cause where the kernel did not permit it.
@@ -148,7 +151,21 @@ pub fn without_program(process: &Process) -> Option<Without> {
     if stat.flags & PF_KTHREAD != 0 {
         return Some(Without::Kernel);
     }
-    matches!(stat.state, 'Z' | 'X').then_some(Without::Ended)
+    (has_left(&stat) && living(process.pid()) == process.pid()).then_some(Without::Ended)
+}
+
+/// A thread of the process that has its memory: the first one, or where that has ended by pthread_exit(3) another one.
+pub fn living(pid: i32) -> i32 {
+    let Ok(process) = Process::new(pid) else { return pid };
+    if !process.stat().is_ok_and(|stat| has_left(&stat)) {
+        return pid;
+    }
+    let mut threads = process.tasks().into_iter().flatten().flatten();
+    threads.find(|thread| thread.stat().is_ok_and(|stat| !has_left(&stat))).map_or(pid, |thread| thread.tid)
+}
+
+fn has_left(thread: &Stat) -> bool {
+    matches!(thread.state, 'Z' | 'X')
 }
 
 /// The memory that was read is not there: the process has begun another program, or has not moved hakmem to its place.
@@ -227,10 +244,10 @@ pub fn ended(pid: i32, error: anyhow::Error) -> anyhow::Error {
 
 /// Of several records the one whose allocator is in use, and of those the one that the dynamic linker finds first: a
 /// program may have hakmem linked in, another one preloaded, and more inside what it opens.
-fn find(pid: i32, memory: Memory) -> Result<Option<Found>> {
-    let maps = maps::of_process(pid)?;
+fn find(thread: i32, memory: Memory) -> Result<Option<Found>> {
+    let maps = maps::of_process(thread)?;
     let mut all = all_records(&maps, memory)?;
-    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let program = std::fs::read_link(format!("/proc/{thread}/exe")).unwrap_or_default();
     if let Some(order) = (all.len() > 1).then(|| order::of(&memory, &maps, &program.to_string_lossy())).flatten() {
         all.sort_by_key(|found| order.iter().position(|path| *path == found.library).unwrap_or(usize::MAX));
     }

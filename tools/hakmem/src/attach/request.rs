@@ -157,7 +157,7 @@ impl Attached {
 
     fn ask_words(&self, order: &Order, stays: bool) -> Result<Option<Answer>> {
         let words = Words::of(self)?;
-        let _turn = Turn::of(self.pid)?;
+        let _turn = Turn::of(self.thread)?;
         self.make_room(&words, order)?;
         let nonce = a_nonce();
         self.memory.write(words.order, &words.bytes(order)?)?;
@@ -222,7 +222,7 @@ impl Attached {
 
     fn withdraw_start(&self) -> Result<bool> {
         let words = Words::of(self)?;
-        let _turn = Turn::of(self.pid)?;
+        let _turn = Turn::of(self.thread)?;
         let waits = self.standing(&words)?.is_some_and(|(command, _)| command == PROFILE_START);
         if waits {
             self.memory.write(words.nonce, &0u64.to_ne_bytes())?;

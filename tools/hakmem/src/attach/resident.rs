@@ -52,9 +52,9 @@ struct Counts {
 
 impl Resident {
     pub fn of(process: &Attached) -> Result<Resident> {
-        let (ranges, pages) = (ranges(process)?, Pages::of(process.pid)?);
+        let (ranges, pages) = (ranges(process)?, Pages::of(process.thread)?);
         let (mut sums, mut shared) = (Resident::default(), Resident::default());
-        for map in maps::of_process(process.pid)?.iter().filter(|map| map.is_writable && is_anonymous(map)) {
+        for map in maps::of_process(process.thread)?.iter().filter(|map| map.is_writable && is_anonymous(map)) {
             for (part, range) in &ranges {
                 let common = map.start.max(range.start)..map.end.min(range.end);
                 if common.start < common.end {
@@ -62,7 +62,7 @@ impl Resident {
                 }
             }
         }
-        let anonymous = status_of(process.pid).and_then(|status| status.rssanon).map_or(u64::MAX, |kib| kib * 1024);
+        let anonymous = status_of(process.thread).and_then(|status| status.rssanon).map_or(u64::MAX, |kib| kib * 1024);
         sums.leave_out_zeros(&shared, anonymous);
         Ok(sums)
     }

@@ -3,6 +3,7 @@
 //! in /proc that only those may open who may look into it: so the kernel keeps the locks, also between users, and they
 //! end with their holder.
 
+use super::living;
 use super::request::PATIENCE;
 use crate::failure::Failure;
 use anyhow::{bail, Context, Result};
@@ -19,8 +20,8 @@ pub struct Turn {
 }
 
 impl Turn {
-    pub fn of(pid: i32) -> Result<Turn> {
-        let mut file = File::open(format!("/proc/{pid}/mem"))?;
+    pub fn of(thread: i32) -> Result<Turn> {
+        let mut file = File::open(format!("/proc/{thread}/mem"))?;
         let begin = Instant::now();
         loop {
             file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -46,7 +47,7 @@ pub struct Look {
 
 impl Look {
     pub fn begin(pid: i32) -> Look {
-        let Ok(file) = File::open(format!("/proc/{pid}/environ")) else {
+        let Ok(file) = File::open(format!("/proc/{}/environ", living(pid))) else {
             return Look { lock: None, is_alone: true };
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {

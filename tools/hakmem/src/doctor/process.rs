@@ -70,6 +70,7 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
         found.problem(id, what, "nothing to do");
         return Ok(found);
     }
+    let process = Process::new(attach::living(pid)).map_err(|error| attach::gone(pid, &error))?;
     let environment = process.environ().ok();
     let attached = match Attached::to(pid) {
         Ok(attached) => Some(attached),

@@ -146,7 +146,7 @@ fn without_freed(process: &Attached, mut table: decode::Table) -> Result<decode:
 }
 
 fn mappings(process: &Attached) -> Result<Vec<maps::Mapping>> {
-    let mut maps = maps::of_process(process.pid)?;
+    let mut maps = maps::of_process(process.thread)?;
     maps::add_build_ids(&mut maps, |map| maps::build_id_in(&process.memory, map.start));
     Ok(maps)
 }
