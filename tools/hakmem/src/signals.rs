@@ -13,7 +13,7 @@ extern "C" fn note(_: libc::c_int) {
 /// From now on. A second one ends the tool at once. What is ignored stays that (nohup).
 pub fn hold() {
     let noted = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESETHAND, SigSet::empty());
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         // SAFETY: the handler does nothing but set a flag.
         let before = unsafe { sigaction(signal, &noted) };
         if let Some(before) = before.ok().filter(|before| matches!(before.handler(), SigHandler::SigIgn)) {

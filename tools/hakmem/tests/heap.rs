@@ -190,14 +190,20 @@ fn a_program_that_knows_of_nothing_is_profiled() {
     assert!(ended.lines().next().unwrap().ends_with("not sampled any more"), "{ended}");
 }
 
-/// As Ctrl-C does.
+/// As Ctrl-C and Ctrl-\ do.
 #[test]
 fn a_look_that_is_interrupted_shows_what_there_is_and_leaves_nothing() {
+    for signal in [Signal::SIGINT, Signal::SIGQUIT] {
+        interrupted_by(signal);
+    }
+}
+
+fn interrupted_by(signal: Signal) {
     let service = Running::of("interrupt", None);
     let look = service.begins(&["profile", "--for", "100s", "--every", "1"]);
     until("it is never sampled", || service.is_sampled());
     std::thread::sleep(Duration::from_secs(1));
-    kill(Pid::from_raw(look.id() as i32), Signal::SIGINT).unwrap();
+    kill(Pid::from_raw(look.id() as i32), signal).unwrap();
     let output = look.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("keeps < main"), "{output:?}");
