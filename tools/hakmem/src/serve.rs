@@ -19,7 +19,7 @@ use anyhow::{ensure, Context, Result};
 use clap::Args;
 use http::{Answer, Place, Reader, Request};
 use scan::Scan;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::atomic::AtomicUsize;
@@ -46,8 +46,14 @@ const _: () = assert!(2 * LOOKS_MAX <= http::CONNECTIONS_MAX);
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// Address and port to listen on; others than this machine are let in only by an address that they reach
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9774")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9774", value_parser = address)]
     listen: SocketAddr,
+}
+
+/// A name stands for the first of its addresses.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.ok_or_else(|| "expected an address or a name, and a port, as 127.0.0.1:9774 or localhost:9774".into())
 }
 
 impl ServeArgs {
@@ -161,6 +167,13 @@ mod tests {
         assert_eq!(parameter("pid=12&seconds=3", "seconds").unwrap(), Some(3u64));
         assert_eq!(parameter::<i32>("seconds=3", "pid").unwrap(), None);
         assert!(parameter::<i32>("pid=x", "pid").unwrap_err().to_string().contains("pid=x is no number"));
+    }
+
+    #[test]
+    fn an_address_may_be_a_name() {
+        assert!(address("localhost:9774").unwrap().ip().is_loopback());
+        assert_eq!(address("[::1]:9").unwrap().to_string(), "[::1]:9");
+        assert!(["9774", ":9774", "localhost"].iter().all(|text| address(text).unwrap_err().contains("localhost:9774")));
     }
 
     #[test]
