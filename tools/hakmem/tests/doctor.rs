@@ -3,10 +3,11 @@
 
 mod running;
 
-use running::{hakmem, json, sleeping, started, stdout, Folder, Running, ARCHIVE, LIBRARY, TOOL};
+use running::{hakmem, json, skipped, sleeping, started, stderr, stdout, Folder, Running, ARCHIVE, LIBRARY, TOOL};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 /// The findings on a process.
 fn examined(id: &str) -> (Option<i32>, Value) {
@@ -301,4 +302,57 @@ fn usage_and_what_is_not_there() {
     assert_eq!(hakmem(&["doctor"]).status.code(), Some(0));
     assert_eq!(hakmem(&["doctor", "0"]).status.code(), Some(2));
     assert_eq!(hakmem(&["doctor", "2147483647"]).status.code(), Some(1));
+}
+
+/// HAKMEM_LIMIT=off has hakmem ignore the limits of the group that a process is in, which `--cgroup` finds.
+#[test]
+fn limits_of_the_group_are_told() {
+    let roots = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+    let limits = ["memory.limit_in_bytes", "memory.max"];
+    let made = roots.iter().zip(limits).find_map(|(root, limit)| {
+        let group = Path::new(root).join(format!("hakmem-doctor-{}", std::process::id()));
+        std::fs::create_dir(&group).ok()?;
+        match std::fs::write(group.join(limit), "80M") {
+            Ok(()) => Some(group),
+            Err(_) => std::fs::remove_dir(&group).ok().and(None),
+        }
+    });
+    let Some(group) = made else {
+        return skipped("a group of its own", "this user may not make one that limits memory");
+    };
+    let said = ["0", "off"].map(|limit| {
+        let child = running::sleeping(&["--limit", limit]);
+        std::fs::write(group.join("cgroup.procs"), child.id()).unwrap();
+        let stats = hakmem(&["stats", "--cgroup", group.to_str().unwrap()]);
+        assert_eq!(stats.status.code(), Some(0), "{stats:?}");
+        what(&examined(&child.id()).1, "cgroup")
+    });
+    running::until("the group is never empty", || std::fs::remove_dir(&group).is_ok());
+    assert!(said[0].contains("memory max 80.0 MiB; hakmem keeps to them"), "{said:?}");
+    assert!(said[1].contains("memory max 80.0 MiB; hakmem ignores them"), "{said:?}");
+}
+
+#[test]
+fn what_is_to_be_started_again_is_quoted() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "read line; echo $line", "a b"]).stdin(Stdio::piped());
+    let child = Running(command.spawn().unwrap());
+    running::until("the shell is never there", || {
+        std::fs::read_to_string(format!("/proc/{}/comm", child.id())).is_ok_and(|name| name.trim() == "sh")
+    });
+    let said = remedy(&examined(&child.id()).1, "inactive");
+    assert!(said.ends_with("hakmem run -- sh -c 'read line; echo $line' 'a b'"), "{said}");
+}
+
+/// Numbers there are those of other processes.
+#[test]
+fn another_namespace_of_processes_is_told() {
+    if !running::may_mount_apart("another PID namespace") {
+        return;
+    }
+    for verb in [&["ps"][..], &["doctor", "1"], &["trim", "1"], &["stats", "1"]] {
+        let output = Command::new("unshare").args(["--pid", "--fork", TOOL]).args(verb).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).contains("/proc is that of another PID namespace"), "{output:?}");
+    }
 }

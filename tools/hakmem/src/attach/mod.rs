@@ -21,7 +21,7 @@ pub mod turn;
 use crate::failure::{is_no_hakmem, Failure};
 use crate::lists::Word;
 use crate::output;
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{bail, Context, Result};
 use maps::Mapping;
 use memory::Memory;
 use nix::errno::Errno;
@@ -80,6 +80,7 @@ impl Attached {
 
     /// Fails with a reason: no such process, not permitted, no hakmem in it, a record that this tool cannot read.
     pub fn now(pid: i32) -> Result<Attached> {
+        check_proc()?;
         let process = Process::new(pid).map_err(|error| gone(pid, &error))?;
         let comm = comm_of(&process);
         if without_program(&process) == Some(Without::Ended) {
@@ -123,8 +124,14 @@ impl Attached {
 /// What is known of processes, and of the kernel's settings, is from there.
 pub fn check_proc() -> Result<()> {
     let how = "mount it (mount -t proc proc /proc), or have the container made with one";
-    ensure!(Path::new("/proc/self/stat").exists(), "/proc is not mounted, and nothing is known of processes; {how}");
-    Ok(())
+    match std::fs::read_link("/proc/self") {
+        Ok(own) if own == Path::new(&std::process::id().to_string()) => Ok(()),
+        // Where this process has no number there, the link is there and leads nowhere.
+        outcome if outcome.is_ok() || std::fs::symlink_metadata("/proc/self").is_ok() => {
+            bail!("/proc is that of another PID namespace: its numbers are of other processes; {how}")
+        }
+        _ => bail!("/proc is not mounted, and nothing is known of processes; {how}"),
+    }
 }
 
 /// Since its fork, by the kernel's clock: /proc/uptime may be a container's (lxcfs).

@@ -218,7 +218,7 @@ fn with_sudo(own_uid: u32) -> String {
 }
 
 /// As a shell reads it as one word.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_=+.,:/%@".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.into(),

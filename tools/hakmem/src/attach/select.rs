@@ -7,7 +7,8 @@ use crate::output::remark;
 use anyhow::{bail, Result};
 use clap::Args;
 use procfs::process::{all_processes, Process};
-use std::path::PathBuf;
+use procfs::ProcessCGroup;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Args, Debug, Default)]
@@ -120,19 +121,30 @@ fn tell_of(errors: &[anyhow::Error]) {
     }
 }
 
-/// The path of its group, as the kernel writes it: in the hierarchy of version 2, else in the first.
+/// The path of its group, as the kernel writes it: in the hierarchy of version 1 that limits memory, else in that of
+/// version 2, else in the first.
 pub fn cgroup_of(process: &Process) -> String {
-    let Ok(groups) = process.cgroups() else { return String::new() };
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|group| group.hierarchy);
-    groups.first().map(|group| group.pathname.clone()).unwrap_or_default()
+    group_of(process).map(|group| group.pathname).unwrap_or_default()
 }
 
-fn is_in(process: &Process, path: &std::path::Path) -> bool {
-    let path = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path);
+fn group_of(process: &Process) -> Option<ProcessCGroup> {
+    process.cgroups().ok()?.into_iter().min_by_key(|group| (!has_memory(group), group.hierarchy))
+}
+
+fn has_memory(group: &ProcessCGroup) -> bool {
+    group.controllers.iter().any(|controller| controller == "memory")
+}
+
+fn is_in(process: &Process, path: &Path) -> bool {
+    group_of(process).is_some_and(|group| holds(path, &group))
+}
+
+/// The path may be that of the group's folder.
+fn holds(path: &Path, group: &ProcessCGroup) -> bool {
+    let of_memory = path.strip_prefix("/sys/fs/cgroup/memory").ok().filter(|_| has_memory(group));
+    let path = of_memory.unwrap_or_else(|| path.strip_prefix("/sys/fs/cgroup").unwrap_or(path));
     let path = path.strip_prefix("/").unwrap_or(path);
-    let own = cgroup_of(process);
-    std::path::Path::new(own.trim_start_matches('/')).starts_with(path)
+    Path::new(group.pathname.trim_start_matches('/')).starts_with(path)
 }
 
 #[cfg(test)]
@@ -145,5 +157,13 @@ mod tests {
         assert!(is_in(&own, std::path::Path::new("/")));
         assert!(is_in(&own, std::path::Path::new(&cgroup_of(&own))));
         assert!(!is_in(&own, std::path::Path::new("/no/such/group")));
+        let group = |controllers: &[&str]| ProcessCGroup {
+            hierarchy: 5,
+            controllers: controllers.iter().map(|name| name.to_string()).collect(),
+            pathname: "/memory/a/b".into(),
+        };
+        let held = |path: &str, group: ProcessCGroup| holds(Path::new(path), &group);
+        assert!(held("/sys/fs/cgroup/memory/memory/a", group(&["memory"])) && held("/memory/a", group(&["memory"])));
+        assert!(held("/sys/fs/cgroup/memory/a", group(&[])) && !held("/sys/fs/cgroup/a", group(&[])));
     }
 }

@@ -5,7 +5,7 @@ use super::allocators::{by_name, Brought};
 use super::finding::Diagnosis;
 use super::surroundings;
 use crate::attach::memory::Memory;
-use crate::attach::refusal::Situation;
+use crate::attach::refusal::{quoted, Situation};
 use crate::attach::{self, Attached, Without};
 use crate::failure::Failure;
 use crate::program::{Image, Libc};
@@ -93,7 +93,11 @@ pub fn examine(pid: i32) -> Result<Diagnosis> {
     }
     surroundings::options(&mut found, environment.iter().flatten());
     surroundings::limits(&mut found, &process);
-    surroundings::group(&mut found, &process);
+    let is_off = attached.as_ref().is_some_and(|attached| {
+        let settings = attached.settings().unwrap_or_default();
+        settings.iter().any(|setting| setting.name == "LIMIT" && setting.value == "off")
+    });
+    surroundings::group(&mut found, &process, is_off);
     surroundings::confinement(&mut found, &process);
     Ok(found)
 }
@@ -259,7 +263,7 @@ fn again(process: &Process) -> String {
 }
 
 fn command_line(process: &Process) -> String {
-    process.cmdline().map_or_else(|_| "PROGRAM".into(), |words| words.join(" "))
+    process.cmdline().map_or_else(|_| "PROGRAM".into(), |words| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
 }
 
 /// A program may have hakmem linked in, another one preloaded, and more inside what it opens.

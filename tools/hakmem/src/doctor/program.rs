@@ -30,7 +30,8 @@ pub fn examine(name: &OsStr, library: Option<&Path>) -> Result<Diagnosis> {
     surroundings::options(&mut found, environment.iter().map(|(name, value)| (name, value)));
     if let Ok(own) = procfs::process::Process::myself() {
         surroundings::limits(&mut found, &own);
-        surroundings::group(&mut found, &own);
+        let is_off = std::env::var_os("HAKMEM_LIMIT").is_some_and(|value| value.eq_ignore_ascii_case("off"));
+        surroundings::group(&mut found, &own, is_off);
         surroundings::confinement(&mut found, &own);
     }
     Ok(found)

@@ -12,12 +12,16 @@ use std::fs;
 use std::path::Path;
 
 const GROUPS: &str = "/sys/fs/cgroup";
+/// What is behind HAKMEM_ in variables that hakmem leaves alone.
+const BENCHMARKS: &str = "BENCH";
+
+const IGNORED: &str = "nothing to do where that is wanted; HAKMEM_LIMIT=0 follows the control group alone";
 
 /// HAKMEM_* that hakmem does not know, or does not understand.
 pub fn options<'a>(found: &mut Diagnosis, environment: impl Iterator<Item = (&'a OsString, &'a OsString)>) {
     for (name, value) in environment {
         let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
-        let Some(short) = name.strip_prefix("HAKMEM_") else { continue };
+        let Some(short) = name.strip_prefix("HAKMEM_").filter(|short| !short.starts_with(BENCHMARKS)) else { continue };
         match known(short) {
             None => found.problem(
                 "option",
@@ -46,8 +50,8 @@ pub fn limits(found: &mut Diagnosis, process: &Process) {
     }
 }
 
-/// The least limit of its group and those above, as seen from here.
-pub fn group(found: &mut Diagnosis, process: &Process) {
+/// The least limit of its group and those above, as seen from here. `is_off`: hakmem is not to keep to any.
+pub fn group(found: &mut Diagnosis, process: &Process, is_off: bool) {
     let path = crate::attach::select::cgroup_of(process);
     let least = |file: &str, folder: &str| {
         let whole = Path::new(GROUPS).join(folder).join(path.trim_start_matches('/'));
@@ -62,7 +66,11 @@ pub fn group(found: &mut Diagnosis, process: &Process) {
         (soft, hard) => {
             let part = |name: &str, limit: Option<u64>| limit.map(|bytes| format!("{name} {}", human(bytes)));
             let parts: Vec<String> = [part("high", soft), part("max", hard)].into_iter().flatten().collect();
-            found.ok("cgroup", format!("control group {path}: memory {}; hakmem keeps to them", parts.join(", ")));
+            let what = format!("control group {path}: memory {}; hakmem", parts.join(", "));
+            match is_off {
+                true => found.note("cgroup", format!("{what} ignores them: HAKMEM_LIMIT=off"), IGNORED),
+                false => found.ok("cgroup", format!("{what} keeps to them")),
+            }
         }
     }
 }
@@ -98,7 +106,7 @@ mod tests {
 
     #[test]
     fn options_that_do_nothing_are_named() {
-        let environment = [("HAKMEM_SAVE", "2"), ("HAKMEM_SAFE", "7"), ("HAKMEM_STATS", "1"), ("PATH", "/bin")];
+        let environment = [("HAKMEM_BENCH_X", "1"), ("HAKMEM_SAVE", "2"), ("HAKMEM_SAFE", "7"), ("HAKMEM_STATS", "1"), ("PATH", "/bin")];
         let environment = environment.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let mut found = Diagnosis::of("");
         options(&mut found, environment.iter().map(|(name, value)| (name, value)));
