@@ -264,7 +264,7 @@ fn sampling_is_ended_by_a_command() {
     assert!(service.says(&["profile", "--stop", "PID"]).ends_with("was not sampled\n"));
     left_on(&service);
     let said = service.says(&["profile", "PID", "--stop"]);
-    assert!(said.contains("is no longer sampled; it was for "), "{said}");
+    assert!(said.contains("is no longer sampled; its profile began "), "{said}");
     assert!(!service.is_sampled());
     left_on(&service);
     let said = service.says(&["profile", "--stop", "--json", "--comm", &Running::comm("stop")]);

@@ -15,7 +15,7 @@ enum Outcome {
     NotSampled,
     /// It had been asked, and had not come to it.
     Withdrawn,
-    /// For so many microseconds it was.
+    /// Its profile began so many microseconds ago: pauses between two times of sampling count.
     Stopped(u64),
     /// It is at rest.
     StopsLater(u64),
@@ -60,9 +60,9 @@ impl Ended {
         let what = match self.outcome {
             Outcome::NotSampled => "was not sampled".into(),
             Outcome::Withdrawn => "was to be sampled from when it next needs memory: that is withdrawn".into(),
-            Outcome::Stopped(us) => format!("is no longer sampled; it was for {}", duration(us as f64)),
+            Outcome::Stopped(us) => format!("is no longer sampled; its profile began {} ago", duration(us as f64)),
             Outcome::StopsLater(us) => format!(
-                "did not come to it yet: sampling, which began {} ago, ends {}",
+                "did not come to it yet: sampling, for a profile that began {} ago, ends {}",
                 duration(us as f64),
                 Rest::of(self.pid).end()
             ),
@@ -97,7 +97,7 @@ mod tests {
         let text = |outcome, is_looked_at| ended(outcome, is_looked_at).as_text();
         assert_eq!(text(Outcome::NotSampled, true), "process 7 (x) was not sampled\n");
         assert!(text(Outcome::Withdrawn, false).ends_with("that is withdrawn\n"));
-        assert!(text(Outcome::Stopped(1_500_000), false).contains("no longer sampled; it was for 1.5"));
+        assert!(text(Outcome::Stopped(1_500_000), false).contains("no longer sampled; its profile began 1.5"));
         assert!(text(Outcome::Stopped(1_500_000), true).contains("Another hakmem"));
         assert!(text(Outcome::StopsLater(9), false).contains("when it next needs memory"));
         let later = ended(Outcome::StopsLater(2000), false).as_json().unwrap();

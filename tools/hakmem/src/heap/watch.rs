@@ -3,7 +3,7 @@
 
 use crate::attach;
 use crate::attach::request::{Answer, Order};
-use crate::attach::rest::Rest;
+use crate::attach::rest::{Rest, Why};
 use crate::attach::source::Source;
 use crate::attach::turn::Look;
 use crate::failure::{self, Failure};
@@ -215,13 +215,13 @@ fn ask(process: &Source, order: &Order, stays: bool) -> Result<()> {
 /// The request does not outlive the look.
 fn nothing_seen(rest: Rest) -> String {
     let pid = rest.pid;
-    match rest.is_stopped {
-        true => format!(
-            "process {pid} is {}, so sampling did not begin, and the request was withdrawn; let it go on (kill -CONT \
-             {pid}) and try again",
-            rest.state()
+    match rest.why {
+        Why::Stopped | Why::Crowded(_) => format!(
+            "process {pid} is {}, so sampling did not begin, and the request was withdrawn; {} again",
+            rest.state(),
+            rest.before("try")
         ),
-        false => format!(
+        Why::Idle => format!(
             "process {pid} allocated too little in that time to begin: there is nothing to show, and the request was \
              withdrawn. Try again while it works, look for longer (--for 5m), or start it with `hakmem run --profile \
              -- PROGRAM`"
@@ -330,9 +330,9 @@ mod tests {
 
     #[test]
     fn a_process_that_never_began_is_told_what_is_true() {
-        let idle = nothing_seen(Rest { pid: 7, is_stopped: false });
+        let idle = nothing_seen(Rest { pid: 7, why: Why::Idle });
         assert!(idle.contains("was withdrawn") && idle.contains("--for 5m") && !idle.contains("It begins"), "{idle}");
-        let stopped = nothing_seen(Rest { pid: 7, is_stopped: true });
+        let stopped = nothing_seen(Rest { pid: 7, why: Why::Stopped });
         assert!(stopped.contains("is stopped") && stopped.contains("kill -CONT 7"), "{stopped}");
     }
 }
