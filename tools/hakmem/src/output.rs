@@ -44,6 +44,11 @@ pub fn pass_on_sigpipe(command: &mut Command) {
     unsafe { command.pre_exec(as_it_was) };
 }
 
+/// Whether the terminal can place text, as far as its name (TERM) says.
+pub fn places_text() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb")
+}
+
 pub fn say(text: impl Display) -> Result<()> {
     let mut out = io::stdout().lock();
     write!(out, "{}", plain(&text.to_string())).and_then(|()| out.flush()).map_err(not_written)

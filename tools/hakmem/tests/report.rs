@@ -283,3 +283,16 @@ fn a_page_that_cannot_be_written_is_told() {
         assert!(table.contains("keeps < main"), "{table}");
     }
 }
+
+#[test]
+fn without_proc_it_is_said_before() {
+    if !running::may_mount_apart("a report without /proc") {
+        return;
+    }
+    let folder = Folder::new("report-proc");
+    let script = "mount -t tmpfs none /proc && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh", TOOL, "run", "--library", LIBRARY]);
+    let output = command.arg("--report").arg(folder.0.join("page.html")).args(["--", "true"]).output().unwrap();
+    assert!(stderr(&output).starts_with("hakmem: /proc is not mounted"), "{output:?}");
+}

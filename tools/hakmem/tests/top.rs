@@ -35,12 +35,16 @@ fn size(rows: u16, columns: u16) -> Winsize {
 
 /// The tool on a terminal of 80 by 24, which is its session's.
 fn start_on_terminal(arguments: &[&str]) -> (OpenptyResult, Running) {
+    start_on("xterm", &[&["top"], arguments].concat())
+}
+
+fn start_on(terminal: &str, arguments: &[&str]) -> (OpenptyResult, Running) {
     let pty = openpty(Some(&size(24, 80)), None).unwrap();
     fcntl(&pty.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
     fcntl(&pty.slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
     let end = || Stdio::from(pty.slave.try_clone().unwrap());
     let mut command = Command::new(TOOL);
-    command.arg("top").args(arguments).stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm");
+    command.args(arguments).stdin(end()).stdout(end()).stderr(end()).env("TERM", terminal);
     // SAFETY: two system calls between fork and exec.
     unsafe {
         command.pre_exec(|| {
@@ -333,4 +337,28 @@ fn top_costs_less_than_a_hundredth_of_a_processor_for_100_threads() {
     eprintln!("top: {:.2} % of a processor", share * 100.0);
     top.press("q");
     assert!(top.ended().success());
+}
+
+/// It gets no codes that it would show as they are.
+#[test]
+fn a_terminal_that_places_no_text_gets_none() {
+    for terminal in ["dumb", ""] {
+        let said = |arguments: &[&str]| {
+            let (pty, mut tool) = start_on(terminal, arguments);
+            let code = tool.0.wait().unwrap().code();
+            drop(pty.slave);
+            let (mut text, mut part) = (Vec::new(), [0; 4096]);
+            let mut master = File::from(pty.master);
+            while let Ok(length @ 1..) = master.read(&mut part) {
+                text.extend_from_slice(&part[..length]);
+            }
+            (code, String::from_utf8(text).unwrap())
+        };
+        let (code, text) = said(&["top"]);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("top needs a terminal that can place text"), "{text}");
+        let child = running::sleeping(&[]);
+        let (_, text) = said(&["profile", "--for", "1s", &child.id()]);
+        assert!(text.is_ascii() && !text.contains('\x1b') && text.contains("allocated too little"), "{text}");
+    }
 }

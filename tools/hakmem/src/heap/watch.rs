@@ -8,7 +8,7 @@ use crate::attach::source::Source;
 use crate::attach::turn::Look;
 use crate::failure::{self, Failure};
 use crate::image::Profile;
-use crate::output::remark;
+use crate::output::{places_text, remark};
 use crate::signals;
 use anyhow::{bail, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -251,7 +251,8 @@ fn interval_for(bytes_a_second: u64) -> u64 {
 /// has: it may end.
 fn pause(sampling: &Sampling, time: &mut Time, last: &mut Option<Profile>) -> Result<()> {
     let (process, whole) = (sampling.process, time.left);
-    let bar = ProgressBar::new(whole.as_millis() as u64);
+    let length = whole.as_millis() as u64;
+    let bar = if places_text() { ProgressBar::new(length) } else { ProgressBar::hidden() };
     let style = ProgressStyle::with_template("{bar:40} {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let mut remains = Ok(());

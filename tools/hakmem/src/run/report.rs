@@ -5,7 +5,7 @@
 //! now and then, and once more before a signal is passed on.
 
 use super::supervised::{code, Event, Supervised};
-use crate::attach::Attached;
+use crate::attach::{check_proc, Attached};
 use crate::failure::Failure;
 use crate::flags::{is_off, OptionFlags};
 use crate::heap::of_file;
@@ -32,6 +32,9 @@ const SHARE: u32 = 50;
 pub fn run(mut command: Command, path: &Path, options: &OptionFlags) -> Result<ExitCode> {
     let form = Form::of(path).map_err(|error| Failure::Usage(error.to_string()))?;
     check_place(path)?;
+    if let Err(error) = check_proc() {
+        remark(format_args!("hakmem: {error}: there will be a report only if the program ends by itself"));
+    }
     let folder = Folder::new()?;
     command.env(OPTION, format!("{},out={}", interval(options)?, folder.0.join("%p").display()));
     let mut program = Supervised::start(command)?;

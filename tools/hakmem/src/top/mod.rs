@@ -11,6 +11,7 @@ mod screen;
 
 use crate::attach::Attached;
 use crate::failure::Failure;
+use crate::output::places_text;
 use anyhow::{bail, Result};
 use clap::Args;
 use host::Host;
@@ -63,6 +64,10 @@ impl TopArgs {
     pub fn run(&self) -> Result<ExitCode> {
         if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
             bail!(Failure::Usage("top needs a terminal; `hakmem stats` and `hakmem metrics` do not".into()));
+        }
+        if !places_text() {
+            let why = "top needs a terminal that can place text, as TERM names one: it is empty or \"dumb\" here";
+            bail!(Failure::Usage(format!("{why}; `hakmem stats` and `hakmem ps` need none")));
         }
         let mut views: Vec<Box<dyn View>> = Vec::new();
         match self.pid {
