@@ -3,11 +3,14 @@
 
 use crate::attach::settings::{initial, values};
 use crate::lists::{OptionInfo, OPTIONS};
-use clap::builder::StyledStr;
-use clap::{Arg, ArgMatches, Args, Command};
+use clap::builder::{PossibleValue, StyledStr, TypedValueParser};
+use clap::{Arg, ArgMatches, Args, Command, ValueHint};
+use std::ffi::OsStr;
 
 /// What stands for the first and the second choice where the first is "off".
 const NO: [&str; 3] = ["0", "false", "no"];
+/// What numbers are offered where there are few.
+const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 const YES: [&str; 4] = ["1", "true", "yes", "on"];
 
 /// The variables of the environment that the flags ask for.
@@ -49,10 +52,44 @@ fn flag(option: &'static OptionInfo) -> Arg {
         .help_heading("Options of hakmem")
         .help(help(option))
         .allow_negative_numbers(true)
-        .value_parser(move |text: &str| checked(option, text));
+        .value_hint(hint(option))
+        .hide_possible_values(true) // the help has them, and what else there is
+        .value_parser(Checked(option));
     match default_when_bare(option) {
         Some(value) => arg.num_args(0..=1).require_equals(true).default_missing_value(value),
         None => arg,
+    }
+}
+
+/// Of what a shell completes a value.
+fn hint(option: &OptionInfo) -> ValueHint {
+    match option.kind {
+        "PATH" | "FILE" => ValueHint::AnyPath,
+        _ => ValueHint::Other,
+    }
+}
+
+#[derive(Clone)]
+struct Checked(&'static OptionInfo);
+
+impl TypedValueParser for Checked {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        let option = self.0;
+        (move |text: &str| checked(option, text)).parse_ref(command, arg, value)
+    }
+
+    /// For a shell to complete: there may be others.
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let option = self.0;
+        let names: Vec<&'static str> = match option.kind {
+            "CHOICE" | "OUTPUT" => option.choices.split(',').collect(),
+            "PROFILE" => vec!["off", "on"],
+            "NUMBER" => DIGITS.get(usize::try_from(option.min).ok()?..=usize::try_from(option.max).ok()?)?.to_vec(),
+            _ => return None,
+        };
+        Some(Box::new(names.into_iter().map(PossibleValue::new)))
     }
 }
 

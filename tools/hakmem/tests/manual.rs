@@ -48,3 +48,17 @@ fn shells_complete_every_command() {
     }
     assert_eq!(hakmem(&["completions", "none"]).status.code(), Some(2));
 }
+
+/// What a value may be is offered, and no files where none is wanted.
+#[test]
+fn shells_complete_the_values_of_options() {
+    let script = stdout(&hakmem(&["completions", "bash"]));
+    let offered = |flag: &str| {
+        let mut lines = script.lines().map(str::trim).skip_while(|line| *line != format!("{flag})"));
+        lines.nth(1).unwrap_or_else(|| panic!("no {flag}")).to_string()
+    };
+    assert!(offered("--huge").contains("\"auto off force\""), "{}", offered("--huge"));
+    assert!(offered("--safe").contains("\"0 1 2 3\""), "{}", offered("--safe"));
+    assert!(!offered("--purge-delay").contains("compgen"), "{}", offered("--purge-delay"));
+    assert!(offered("--control").contains("compgen -f"), "{}", offered("--control"));
+}
