@@ -181,8 +181,8 @@ fn one_capability_is_not_enough() {
     let child = place.as_root("");
     let run = |granted: &str, arguments: &[&str]| {
         let mut reader = Command::new("setpriv");
-        reader.args(["--reuid", "65530", "--regid", "65530", "--clear-groups", "--inh-caps", granted, "--ambient-caps"]);
-        reader.args([granted, "--no-new-privs", &place.tool]).args(arguments).output().unwrap()
+        reader.args(["--reuid", "65530", "--regid", "65530", "--clear-groups", "--no-new-privs"]);
+        reader.args(["--inh-caps", granted, "--ambient-caps", granted, &place.tool]).args(arguments).output().unwrap()
     };
     let (one, both) = ("+sys_ptrace", "+sys_ptrace,+dac_read_search");
     for verb in ["stats", "trim", "profile"] {

@@ -78,8 +78,8 @@ impl Situation {
         }
         if self.own_uid != self.uid && !self.own_may_read && self.same_user_namespace && !self.own_namespace {
             let why = format!(
-                "it runs as {}, and this is {} with CAP_SYS_PTRACE and without CAP_DAC_READ_SEARCH: some of its files in \
-                 /proc may not be read",
+                "it runs as {}, and this is {} with CAP_SYS_PTRACE and without CAP_DAC_READ_SEARCH: some of its files \
+                 in /proc may not be read",
                 name(self.uid),
                 name(self.own_uid)
             );

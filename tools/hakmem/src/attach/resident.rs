@@ -192,8 +192,7 @@ mod tests {
         } as *mut u8;
         // SAFETY: the first page of it.
         let zero = unsafe { start.read_volatile() };
-        let counts =
-            Pages::of(std::process::id() as i32).unwrap().counts(start as u64..start as u64 + page).unwrap();
+        let counts = Pages::of(std::process::id() as i32).unwrap().counts(start as u64..start as u64 + page).unwrap();
         assert_eq!((zero, counts.present, counts.shared), (0, page, page));
         let shared = Resident { window: 40, areas: 5, huge: 30, ..Resident::default() };
         let sums = |anonymous: u64| {

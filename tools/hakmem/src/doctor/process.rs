@@ -263,7 +263,8 @@ fn again(process: &Process) -> String {
 }
 
 fn command_line(process: &Process) -> String {
-    process.cmdline().map_or_else(|_| "PROGRAM".into(), |words| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+    let whole = |words: Vec<String>| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    process.cmdline().map_or_else(|_| "PROGRAM".into(), whole)
 }
 
 /// A program may have hakmem linked in, another one preloaded, and more inside what it opens.

@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn options_that_do_nothing_are_named() {
-        let environment = [("HAKMEM_BENCH_X", "1"), ("HAKMEM_SAVE", "2"), ("HAKMEM_SAFE", "7"), ("HAKMEM_STATS", "1"), ("PATH", "/bin")];
+        let environment =
+            [("HAKMEM_BENCH_X", "1"), ("HAKMEM_SAVE", "2"), ("HAKMEM_SAFE", "7"), ("HAKMEM_STATS", "1"), ("PATH", "/")];
         let environment = environment.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let mut found = Diagnosis::of("");
         options(&mut found, environment.iter().map(|(name, value)| (name, value)));
