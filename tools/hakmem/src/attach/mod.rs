@@ -7,6 +7,7 @@ pub mod maps;
 pub mod memory;
 pub mod notes;
 pub mod order;
+mod page_scan;
 pub mod record;
 pub mod refusal;
 pub mod request;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-//! What the kernel has resident of hakmem's memory, as `pagemap` tells page by page. `smaps` would do with fewer calls,
-//! but keeps the process from mapping memory for as long as it walks over one mapping, and the window is one.
+//! What the kernel has resident of hakmem's memory, as `pagemap` tells: stretch by stretch where the kernel finds them
+//! (PAGEMAP_SCAN, Linux 6.7), or page by page. `smaps` would do with fewer calls, but keeps the process from mapping
+//! memory for as long as it walks over one mapping, and the window is one.
 
 use super::maps::{self, Mapping};
+use super::page_scan::Scan;
 use super::record::table_bytes;
 use super::{status_of, Attached};
 use crate::lists::Word;
@@ -144,6 +146,28 @@ impl Pages {
     }
 
     fn counts(&self, range: Range<u64>) -> Result<Counts> {
+        match self.scanned(&range) {
+            Some(counts) => Ok(counts),
+            None => self.read(range),
+        }
+    }
+
+    /// None: an older kernel. It tells pages of zeros from others.
+    fn scanned(&self, range: &Range<u64>) -> Option<Counts> {
+        let mut sums = Counts::default();
+        let mut scan = Scan::of(&self.file, range.start / self.size * self.size..range.end.next_multiple_of(self.size));
+        while !scan.is_over() {
+            for stretch in scan.next().ok()? {
+                let bytes = stretch.end - stretch.start;
+                sums.present += if stretch.is_present() && !stretch.is_zeros() { bytes } else { 0 };
+                sums.swapped += if stretch.is_swapped() { bytes } else { 0 };
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Some(sums)
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Counts> {
         let mut sums = Counts::default();
         let mut entries = [0; PIECE];
         let (mut page, end) = (range.start / self.size, range.end.div_ceil(self.size));
@@ -178,8 +202,10 @@ mod tests {
         let memory = vec![1u8; 64 * page];
         let start = (memory.as_ptr() as u64).next_multiple_of(page as u64);
         let pages = Pages::of(std::process::id() as i32).unwrap();
-        let counts = pages.counts(start..start + 10 * page as u64).unwrap();
-        assert_eq!((counts.present, counts.swapped), (10 * page as u64, 0));
+        let range = start..start + 10 * page as u64;
+        for counts in [pages.counts(range.clone()).unwrap(), pages.read(range).unwrap()] {
+            assert_eq!((counts.present, counts.swapped), (10 * page as u64, 0));
+        }
     }
 
     #[test]
@@ -192,8 +218,10 @@ mod tests {
         } as *mut u8;
         // SAFETY: the first page of it.
         let zero = unsafe { start.read_volatile() };
-        let counts = Pages::of(std::process::id() as i32).unwrap().counts(start as u64..start as u64 + page).unwrap();
+        let (pages, range) = (Pages::of(std::process::id() as i32).unwrap(), start as u64..start as u64 + page);
+        let counts = pages.read(range.clone()).unwrap();
         assert_eq!((zero, counts.present, counts.shared), (0, page, page));
+        assert!(pages.scanned(&range).is_none_or(|counts| counts == Counts::default()));
         let shared = Resident { window: 40, areas: 5, huge: 30, ..Resident::default() };
         let sums = |anonymous: u64| {
             let mut sums = Resident { window: 100, areas: 20, huge: 30, ..Resident::default() };
