@@ -149,16 +149,15 @@ typedef struct heap {
     double_frees_t double_frees;          /* double frees that a drain came upon, to be reported without the lock */
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
     uint8_t sweep_shift;                  /* how often it refilled after a sweep (magazine.c); the heap's thread */
-    uint8_t slot_cache_credit;            /* runs that it may keep (slot_cache.c); the heap's thread */
     uint8_t asked;                        /* for classes that are earned: magazine_is_earned; the heap's thread */
     uint8_t served;                       /* ... and how many were served by its free slots, at most as many */
-    _Atomic uint64_t slot_cache[HEAP_SLOT_WORDS]; /* its thread adds and cuts, anybody takes a word: slot_cache.h */
+    _Atomic uint64_t slot_cache[HEAP_SLOT_WORDS]; /* slot_cache.h */
     size_t magazine_bytes;                        /* what the magazines can hold; the heap's thread */
     uint64_t magazines_in_use[3];                 /* a bit for each magazine that has a capacity; the heap's thread */
     size_t streak_bytes;                          /* flushed since the thread last allocated; the heap's thread */
     size_t streak_total;      /* streak_bytes, and what left the other magazines then; the heap's thread */
     int64_t streak_countdown; /* the countdown when streak_bytes was last written; the heap's thread */
-    uint64_t runs_before;     /* bytes of runs when the thread began, by the heap's counts; the heap's thread */
+    uint64_t runs_before;     /* bytes of runs when the thread began, by the heap's counts; read by others too */
     int64_t countdown_set;    /* what the countdown was set to; this and the next, the heap's thread */
     uint64_t tick_charged;    /* bytes allocated since the last tick, when it was set */
     int64_t tick_left;        /* bytes to be allocated before it pays to look for a tick; the heap's thread */

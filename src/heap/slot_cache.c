@@ -24,16 +24,17 @@ static uint32_t part(unsigned first, unsigned count) {
     return (uint32_t)(((UINT64_C(1) << count) - 1) << first);
 }
 
-/* The first stretch of free slots in the mask, which is not 0. */
-static unsigned stretch_of(uint32_t mask, unsigned *first) {
-    *first = hk_ctz64(mask);
-    return hk_ctz64(~(uint64_t)(mask >> *first));
+/* Free slots in the mask from the first on, which is one. */
+static unsigned length_at(uint32_t mask, unsigned first) {
+    hk_assert(mask >> first & 1);
+    return hk_ctz64(~(uint64_t)(mask >> first));
 }
 
 static void to_pool(uint64_t word) {
     unsigned first, count;
     for (uint32_t mask = mask_of(word); mask != 0; mask &= ~part(first, count)) {
-        count = stretch_of(mask, &first);
+        first = hk_ctz64(mask);
+        count = length_at(mask, first);
         slots_free_for_reuse(superslab_of(word) * SLOTS + first, count);
     }
 }
@@ -67,15 +68,29 @@ typedef struct place {
     unsigned first, length;
 } place_t;
 
+/* Slots at which `count` free ones begin. In steps that double: most masks have none, and that is seen at once. */
+static uint32_t serving(uint32_t mask, size_t count) {
+    hk_assert(count > 0);
+    if (count > SLOTS)
+        return 0;
+    for (unsigned have = 1, step; have < count; have += step) {
+        step = (unsigned)hk_min(have, count - have);
+        mask &= mask >> step;
+    }
+    return mask;
+}
+
 /* The shortest stretch that serves: what is longer is there for longer runs. */
 static place_t place_for(const heap_t *h, size_t count) {
     place_t best = {.index = HEAP_SLOT_WORDS, .length = SLOTS + 1};
     for (unsigned i = 0; i < HEAP_SLOT_WORDS; i++) {
         const uint64_t word = word_at(h, i);
         unsigned first, length;
-        for (uint32_t mask = mask_of(word); mask != 0; mask &= ~part(first, length)) {
-            length = stretch_of(mask, &first);
-            if (length < count || length >= best.length)
+        for (uint32_t mask = serving(mask_of(word), count); mask != 0;
+             mask &= ~part(first, length - (unsigned)count + 1)) {
+            first = hk_ctz64(mask);
+            length = length_at(mask_of(word), first);
+            if (length >= best.length)
                 continue;
             best = (place_t){i, word, first, length};
             if (length == count)
@@ -88,14 +103,16 @@ static place_t place_for(const heap_t *h, size_t count) {
 void *slot_cache_take(heap_t *h, size_t size, size_t align, bool *zeroed) {
     hk_assert(size > 0);
     const size_t count = (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
-    place_t place = place_for(h, count);
-    if (place.index == HEAP_SLOT_WORDS || align > HK_SLOT_SIZE)
-        return NULL;
-    const uint64_t rest = place.word & ~(uint64_t)part(place.first, (unsigned)count);
-    /* Relaxed: what the thread cuts off it has put there itself. */
-    if (!atomic_compare_exchange_strong_explicit(&h->slot_cache[place.index], &place.word, rest, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        return NULL;
+    place_t place;
+    uint64_t rest;
+    do {
+        place = place_for(h, count);
+        if (place.index == HEAP_SLOT_WORDS || align > HK_SLOT_SIZE)
+            return NULL;
+        rest = place.word & ~(uint64_t)part(place.first, (unsigned)count);
+        /* Acquire: another thread may have put the slots in, which has used them. */
+    } while (!atomic_compare_exchange_weak_explicit(&h->slot_cache[place.index], &place.word, rest,
+                                                    memory_order_acquire, memory_order_relaxed));
     if (h->served < h->asked)
         h->served++;
     if (zeroed != NULL)
@@ -105,21 +122,28 @@ void *slot_cache_take(heap_t *h, size_t size, size_t align, bool *zeroed) {
 
 /* --- Free --------------------------------------------------------------------------------------------------------- */
 
-/* Of the thread's runs. It frees what others took as well, and they what it took: never less than nothing. */
+/* Of the runs that the heap's thread took. Read by others while it counts: never less than nothing. */
 static size_t live_bytes(const heap_t *h) {
-    const int64_t bytes = (int64_t)(atomic_load_explicit(&h->large.live_bytes, memory_order_relaxed) - h->runs_before);
+    const int64_t bytes = (int64_t)(large_live_bytes(&h->large) - hk_read(h->runs_before));
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-static bool may_keep(const heap_t *h, const void *block) {
-    return h->slot_cache_credit > 0 && live_bytes(h) <= FEW_BYTES && large_is_plain(block) &&
-           heap_press() == HEAP_ROOM && !region_is_near_limit() && hk_option(HK_OPT_PURGE_DELAY) != 0;
+static bool may_keep(const void *block) {
+    return large_is_plain(block) && heap_press() == HEAP_ROOM && !region_is_near_limit() &&
+           hk_option(HK_OPT_PURGE_DELAY) != 0;
 }
 
-/* To the counts of runs, those in magazines are live; so what all its magazines can hold is no reason to keep more. */
-static bool has_room(const heap_t *h, size_t bytes) {
+/* What it takes of `kept` bytes, `bytes` of which were live till now. To the counts of runs, those in magazines are
+ * live; so what all its magazines can hold is no reason to keep more. */
+static bool has_room(const heap_t *h, size_t bytes, size_t kept) {
     const size_t live = live_bytes(h) + bytes;
-    return slot_cache_bytes(h) + bytes <= budget_slot_bytes(live - hk_min(live, h->magazine_bytes));
+    return live <= FEW_BYTES && kept <= budget_slot_bytes(live - hk_min(live, h->magazine_bytes));
+}
+
+/* The same of the heap of another thread, which knows best what its magazines hold. */
+static bool has_room_for_others(const heap_t *h, size_t bytes, size_t kept) {
+    return h->large.of_one_thread && atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_LIVE &&
+           live_bytes(h) + bytes <= FEW_BYTES && kept <= budget_slot_bytes(0);
 }
 
 /* The word for `count` slots of the superslab: its own, or the one with the fewest if these are fewer. */
@@ -138,35 +162,42 @@ static unsigned word_for(const heap_t *h, uint32_t superslab, unsigned count) {
     return least;
 }
 
-/* Keeps slots [first, first + count), or passes them on. */
-static void keep(heap_t *h, slot_t first, uint32_t count) {
+/* Slots [first, first + count) go to the heap `home`, which has so many bytes by then; or to the pool, and 0 is
+ * returned. */
+static size_t bring(heap_t *home, bool is_own, slot_t first, uint32_t count) {
     const uint32_t superslab = first / SLOTS;
+    const size_t bytes = (size_t)count << HK_SLOT_SHIFT, kept = slot_cache_bytes(home) + bytes;
+    const bool fits = is_own ? has_room(home, bytes, kept) : has_room_for_others(home, bytes, kept);
     unsigned i = HEAP_SLOT_WORDS;
-    if (first % SLOTS + count <= SLOTS && has_room(h, (size_t)count << HK_SLOT_SHIFT))
-        i = word_for(h, superslab, count);
+    if (fits && first % SLOTS + count <= SLOTS)
+        i = word_for(home, superslab, count);
     if (i == HEAP_SLOT_WORDS) {
         slots_free_for_reuse(first, count);
-        return;
+        return 0;
     }
-    uint64_t word = word_at(h, i);
-    uint32_t kept;
+    uint64_t word = word_at(home, i);
+    uint32_t others;
     do
-        kept = superslab_of(word) == superslab ? mask_of(word) : 0;
-    while (!atomic_compare_exchange_weak_explicit(&h->slot_cache[i], &word,
-                                                  word_of(superslab, kept | part(first % SLOTS, count)),
-                                                  memory_order_release, memory_order_relaxed));
+        others = superslab_of(word) == superslab ? mask_of(word) : 0;
+    while (!atomic_compare_exchange_weak_explicit(&home->slot_cache[i], &word,
+                                                  word_of(superslab, others | part(first % SLOTS, count)),
+                                                  memory_order_acq_rel, memory_order_relaxed));
     if (superslab_of(word) != superslab)
         to_pool(word);
+    return kept;
 }
 
-bool slot_cache_free(heap_t *h, void *block) {
+static heap_t *heap_of_counts(large_counts_t *counts) { return (heap_t *)((char *)counts - offsetof(heap_t, large)); }
+
+bool slot_cache_free(heap_t *h, void *block, size_t *kept) {
     hk_assert(!hardened_is_on());
-    if (!may_keep(h, block))
+    *kept = 0;
+    if (!may_keep(block))
         return large_free(&h->large, block, !limit_is_near());
     if (!large_end(&h->large, block))
         return false;
-    h->slot_cache_credit >>= 1;
-    /* The length is read now: another thread may have freed the block before, and this was another run by then. */
-    keep(h, (slot_t)map_slot(block), large_run(block)->slot_count);
+    /* The record is read now: another thread may have freed the block before, and this was another run by then. */
+    large_counts_t *taker = large_run(block)->taker;
+    *kept = bring(heap_of_counts(taker), taker == &h->large, (slot_t)map_slot(block), large_run(block)->slot_count);
     return true;
 }

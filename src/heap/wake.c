@@ -18,18 +18,19 @@ void heap_memory_freed_much(void) {
         who();
 }
 
-/* What one thread keeps, others may keep as well: together it is worth a helper. */
-static size_t kept_bytes(const heap_t *h) { return heap_freed_bytes(h) + slot_cache_bytes(h) * budget_threads(); }
-
-void heap_memory_freed(const heap_t *h) {
-    const size_t kept = h != NULL ? kept_bytes(h) : 0;
-    if (superslab_waiting_bytes() + heap_ended_bytes() + kept >= HEAP_WORTH_BYTES || limit_is_near())
+/* `kept` bytes of slots are in a heap's cache. What one thread keeps, others may keep as well: together it is worth a
+ * helper. */
+static void freed(const heap_t *h, size_t kept) {
+    const size_t in_heaps = (h != NULL ? heap_freed_bytes(h) : 0) + kept * budget_threads();
+    if (superslab_waiting_bytes() + heap_ended_bytes() + in_heaps >= HEAP_WORTH_BYTES || limit_is_near())
         heap_memory_freed_much();
 }
 
-void heap_run_freed(const heap_t *h) {
+void heap_memory_freed(const heap_t *h) { freed(h, h != NULL ? slot_cache_bytes(h) : 0); }
+
+void heap_run_freed(const heap_t *h, size_t kept) {
     if (hk_option(HK_OPT_PURGE_DELAY) == 0)
         heap_memory_freed_much();
     else
-        heap_memory_freed(h);
+        freed(h, kept);
 }

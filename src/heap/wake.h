@@ -18,8 +18,8 @@ void heap_wake_by(void (*who)(void));
 /* After memory became free in `h` (NULL: somewhere). */
 void heap_memory_freed(const heap_t *h);
 
-/* After a run became free, which goes back by itself where nothing is to wait. */
-void heap_run_freed(const heap_t *h);
+/* After a run became free, which goes back by itself where nothing is to wait. `kept`: slot_cache_free. */
+void heap_run_freed(const heap_t *h, size_t kept);
 
 /* After so much memory became free that the helper is worth its start. */
 void heap_memory_freed_much(void);

@@ -88,18 +88,30 @@ static void run_release(slot_t first, bool dirty, bool reuse) {
 
 HK_INLINE void add_to(const large_counts_t *counts, _Atomic uint64_t *sum, uint64_t by) {
     if (hk_likely(counts->of_one_thread))
-        atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + by, memory_order_relaxed);
+        hk_add(*sum, by);
     else
         atomic_fetch_add_explicit(sum, by, memory_order_relaxed);
 }
 
-static void count_taken(large_counts_t *counts, size_t slot_count) {
-    add_to(counts, &counts->taken_bytes, slot_count << HK_SLOT_SHIFT);
-    add_to(counts, &counts->live_bytes, slot_count << HK_SLOT_SHIFT);
+static void count_taken(large_counts_t *counts, size_t bytes) {
+    add_to(counts, &counts->taken_bytes, bytes);
+    add_to(counts, &counts->live_bytes, bytes);
 }
 
-static void count_freed(large_counts_t *counts, size_t slot_count) {
-    add_to(counts, &counts->live_bytes, -(slot_count << HK_SLOT_SHIFT));
+static void count_freed(large_counts_t *counts, const large_run_t *run, size_t bytes) {
+    add_to(counts, &counts->live_bytes, -bytes);
+    if (hk_likely(run->taker == counts))
+        return;
+    add_to(counts, &counts->freed_of_others, bytes);
+    atomic_fetch_add_explicit(&run->taker->freed_by_others, bytes, memory_order_relaxed);
+}
+
+static void count_alone(const large_counts_t *counts, const large_run_t *run, unsigned cls, uint8_t by) {
+    const unsigned i = cls - HK_ALONE_FIRST;
+    if (hk_likely(run->taker == counts && counts->of_one_thread))
+        hk_write(run->taker->alone[i], (uint8_t)(hk_read(run->taker->alone[i]) + by));
+    else
+        atomic_fetch_add_explicit(&run->taker->alone_by_others[i], by, memory_order_relaxed);
 }
 
 /* Zeros are written where most pages are resident; elsewhere that would make all of them so, and the few go back. */
@@ -130,12 +142,13 @@ static char *run_begin(large_counts_t *counts, slots_t got, size_t count, bool f
     run->slot_count = (uint32_t)count;
     run->moved = false;
     run->fresh = fresh;
+    run->taker = counts;
     run->alone = 0;
     run->fenced_bytes = 0;
     run->fenced_before = false;
     atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
     run_mark(got.first, count);
-    count_taken(counts, count);
+    count_taken(counts, count << HK_SLOT_SHIFT);
     return map_slot_address(got.first);
 }
 
@@ -170,31 +183,32 @@ static size_t beyond(const large_run_t *run, unsigned cls) {
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
     large_run_t *run = large_run(block);
     hk_assert(cls >= HK_ALONE_FIRST && cls < HK_CLASS_COUNT && run->alone == 0);
-    run->alone_count = &counts->alone[cls - HK_ALONE_FIRST];
-    atomic_fetch_add_explicit(run->alone_count, 1, memory_order_relaxed);
+    hk_assert(run->taker == counts && large_alone_count(counts, cls) < LARGE_ALONE_MOST);
+    count_alone(counts, run, cls, 1);
     /* Last: the child of a fork that took no lock may count one block too many, and never less than none. */
     hk_write_release(run->alone, (uint8_t)(cls + 1));
-    add_to(counts, &counts->taken_bytes, -beyond(run, cls));
-    add_to(counts, &counts->live_bytes, -beyond(run, cls));
+    count_taken(counts, -beyond(run, cls));
 }
 
-/* From here on it counts as the run that it is. With `ends` it is about to be counted as freed, and was allocated as
- * less. */
-static void set_not_alone(large_counts_t *counts, large_run_t *run, bool ends) {
+/* Returns how many bytes of the run were not counted as long as one block lay alone there. */
+static size_t set_not_alone(large_counts_t *counts, large_run_t *run) {
     hk_assert(run->alone <= HK_CLASS_COUNT);
     if (hk_likely(run->alone == 0))
-        return;
+        return 0;
     const unsigned cls = run->alone - 1u;
     run->alone = 0;
-    atomic_fetch_sub_explicit(run->alone_count, 1, memory_order_relaxed);
-    add_to(counts, &counts->live_bytes, beyond(run, cls));
-    if (!ends)
-        add_to(counts, &counts->taken_bytes, beyond(run, cls));
+    count_alone(counts, run, cls, (uint8_t)-1);
+    return beyond(run, cls);
 }
 
 unsigned large_alone_class(const void *block) {
     const unsigned alone = large_run(block)->alone;
     return alone != 0 ? alone - 1 : HK_CLASS_COUNT;
+}
+
+static void count_ended(large_counts_t *counts, large_run_t *run) {
+    const size_t bytes = (size_t)run->slot_count << HK_SLOT_SHIFT;
+    count_freed(counts, run, bytes - set_not_alone(counts, run));
 }
 
 /* False when it was free already. */
@@ -208,16 +222,11 @@ static bool end_life(large_counts_t *counts, large_run_t *run) {
                                                  memory_order_relaxed))
         return false;
     add_to(counts, &counts->frees, 1);
-    set_not_alone(counts, run, true);
+    count_ended(counts, run);
     return true;
 }
 
-bool large_hold(large_counts_t *counts, void *block) {
-    if (!end_life(counts, large_run(block)))
-        return false;
-    count_freed(counts, large_run(block)->slot_count);
-    return true;
-}
+bool large_hold(large_counts_t *counts, void *block) { return end_life(counts, large_run(block)); }
 
 void large_let_go(void *block, bool dirty) {
     hk_assert(!large_is_live(block));
@@ -227,7 +236,8 @@ void large_let_go(void *block, bool dirty) {
 void large_take_held(large_counts_t *counts, void *block) {
     hk_assert(!large_is_live(block));
     large_run_t *run = large_run(block);
-    count_taken(counts, run->slot_count);
+    run->taker = counts;
+    count_taken(counts, (size_t)run->slot_count << HK_SLOT_SHIFT);
     add_to(counts, &counts->allocs, 1);
     run->fresh = false;
     atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
@@ -244,7 +254,6 @@ static bool finish(large_counts_t *counts, void *block) {
         return false;
     if (run->fresh)
         filling_observe(block, large_size(block));
-    count_freed(counts, run->slot_count);
     return true;
 }
 
@@ -291,22 +300,22 @@ static void shrink(large_counts_t *counts, slot_t first, size_t count) {
     map_set(first + (slot_t)count, (unsigned)extra, 0);
     if (is_mapped)
         slots_free(first + (slot_t)count, extra, dirty);
-    count_freed(counts, extra);
+    count_freed(counts, run, extra << HK_SLOT_SHIFT);
 }
 
 static bool grow_in_place(large_counts_t *counts, slot_t first, size_t count) {
     hk_assert(count > run_at(first)->slot_count && !run_at(first)->moved);
     large_run_t *run = run_at(first);
-    size_t extra = count - run->slot_count;
+    size_t extra = count - run->slot_count, extra_bytes = extra << HK_SLOT_SHIFT;
     slot_t end = first + run->slot_count;
     bool zeroed;
     if (!slots_alloc_at(end, extra, &zeroed))
         return false;
-    set_not_alone(counts, run, false);
+    extra_bytes += set_not_alone(counts, run);
     run->fresh = run->fresh && zeroed;
     map_set(end, (unsigned)extra, HK_MAP_RUN_BODY);
     run->slot_count = (uint32_t)count;
-    count_taken(counts, extra);
+    count_taken(counts, extra_bytes);
     return true;
 }
 
@@ -321,7 +330,7 @@ static void give_target_back(large_counts_t *counts, char *to) {
     }
     atomic_store_explicit(&large_run(to)->state, LARGE_FREE, memory_order_relaxed);
     map_set((slot_t)map_slot(to), (unsigned)(size >> HK_SLOT_SHIFT), 0);
-    count_freed(counts, size >> HK_SLOT_SHIFT);
+    count_ended(counts, large_run(to));
 }
 
 /* The old range of a moved run is unmapped: it is mapped anew and its slots returned. Should somebody else have mapped
@@ -360,8 +369,7 @@ static void *grow_by_moving(large_counts_t *counts, slot_t first, size_t count, 
     large_run(to)->fresh = run->fresh;
     if (filled)
         (void)sys_advise_huge(to, large_size(to));
-    set_not_alone(counts, run, true);
-    count_freed(counts, run->slot_count);
+    count_ended(counts, run);
     atomic_store_explicit(&run->state, LARGE_FREE, memory_order_relaxed);
     run->moved = false;
     release_moved(first, run->slot_count);

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "base/relaxed.h"
 #include "large/run.h"
 #include "map/map.h"
 
@@ -25,16 +26,20 @@
 #define HK_LARGE_MAX HK_GIB
 
 /* Runs and their bytes, counted at the heap that takes or gives them: what all threads counted together they would wait
- * for. Relaxed: no memory is passed on with a count. */
+ * for. Others write only what they free of the heap's runs, in counts of their own. All are modulo their size. Relaxed:
+ * no memory is passed on with a count. */
 typedef struct large_counts {
-    _Atomic uint64_t live_bytes;  /* taken less freed, modulo 2^64: only the sum over all heaps means something */
+    _Atomic uint64_t live_bytes;  /* taken less freed here: only the sum over all heaps means something */
     _Atomic uint64_t taken_bytes; /* allocated, and grown by */
     _Atomic uint64_t allocs, frees;
+    _Atomic uint64_t freed_of_others; /* bytes freed here that were taken elsewhere; as alone, by the heap's thread */
     bool of_one_thread; /* plain stores do: its heap's thread alone counts here, or who retires the heap */
-    /* How many blocks of each class lie alone that the heap's thread took. Written by it, and by who frees one. No more
-     * than a slab has slots. */
-    _Atomic uint8_t alone[HK_CLASS_COUNT - HK_ALONE_FIRST];
+    _Atomic uint8_t alone[HK_CLASS_COUNT - HK_ALONE_FIRST]; /* blocks of each class that lie alone, taken less freed */
+    _Atomic uint8_t alone_by_others[HK_CLASS_COUNT - HK_ALONE_FIRST]; /* the same, of the frees by others */
+    _Atomic uint64_t freed_by_others;
 } large_counts_t;
+
+enum { LARGE_ALONE_MOST = UINT8_MAX }; /* of a class, at a time */
 
 /* A block of at least `size` bytes at a multiple of `align` (a power of two). `*zeroed` tells whether it reads as
  * zeros; NULL when nobody wants zeros. NULL when memory is out. */
@@ -78,7 +83,13 @@ void large_set_alone(large_counts_t *counts, void *block, unsigned cls);
 unsigned large_alone_class(const void *block);
 HK_INLINE unsigned large_alone_count(const large_counts_t *counts, unsigned cls) {
     hk_assert(cls >= HK_ALONE_FIRST && cls < HK_CLASS_COUNT);
-    return atomic_load_explicit(&counts->alone[cls - HK_ALONE_FIRST], memory_order_relaxed);
+    return (uint8_t)(hk_read(counts->alone[cls - HK_ALONE_FIRST]) +
+                     hk_read(counts->alone_by_others[cls - HK_ALONE_FIRST]));
+}
+
+/* Bytes of live runs that were taken here, modulo 2^64. */
+HK_INLINE uint64_t large_live_bytes(const large_counts_t *counts) {
+    return hk_read(counts->live_bytes) + hk_read(counts->freed_of_others) - hk_read(counts->freed_by_others);
 }
 
 /* Usable bytes of a live block at `block`. */

@@ -22,14 +22,14 @@ typedef struct large_run {
     uint8_t slab_fields[offsetof(slab_t, padding)]; /* read where the record is still taken for a slab's: as it was */
     large_links_t links;                            /* heap/runs.h */
     uint32_t slot_count;
-    _Atomic uint32_t state;       /* written when the run is allocated and freed, read by reports too */
-    bool moved;                   /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
-    bool fresh;                   /* its pages are those that the program touched since they came from the kernel */
-    uint8_t alone;                /* 1 + the class whose slab the block stands in for; 0: none; written as `state` */
-    _Atomic size_t slack;         /* large_set_slack; read by those who visit the heap too */
-    size_t fenced_bytes;          /* of its end; this and the next: large/fence.h, written by who has the block */
-    bool fenced_before;           /* the slot in front is fenced, and the run's */
-    _Atomic uint8_t *alone_count; /* of the heap that took it, while `alone` is not 0 */
+    _Atomic uint32_t state;     /* written when the run is allocated and freed, read by reports too */
+    bool moved;                 /* its pages came from elsewhere (mremap): mapped anew when the slots are returned */
+    bool fresh;                 /* its pages are those that the program touched since they came from the kernel */
+    uint8_t alone;              /* 1 + the class whose slab the block stands in for; 0: none; written as `state` */
+    _Atomic size_t slack;       /* large_set_slack; read by those who visit the heap too */
+    size_t fenced_bytes;        /* of its end; this and the next: large/fence.h, written by who has the block */
+    bool fenced_before;         /* the slot in front is fenced, and the run's */
+    struct large_counts *taker; /* of the heap that took it, while it is not free */
     uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - 52];
 } large_run_t;
 

@@ -60,7 +60,6 @@ void heap_untag(heap_t *h, void *block, uint32_t entry) {
 static void *run_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     if (h == NULL)
         return large_alloc(&heap_shared()->large, size, align, zeroed);
-    slot_cache_note_taken(h);
     void *block = slot_cache_take(h, size, align, zeroed);
     return block != NULL ? block : large_alloc(&h->large, size, align, zeroed);
 }
@@ -153,14 +152,23 @@ void *heap_take_anywhere(heap_t *h, unsigned cls, size_t align) {
     return block;
 }
 
-/* Whether a block of the class may lie alone, in a run, in place of the first slab for several: as long as its thread
- * uses the class rarely, and always near a limit of the kernel's. Such blocks take no more than a slab would. */
+/* Whether one more block of a class may lie alone, in a run, beside `count` that do: they take no more than a slab
+ * would; or, where there is room, waste up to three quarters of it. What is beyond such a block serves nobody. */
+static bool may_waste(const size_class_info_t *info, unsigned count, bool near) {
+    const size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
+    const size_t beyond = (slots << HK_SLOT_SHIFT) - info->block_size;
+    const size_t slab_bytes = (size_t)info->slab_slots << HK_SLOT_SHIFT;
+    return (count + 1) * slots <= info->slab_slots ||
+           (!near && count < LARGE_ALONE_MOST && (count + 1) * beyond <= slab_bytes / 4 * 3);
+}
+
+/* Whether a block of the class lies alone in place of the first slab for several: as long as its thread uses the class
+ * rarely, and always near a limit of the kernel's. */
 static bool may_be_alone(heap_t *h, unsigned cls) {
     const size_class_info_t *info = &hk_class_info[cls];
     const bool near = region_shares_slabs();
-    size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
     return (near ? info->slab_slots > 1 : class_is_earned(cls)) && hk_read(h->class_stats[cls].slab_count) == 0 &&
-           heap_magazine_count(h, cls) == 0 && (large_alone_count(&h->large, cls) + 1) * slots <= info->slab_slots &&
+           heap_magazine_count(h, cls) == 0 && may_waste(info, large_alone_count(&h->large, cls), near) &&
            (near || !magazine_is_earned(h, cls));
 }
 

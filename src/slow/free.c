@@ -197,7 +197,7 @@ static bool free_explicit_run(void *block, size_t size, const void *caller) {
     if (hk_unlikely(double_free))
         misuse_double_free("free", block, size, caller);
     else
-        heap_run_freed(NULL);
+        heap_run_freed(NULL, 0);
     return true;
 }
 
@@ -222,11 +222,12 @@ static void free_large(void *block, const void *caller) {
         return;
     }
     heap_untag(h, block, map_lookup(block)); /* another thread may have released its heap meanwhile */
-    if (!slot_cache_free(h != NULL ? h : heap_shared(), block)) {
+    size_t kept;
+    if (!slot_cache_free(h != NULL ? h : heap_shared(), block, &kept)) {
         misuse_double_free("free", block, size, caller);
         return;
     }
-    heap_run_freed(h);
+    heap_run_freed(h, kept);
 }
 
 static HK_COLD void free_foreign(void *block, const void *caller) {

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-enum { THREADS = 4, BOXES = 24, MILLISECONDS = 3000, PAGE = 4096 };
+enum { THREADS = 4, BOXES = 24, MILLISECONDS = 1500, PAGE = 4096, LONG = 7, SHORT = 2 };
 
 typedef struct block {
     size_t size;
@@ -16,6 +16,7 @@ typedef struct block {
 
 static _Atomic(block_t *) boxes[BOXES];
 static atomic_bool stop;
+static unsigned doublings; /* of 64 KiB: the lengths */
 
 static uint64_t *page_of(block_t *block, size_t at) { return (uint64_t *)(void *)((char *)block + at); }
 
@@ -31,9 +32,9 @@ static void verify(block_t *block, size_t size) {
                   (void *)block);
 }
 
-/* From 64 KiB to 8 MiB, the short ones more often. */
+/* From 64 KiB on, the short ones more often. */
 static size_t some_size(uint64_t *random) {
-    size_t least = 64 * TEST_KIB << test_random_below(random, 7);
+    size_t least = 64 * TEST_KIB << test_random_below(random, doublings);
     return least + test_random_below(random, least);
 }
 
@@ -75,9 +76,10 @@ static void *run(void *argument) {
     return NULL;
 }
 
-int main(void) {
-    test_alarm(120);
+static void pass_blocks(unsigned lengths) {
     pthread_t threads[THREADS];
+    doublings = lengths;
+    atomic_store(&stop, false);
     for (unsigned i = 0; i < THREADS; i++)
         threads[i] = test_thread(run, (void *)(uintptr_t)(i + 1));
     for (unsigned i = 0; i < MILLISECONDS / 50; i++) {
@@ -89,7 +91,13 @@ int main(void) {
     for (unsigned i = 0; i < THREADS; i++)
         test_join(threads[i]);
     for (unsigned i = 0; i < BOXES; i++)
-        hak_free(boxes[i]);
+        hak_free(atomic_exchange(&boxes[i], NULL));
     CHECK(hak_check() == 0);
+}
+
+int main(void) {
+    test_alarm(120);
+    pass_blocks(LONG);
+    pass_blocks(SHORT); /* few enough bytes for the slots to go back to the heaps that took them */
     return TEST_PASS;
 }

@@ -7,7 +7,7 @@
 #include "heap_places.h"
 #include "slow/sizes.h"
 
-enum { SIZE = 100000, RARELY = 15, SHORT = 16 * 1024 };
+enum { SIZE = 100000, RARELY = 15, SHORT = 16 * 1024, SOME = 32, FEW = 4 };
 
 static bool is_alone(const void *block) { return map_lookup(block) == HK_MAP_RUN_HEAD; }
 
@@ -33,23 +33,29 @@ static void until_it_is_used_often(void) {
     all_is_well();
 }
 
-/* A class whose blocks stay gets slabs as well: rounded up to slots, blocks in runs waste more. */
-static void no_more_than_a_slab(void) {
+/* A class whose blocks stay gets slabs as well, once those in runs waste three quarters of one, rounded up to slots; or
+ * take one, where they waste more. */
+static void no_more_than_a_slab(size_t size, unsigned most) {
+    enum { MANY = 400 };
     heap_t *h = start_heap();
-    unsigned cls = class_of(SIZE), alone = 0;
-    void *blocks[40];
-    for (unsigned i = 0; i < 40; i++) {
-        blocks[i] = heap_malloc_slow(SIZE);
+    unsigned cls = class_of(size), alone = 0;
+    static void *blocks[MANY];
+    for (unsigned i = 0; i < MANY; i++) {
+        blocks[i] = heap_malloc_slow(size);
         alone += is_alone(blocks[i]);
         magazine_tick(h);
     }
-    unsigned slots = (SIZE + HK_SLOT_SIZE - 1) / HK_SLOT_SIZE;
-    CHECK(alone == hk_class_info[cls].slab_slots / slots && alone == large_alone_count(&h->large, cls));
-    for (unsigned i = 0; i < 40; i++)
+    CHECK_EQ(alone, most);
+    CHECK_EQ(alone, large_alone_count(&h->large, cls));
+    for (unsigned i = 0; i < MANY; i++)
         release(blocks[i]);
     CHECK_EQ(large_alone_count(&h->large, cls), 0);
     all_is_well();
 }
+
+static void some_that_waste_a_fifth(void) { no_more_than_a_slab(SIZE, SOME); }
+static void few_that_waste_most(void) { no_more_than_a_slab(SHORT + 1, FEW); }
+static void many_that_waste_nothing(void) { no_more_than_a_slab(HK_MID_MAX, LARGE_ALONE_MOST); }
 
 /* Where one block after the other is of another class, no class earns a slab: the heap's slots serve them all. */
 static void many_classes_in_turn(void) {
@@ -172,7 +178,9 @@ static void wrong_sizes_are_found(void) {
 
 int main(void) {
     in_child(until_it_is_used_often);
-    in_child(no_more_than_a_slab);
+    in_child(some_that_waste_a_fifth);
+    in_child(few_that_waste_most);
+    in_child(many_that_waste_nothing);
     in_child(many_classes_in_turn);
     in_child(many_classes_in_bursts);
     in_child(two_classes_by_turns);

@@ -79,17 +79,14 @@ static void a_word_for_each_superslab(void) {
         wide[i] = heap_aligned(HK_SUPERSLAB_SIZE, (30 - i) * HK_SLOT_SIZE);
         CHECK_EQ((uintptr_t)wide[i] % HK_SUPERSLAB_SIZE, 0);
     }
-    for (unsigned i = 0; i <= WORDS; i++) {
+    for (unsigned i = 0; i <= WORDS; i++)
         large_shrink(&h->large, wide[i], (i + 1) * HK_SLOT_SIZE);
-        slot_cache_note_taken(h);
-    }
     const size_t all = taken_slots(), expected[] = {1, 3, 6, 10, 14}; /* the last takes the place of the first */
     for (unsigned i = 0; i <= WORDS; i++) {
         release(wide[i]);
         CHECK_EQ(kept(h), expected[i]);
     }
     CHECK_EQ(taken_slots(), all - 1);
-    slot_cache_note_taken(h);
     const size_t taken = taken_slots();
     void *other = heap_aligned(HK_SUPERSLAB_SIZE, 5 * HK_SLOT_SIZE);
     large_shrink(&h->large, other, 2 * HK_SLOT_SIZE);
@@ -112,7 +109,6 @@ static void not_across_a_border(void) {
     const slot_t first = slots_alloc(MANY, 1, SLOTS_SPARSE).first;
     const slot_t border = (first + RUN / 2 + SLOTS - 1) / SLOTS * SLOTS, begin = border - RUN / 2;
     CHECK(first != 0 && begin >= first && begin + RUN <= first + MANY);
-    slot_cache_note_taken(h);
     const size_t taken = taken_slots();
     release(large_begin(&h->large, begin, RUN));
     CHECK_EQ(kept(h), 0);
@@ -217,8 +213,7 @@ static void goes_with_upkeep_or_the_thread(void) {
     all_is_well();
 }
 
-/* As much more as is in use, up to a bound; beside many long blocks it counts where one lies; and of what others
- * allocate a thread keeps nothing. */
+/* As much more as is in use, up to a bound; and beside many long blocks it counts where one lies. */
 static void how_much(void) {
     enum { MANY = 24, FEW = 8 }; /* as FEW_BYTES */
     heap_t *h = start_heap();
@@ -232,14 +227,81 @@ static void how_much(void) {
         release(blocks[i]);
         CHECK_EQ(kept(h), i < MANY - FEW ? 0 : hk_min((i - (MANY - FEW) + 1) * 15, 64 / 15 * 15));
     }
-    (void)heap_trim();
-    slot_cache_note_taken(h);
-    for (unsigned i = 0; i < 100; i++) /* what is taken by others, and freed here */
+    all_is_well();
+}
+
+static void *hands_over(void *place) {
+    void **blocks = place;
+    for (unsigned i = 0; i < 12; i++)
+        blocks[i] = run(15);
+    return heap_current();
+}
+
+/* What a thread frees of others' goes to the heap that took it, up to a bound, as long as it has a thread; and what
+ * threads without a heap took, to the pool. */
+static void *frees_all(void *place) {
+    for (void **blocks = place; *blocks != NULL; blocks++)
+        release(*blocks);
+    return heap_current();
+}
+
+static void freed_elsewhere(void **blocks, const heap_t *not_there) {
+    pthread_t thread;
+    void *there;
+    CHECK(pthread_create(&thread, NULL, frees_all, blocks) == 0 && pthread_join(thread, &there) == 0);
+    CHECK(there != not_there && kept(there) == 0);
+}
+
+static void slots_go_home(void) {
+    enum { MANY = 7, MOST = 32 }; /* as budget_slot_bytes(0) */
+    heap_t *h = start_heap();
+    void *blocks[MANY + 1] = {NULL};
+    const size_t taken = taken_slots();
+    for (unsigned turn = 0; turn < 20; turn++) {
+        for (unsigned i = 0; i < 3; i++)
+            blocks[i] = run(5 + i);
+        blocks[3] = heap_malloc_slow(3 * HK_SLOT_SIZE - 1000); /* alone */
+        CHECK(large_alone_class(blocks[3]) < HK_CLASS_COUNT);
+        const size_t live = large_live_bytes(&h->large);
+        freed_elsewhere(blocks, h);
+        CHECK_EQ(kept(h), 21);
+        CHECK(large_live_bytes(&h->large) < live && large_alone_count(&h->large, class_of(3 * HK_SLOT_SIZE)) == 0);
+        magazine_tick(h); /* no class is used often */
+    }
+    CHECK_EQ(large_live_bytes(&h->large), 0);
+    CHECK(taken_slots() <= taken + 21 + hk_class_info[HK_CLASS_COUNT - 1].slab_slots);
+    slot_cache_give_back(h);
+    for (unsigned i = 0; i < MANY; i++)
+        blocks[i] = run(10 + i);
+    freed_elsewhere(blocks, h);
+    CHECK(kept(h) <= MOST && kept(h) > MOST - 10 - MANY);
+    all_is_well();
+}
+
+static void not_where_nobody_takes_them(void) {
+    heap_t *h = start_heap();
+    for (unsigned i = 0; i < 100; i++)
         release(large_alloc(&heap_shared()->large, LONGEST, 1, NULL));
-    CHECK_EQ(kept(h), 16);
-    (void)heap_trim();
-    release(large_alloc(&heap_shared()->large, LONGEST, 1, NULL));
-    CHECK_EQ(kept(h), 0);
+    CHECK(kept(h) == 0 && kept(heap_shared()) == 0);
+    pthread_t thread;
+    void *blocks[13] = {NULL}, *ended;
+    CHECK(pthread_create(&thread, NULL, hands_over, blocks) == 0 && pthread_join(thread, &ended) == 0);
+    (void)frees_all(blocks);
+    CHECK(ended != h && kept(ended) == 0 && kept(h) == 0);
+    all_is_well();
+}
+
+static void not_beside_many_of_them(void) {
+    enum { MANY = 10 };
+    heap_t *h = start_heap();
+    void *blocks[MANY + 1] = {NULL}, *last[2] = {NULL};
+    for (unsigned i = 0; i < MANY; i++)
+        blocks[i] = heap_aligned(HK_SUPERSLAB_SIZE, LONGEST);
+    for (unsigned i = 0; i < MANY; i++) {
+        last[0] = blocks[i];
+        freed_elsewhere(last, h);
+        CHECK_EQ(kept(h), i < MANY - 8 ? 0 : hk_min((i - (MANY - 8) + 1) * 16, 32));
+    }
     all_is_well();
 }
 
@@ -251,13 +313,6 @@ static void goes_with_a_heap_that_is_not_parked(void) {
     CHECK(pthread_create(&thread, NULL, ends, NULL) == 0 && pthread_join(thread, &ended) == 0);
     CHECK_EQ(slot_cache_bytes(ended), 0);
     all_is_well();
-}
-
-static void *hands_over(void *place) {
-    void **blocks = place;
-    for (unsigned i = 0; i < 12; i++)
-        blocks[i] = run(15);
-    return heap_current();
 }
 
 /* A thread whose runs others free ends; the next one with its heap has a cache. */
@@ -309,6 +364,9 @@ int main(void) {
     in_child(makes_room_for_a_slab);
     in_child(goes_with_upkeep_or_the_thread);
     in_child(how_much);
+    in_child(slots_go_home);
+    in_child(not_where_nobody_takes_them);
+    in_child(not_beside_many_of_them);
     in_child(goes_with_a_heap_that_is_not_parked);
     in_child(not_what_was_before);
     in_child(upkeep_hears_of_them);
