@@ -108,6 +108,7 @@ bool pool_take_locked(superslab_t *s, uint32_t mask) {
         pool_regret_locked(s, mask);
     s->free_mask &= ~mask;
     s->zeros_mask &= ~mask;
+    s->small_mask &= ~mask;
     pool_set_dirty_locked(s, s->dirty_mask & ~mask);
     pool_change(&hk_pool.free, -(ptrdiff_t)hk_popcount32(mask));
     rebin_locked(s);
@@ -393,7 +394,9 @@ slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use
     /* Prefer a stretch whose pages are still resident. */
     uint32_t dirty = pool_stretches(s->dirty_mask, count, align);
     unsigned at = pool_draw_bit_locked(dirty != 0 ? dirty : pool_stretches(s->free_mask, count, align));
-    bool zeroed = pool_take_locked(s, (uint32_t)hk_low_mask64(count) << at);
+    const uint32_t mask = (uint32_t)hk_low_mask64(count) << at;
+    bool zeroed = pool_take_locked(s, mask);
+    s->small_mask |= slots_are_sparse(use) ? 0 : mask;
     return (slots_t){pool_first_slot(s) + at, zeroed};
 }
 

@@ -5,10 +5,10 @@
  * Dense superslabs, and long runs that are expected to be filled, earn them by the size of the heap. Of the others a
  * program may use a page here and there, so those before them decide: a superslab that was opened with small pages is
  * looked at (mincore) when all its slots are taken and some more were opened since, which leaves the program time to
- * write. Once two in a row were full, those opened for as many slots as they were, or up to twice as many, ask for huge
- * pages; one that is not full ends that for a quarter of its slots and more. A huge page is resident as a whole and
- * proves nothing, so one superslab in nine (in a large heap, one for each eighth of it) keeps small pages, to be looked
- * at.
+ * write. Slots that were taken last for small blocks do not count: these are filled, whatever lay there before. Once
+ * two in a row were full, those opened for as many slots as they were, or up to twice as many, ask for huge pages; one
+ * that is not full ends that for a quarter of its slots and more. A huge page is resident as a whole and proves
+ * nothing, so one superslab in nine (in a large heap, one for each eighth of it) keeps small pages, to be looked at.
  *
  * A look costs as much as all else that an allocation of 2 MiB does, so looks that change nothing get rarer: eight in a
  * row double the number of superslabs that are opened from one to the next, up to an eighth of the heap. One that finds
@@ -125,7 +125,7 @@ void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count) {
     for (unsigned i = 0; i < TRIALS; i++)
         if (trials[i].index == first)
             trials[i].index = 0;
-    trials[trial_next++ % TRIALS] = (pool_trial_t){(uint32_t)first, opened_count, slot_count};
+    trials[trial_next++ % TRIALS] = (pool_trial_t){(uint32_t)first, opened_count, (uint32_t)slot_count, 0};
 }
 
 /* The newest that is ripe. One that is full proves something together with the next. */
@@ -138,6 +138,7 @@ static void find_due_locked(void) {
         if (!is_ripe(trial))
             continue;
         due = *trial;
+        due.small_mask = pool_record(trial->index)->small_mask;
         trial->index = 0;
         looked_at = opened_count;
         return;
@@ -154,7 +155,7 @@ pool_trial_t pool_due_trial_locked(void) {
 /* The superslab may have become something else since it was opened, or while it was looked at. */
 void pool_look_at(const pool_trial_t *trial) {
     hk_assert(trial->index != 0);
-    residency_t share = residency_of(region_superslab_address(trial->index), HK_SUPERSLAB_SIZE);
+    residency_t share = residency_of_slots(region_superslab_address(trial->index), ~trial->small_mask);
     hk_lock(&hk_superslab_lock);
     const superslab_t *s = pool_record(trial->index);
     if (is_ripe(trial) && s->in_use && !s->huge && slots_are_sparse(s->use))

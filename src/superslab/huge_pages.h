@@ -23,11 +23,13 @@ void pool_forget_huge_locked(superslab_t *s);
  * are filled decides for others. */
 void pool_opened_sparse_locked(size_t first, size_t count, size_t slot_count);
 
-/* A superslab of small pages that was opened for `slot_count` slots when `opened` sparse ones had been. */
+/* A superslab of small pages that was opened for `slot_count` slots when `opened` sparse ones had been. When it is due,
+ * `small_mask` has its slots that were taken last for small blocks: these are filled, whatever else was there. */
 typedef struct pool_trial {
     uint32_t index; /* 0: none */
-    unsigned opened;
-    size_t slot_count;
+    uint32_t opened;
+    uint32_t slot_count;
+    uint32_t small_mask;
 } pool_trial_t;
 
 /* The one that is to be looked at next; the look itself needs no lock. */

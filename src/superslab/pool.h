@@ -21,15 +21,16 @@ typedef struct superslab {
     struct pool_links {
         uint32_t next, previous;
     } links[POOL_LISTS];
+    uint16_t use;        /* slots_use_t */
     uint8_t order, room; /* the bin it is in */
-    bool binned, queued;
-    uint16_t use;          /* slots_use_t */
-    bool huge;             /* its mapping was advised to use huge pages; outlives the superslab */
-    bool in_use;           /* known to the pool: it holds slots or is in a bin */
+    uint8_t length;      /* of the longest stretch of dirty slots in it */
+    bool binned : 1, queued : 1;
+    bool huge : 1;         /* its mapping was advised to use huge pages; outlives the superslab */
+    bool in_use : 1;       /* known to the pool: it holds slots or is in a bin */
+    bool was_clean : 1;    /* no slot was dirty when it came into its bin */
     uint32_t purging_mask; /* slots taken out of free_mask while their pages go back */
     uint32_t zeros_mask;   /* dirty because a huge page brought them along: they read as zeros; subset of dirty_mask */
-    uint8_t length;        /* of the longest stretch of dirty slots in it */
-    bool was_clean;        /* no slot was dirty when it came into its bin */
+    uint32_t small_mask;   /* slots that were taken last for small blocks */
     uint32_t present_mask; /* the slots that are mapped */
     uint32_t hasty_mask;   /* slots that went back in haste at `hasty_ms`, and were not taken since; */
     uint32_t hasty_ms;     /* ... both outlive the superslab */

@@ -11,10 +11,12 @@ enum { LARGE_HEAP = 512, SMALL_HEAP = 16 };
 
 static residency_t answer;
 static unsigned looks, looks_locked;
+static uint32_t looked_at; /* the slots of the last look */
 
-residency_t residency_of(const char *from, size_t size) {
-    CHECK(map_slot(from) % SLOTS == 0 && size == HK_SUPERSLAB_SIZE);
+residency_t residency_of_slots(const char *from, uint32_t mask) {
+    CHECK_EQ(map_slot(from) % SLOTS, 0);
     looks++;
+    looked_at = mask;
     if (hk_try_lock(&hk_superslab_lock))
         hk_unlock(&hk_superslab_lock);
     else
@@ -36,6 +38,32 @@ static unsigned open_superslabs(unsigned count) {
         huge += superslab_view(got.first / SLOTS).huge;
     }
     return huge;
+}
+
+/* Slots that small blocks got last tell nothing of those that were there before. */
+static void not_at_small_blocks(void) {
+    enum { HALF = SLOTS / 2 };
+    start();
+    for (unsigned i = 0; i < LARGE_HEAP; i++) {
+        const slot_t first = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE).first;
+        slots_free(first, HALF, true);
+        CHECK_EQ(slots_alloc(HALF, HALF, SLOTS_DENSE).first, first);
+        CHECK(looks == 0 || looked_at == (uint32_t)(hk_low_mask64(SLOTS - HALF) << HALF));
+    }
+    CHECK(looks > 0);
+    looks = 0;
+    for (unsigned i = 0; i < LARGE_HEAP; i++) { /* and are as others once others have them */
+        const slot_t first = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE).first;
+        slots_free(first, HALF, true);
+        CHECK_EQ(slots_alloc(HALF, HALF, SLOTS_DENSE).first, first);
+        slots_free(first, HALF, true);
+        CHECK_EQ(slots_alloc(HALF, HALF, SLOTS_SPARSE).first, first);
+        if (looks == 0)
+            looked_at = UINT32_MAX; /* those before are looked at as well */
+        if (i > SMALL_HEAP * 4)
+            CHECK_EQ(looked_at, UINT32_MAX);
+    }
+    CHECK(looks > 0);
 }
 
 static void few_looks(void) {
@@ -83,6 +111,7 @@ static void mixed(void) {
 
 int main(void) {
     in_child(few_looks);
+    in_child(not_at_small_blocks);
     in_child(soon_learned);
     in_child(soon_unlearned);
     in_child(mixed);
