@@ -13,6 +13,8 @@
 
 enum { INDEX_NONE = 0, DIGITS_MAX = 9 };
 
+static const size_t index_max = ((size_t)1 << INDEX_BITS) - 1;
+
 static const size_t kind_sizes[] = {
     [KIND_BOOL] = sizeof(bool),
     [KIND_U32] = sizeof(unsigned),
@@ -33,24 +35,26 @@ static size_t digits(const char *text, size_t *number) {
     return count <= DIGITS_MAX ? count : 0;
 }
 
-/* Whether the name is the pattern's, in which a `*` stands for a number. */
+/* Whether the name is the pattern's, in which each `*`, of two at most, stands for a number. */
 static bool matches(const char *pattern, const char *name, size_t *index) {
-    for (; *pattern != 0; pattern++) {
+    unsigned shift = 0;
+    for (*index = INDEX_NONE; *pattern != 0; pattern++) {
         if (*pattern != '*') {
             if (*name++ != *pattern)
                 return false;
             continue;
         }
-        size_t count = digits(name, index);
+        size_t part, count = digits(name, &part);
         if (count == 0)
             return false;
+        *index |= part << shift;
+        shift += INDEX_BITS;
         name += count;
     }
     return *name == 0;
 }
 
 static const row_t *find(const char *name, size_t *number, size_t *index) {
-    *index = INDEX_NONE;
     const row_t *row;
     for (*number = 0; (row = values_row(*number)) != NULL; (*number)++)
         if (matches(row->name, name, index))
@@ -65,15 +69,14 @@ static size_t depth_of(const row_t *row) {
     return depth;
 }
 
-/* The part of the name that is a number; 0, where no number is, when there is none. */
-static size_t index_place(const row_t *row) {
-    size_t place = 0;
+/* The parts of the name that are numbers, as bits: the first part, which is none, is bit 0. */
+static size_t index_places(const row_t *row) {
+    size_t places = 0, place = 0;
     for (const char *at = row->name; *at != 0; at++) {
         place += *at == '.';
-        if (*at == '*')
-            return place;
+        places |= (size_t)(*at == '*') << place;
     }
-    return 0;
+    return places;
 }
 
 static void say(const char *text) {
@@ -143,10 +146,13 @@ NAMES_EXPORT int mallctlnametomib(const char *name, size_t *mib, size_t *length)
     const row_t *row = find(name, &number, &index);
     if (row == NULL)
         return unknown(name);
-    size_t depth = depth_of(row);
+    size_t depth = depth_of(row), places = index_places(row);
     *length = depth < *length ? depth : *length;
-    for (size_t i = 0; i < *length; i++)
-        mib[i] = i == 0 ? number : i == index_place(row) ? index : 0;
+    for (size_t i = 0; i < *length; i++) {
+        bool is_index = (places >> i & 1) != 0;
+        mib[i] = i == 0 ? number : is_index ? index & index_max : 0;
+        index = is_index ? index >> INDEX_BITS : index;
+    }
     return 0;
 }
 
@@ -158,6 +164,15 @@ NAMES_EXPORT int mallctlbymib(const size_t *mib, size_t length, void *old, size_
     const row_t *row = length > 0 ? values_row(number) : NULL;
     if (row == NULL || depth_of(row) != length)
         return ENOENT;
-    size_t place = index_place(row);
-    return serve(row, place != 0 ? mib[place] : INDEX_NONE, old, old_size, value, value_size);
+    size_t places = index_places(row), index = INDEX_NONE;
+    unsigned shift = 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((places >> i & 1) == 0)
+            continue;
+        if (mib[i] > index_max)
+            return ENOENT;
+        index |= mib[i] << shift;
+        shift += INDEX_BITS;
+    }
+    return serve(row, index, old, old_size, value, value_size);
 }

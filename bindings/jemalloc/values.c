@@ -79,6 +79,11 @@ static int read_option_is_on(size_t index, const char *of, value_t *value) {
     return error;
 }
 
+static int set_background(size_t index, const value_t *given) {
+    (void)index;
+    return given == NULL || hak_option_set("BACKGROUND", given->is_on ? "on" : "off") == 0 ? 0 : EFAULT;
+}
+
 /* Of an option, index 0 as arena 0. */
 static int read_delay(size_t index, const char *of, value_t *value) {
     char text[OPTION_MAX];
@@ -96,6 +101,18 @@ static int set_delay(size_t index, const value_t *given) {
         return 0;
     snprintf(text, sizeof text, "%zd", given->ssize);
     return hak_option_set("PURGE_DELAY", text) == 0 ? 0 : EFAULT;
+}
+
+/* There is one stage of decay; what a program sets for a second one has no effect. */
+static int read_second_delay(size_t index, const char *of, value_t *value) {
+    (void)of;
+    value->ssize = 0;
+    return arenas_exists(index) ? 0 : no_heap(index);
+}
+
+static int set_second_delay(size_t index, const value_t *given) {
+    (void)index;
+    return given == NULL || given->ssize >= -1 ? 0 : EFAULT;
 }
 
 static int read_has_file(size_t index, const char *of, value_t *value) {
@@ -150,11 +167,6 @@ static int read_page(size_t index, const char *of, value_t *value) {
     return 0;
 }
 
-static int accept_epoch(size_t index, const value_t *given) {
-    (void)index, (void)given;
-    return 0;
-}
-
 /* --- Size classes ------------------------------------------------------------------------------------------------- */
 
 static size_t class_sizes[HAK_STATS_CLASS_MAX];
@@ -193,6 +205,113 @@ static int read_class_size(size_t index, const char *of, value_t *value) {
     return 0;
 }
 
+/* --- Statistics of arenas and classes ----------------------------------------------------------------------------- */
+
+/* A program asks for three numbers of each class: they are of one snapshot, the first one that is wanted after an
+ * epoch was written. */
+static pthread_mutex_t epoch_lock = PTHREAD_MUTEX_INITIALIZER;
+static hak_stats_t epoch_stats;
+static bool epoch_is_known;
+
+static int begin_epoch(size_t index, const value_t *given) {
+    (void)index;
+    if (given == NULL)
+        return 0;
+    pthread_mutex_lock(&epoch_lock);
+    epoch_is_known = false;
+    pthread_mutex_unlock(&epoch_lock);
+    return 0;
+}
+
+static uint64_t class_figure(const hak_class_stats_t *class, const char *of) {
+    return strcmp(of, "curregs") == 0 ? class->live_blocks : class->live_blocks + class->cached_blocks;
+}
+
+static uint64_t process_figure(const hak_stats_t *stats, const char *of) {
+    uint64_t small = 0;
+    for (unsigned i = 0; i < stats->class_count; i++)
+        small += stats->classes[i].live_blocks * stats->classes[i].block_size;
+    if (strcmp(of, "small") == 0)
+        return small < stats->live ? small : stats->live;
+    if (strcmp(of, "large") == 0)
+        return small < stats->live ? stats->live - small : 0;
+    if (strcmp(of, "resident") == 0)
+        return stats->resident;
+    return (strcmp(of, "active") == 0 ? active_of(stats) : stats->retained) / page_size();
+}
+
+/* Of the whole process: ordinary memory and that of the arenas, as statistics count both. */
+static bool is_process(size_t arena) { return arena == 0 || arena == ARENAS_ALL || arena == arenas_count(); }
+
+static int in_epoch(size_t class, const char *of, uint64_t *figure) {
+    pthread_mutex_lock(&epoch_lock);
+    int error = epoch_is_known ? 0 : snapshot(&epoch_stats);
+    epoch_is_known = error == 0;
+    if (error == 0 && class == SIZE_MAX)
+        *figure = process_figure(&epoch_stats, of);
+    else if (error == 0)
+        *figure = class_figure(&epoch_stats.classes[class], of);
+    pthread_mutex_unlock(&epoch_lock);
+    return error;
+}
+
+/* What is known of a heap: its blocks, and what it has taken. */
+static int read_arena(size_t index, const char *of, value_t *value) {
+    if (is_process(index))
+        return in_epoch(SIZE_MAX, of, &value->u64);
+    hak_heap_t *heap = arenas_heap(index);
+    hak_heap_stats_t stats = {.struct_size = sizeof stats};
+    if (heap == NULL || hak_heap_stats_get(heap, &stats) != 0)
+        return ENOENT;
+    if (strcmp(of, "small") == 0)
+        value->u64 = stats.live;
+    else if (strcmp(of, "active") == 0)
+        value->u64 = stats.taken / page_size();
+    else
+        value->u64 = strcmp(of, "resident") == 0 ? stats.taken : 0;
+    return 0;
+}
+
+static int read_no_pages(size_t index, const char *of, value_t *value) {
+    (void)of;
+    value->size = 0;
+    return is_process(index) || arenas_exists(index) ? 0 : ENOENT;
+}
+
+/* Each block counts as a slab of its own: so (nregs * curslabs - curregs) blocks are free, those in caches. */
+static int read_class(size_t index, const char *of, value_t *value) {
+    size_t arena = index & (((size_t)1 << INDEX_BITS) - 1), class = index >> INDEX_BITS;
+    if (class >= known_classes())
+        return ENOENT;
+    value->u64 = 0;
+    if (is_process(arena))
+        return in_epoch(class, of, &value->u64);
+    return arenas_exists(arena) ? 0 : ENOENT;
+}
+
+static int read_class_blocks(size_t index, const char *of, value_t *value) {
+    (void)of;
+    value->u32 = 1;
+    return index < known_classes() ? 0 : ENOENT;
+}
+
+/* --- Caches ------------------------------------------------------------------------------------------------------- */
+
+/* Flags may name a cache, and it has no effect: a number is enough. Numbers come round: flags have room for so many. */
+enum { CACHES_MAX = 4094 };
+static _Atomic unsigned caches;
+
+static int create_cache(size_t index, const char *of, value_t *value) {
+    (void)index, (void)of;
+    value->u32 = atomic_fetch_add_explicit(&caches, 1, memory_order_relaxed) % CACHES_MAX;
+    return 0;
+}
+
+static int end_cache(size_t index, const value_t *given) {
+    (void)index;
+    return given == NULL ? EINVAL : given->u32 < CACHES_MAX ? 0 : EFAULT;
+}
+
 /* --- Arenas ------------------------------------------------------------------------------------------------------- */
 
 static int read_arena_count(size_t index, const char *of, value_t *value) {
@@ -218,10 +337,10 @@ static int set_thread_cache(size_t index, const value_t *given) {
     return given == NULL || given->is_on ? 0 : EPERM;
 }
 
-/* What is free goes back from everywhere. */
+/* What is free goes back from everywhere. The number of arenas stands for all of them, as it does in jemalloc. */
 static int purge(size_t index, const value_t *given) {
     (void)given;
-    if (index != ARENAS_ALL && !arenas_exists(index))
+    if (!is_process(index) && !arenas_exists(index))
         return ENOENT;
     (void)hak_trim();
     return 0;
@@ -341,7 +460,7 @@ static int dump_profile(size_t index, const value_t *given) {
 
 static const row_t rows[] = {
     {"version", KIND_TEXT, read_text, NULL, "5.3.0-0-g0 (hakmem)"},
-    {"epoch", KIND_U64, read_number, accept_epoch, "1"},
+    {"epoch", KIND_U64, read_number, begin_epoch, "1"},
     {"stats.allocated", KIND_SIZE, read_stat, NULL, "live"},
     {"stats.active", KIND_SIZE, read_figure, NULL, "active"},
     {"stats.resident", KIND_SIZE, read_figure, NULL, "resident"},
@@ -357,6 +476,18 @@ static const row_t rows[] = {
     {"arenas.page", KIND_SIZE, read_page, NULL, NULL},
     {"arenas.quantum", KIND_SIZE, read_number, NULL, "16"},
     {"arenas.nbins", KIND_U32, read_class_count, NULL, NULL},
+    {"stats.arenas.*.small.allocated", KIND_SIZE, read_arena, NULL, "small"},
+    {"stats.arenas.*.large.allocated", KIND_SIZE, read_arena, NULL, "large"},
+    {"stats.arenas.*.resident", KIND_SIZE, read_arena, NULL, "resident"},
+    {"stats.arenas.*.pactive", KIND_SIZE, read_arena, NULL, "active"},
+    {"stats.arenas.*.pdirty", KIND_SIZE, read_arena, NULL, "dirty"},
+    {"stats.arenas.*.pmuzzy", KIND_SIZE, read_no_pages, NULL, NULL},
+    {"stats.arenas.*.bins.*.curregs", KIND_SIZE, read_class, NULL, "curregs"},
+    {"stats.arenas.*.bins.*.curslabs", KIND_SIZE, read_class, NULL, "curslabs"},
+    {"tcache.create", KIND_U32, create_cache, NULL, NULL},
+    {"tcache.flush", KIND_U32, NULL, end_cache, NULL},
+    {"tcache.destroy", KIND_U32, NULL, end_cache, NULL},
+    {"arenas.bin.*.nregs", KIND_U32, read_class_blocks, NULL, NULL},
     {"arenas.bin.*.size", KIND_SIZE, read_class_size, NULL, NULL},
     {"arenas.create", KIND_U32, create_arena, NULL, NULL},
     {"arena.*.purge", KIND_NONE, NULL, purge, NULL},
@@ -364,8 +495,12 @@ static const row_t rows[] = {
     {"arena.*.reset", KIND_NONE, NULL, reset_arena, NULL},
     {"arena.*.destroy", KIND_NONE, NULL, destroy_arena, NULL},
     {"arena.*.dirty_decay_ms", KIND_SSIZE, read_delay, set_delay, "PURGE_DELAY"},
+    {"arena.*.muzzy_decay_ms", KIND_SSIZE, read_second_delay, set_second_delay, NULL},
+    {"arenas.dirty_decay_ms", KIND_SSIZE, read_delay, set_delay, "PURGE_DELAY"},
+    {"arenas.muzzy_decay_ms", KIND_SSIZE, read_second_delay, set_second_delay, NULL},
     {"opt.dirty_decay_ms", KIND_SSIZE, read_delay, NULL, "PURGE_DELAY"},
     {"opt.muzzy_decay_ms", KIND_SSIZE, read_number, NULL, "0"},
+    {"background_thread", KIND_BOOL, read_option_is_on, set_background, "BACKGROUND"},
     {"opt.background_thread", KIND_BOOL, read_option_is_on, NULL, "BACKGROUND"},
     {"opt.narenas", KIND_U32, read_number, NULL, "1"},
     {"opt.percpu_arena", KIND_TEXT, read_text, NULL, "disabled"},

@@ -20,8 +20,10 @@ typedef union value {
     const char *text;
 } value_t;
 
-/* `index` is the number in the name, in place of its `*`; `of` what the row has for it. Both return 0 or an errno
- * value. */
+enum { INDEX_BITS = 32 };
+
+/* `index` is the number in the name, in place of its `*`, with that of a second `*` in the upper INDEX_BITS; `of` what
+ * the row has for it. Both return 0 or an errno value. */
 typedef struct row {
     const char *name;
     kind_t kind;

@@ -195,6 +195,19 @@ static void names(void) {
         {"opt.junk", sizeof(char *)},
         {"opt.xmalloc", sizeof(bool)},
         {"opt.muzzy_decay_ms", sizeof(size_t)},
+        {"arenas.dirty_decay_ms", sizeof(ssize_t)},
+        {"arenas.muzzy_decay_ms", sizeof(ssize_t)},
+        {"arena.0.muzzy_decay_ms", sizeof(ssize_t)},
+        {"background_thread", sizeof(bool)},
+        {"arenas.bin.0.nregs", sizeof(uint32_t)},
+        {"stats.arenas.0.small.allocated", sizeof(size_t)},
+        {"stats.arenas.4096.large.allocated", sizeof(size_t)},
+        {"stats.arenas.0.resident", sizeof(size_t)},
+        {"stats.arenas.4096.pactive", sizeof(size_t)},
+        {"stats.arenas.0.pdirty", sizeof(size_t)},
+        {"stats.arenas.4096.pmuzzy", sizeof(size_t)},
+        {"stats.arenas.0.bins.2.curregs", sizeof(size_t)},
+        {"stats.arenas.4096.bins.0.curslabs", sizeof(size_t)},
     };
     for (unsigned i = 0; i < sizeof readable / sizeof readable[0]; i++)
         read_of(readable[i].name, readable[i].size);
@@ -206,6 +219,9 @@ static void names(void) {
                                           "arenas.bin.x.size",
                                           "arena.0",
                                           "arena.3000.purge",
+                                          "stats.arenas.3000.pactive",
+                                          "stats.arenas.0.bins.999.curregs",
+                                          "stats.arenas.0.bins.x.curregs",
                                           "statsXallocated"};
     for (unsigned i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
         printf("'%s': %d\n", unknown[i], mallctl(unknown[i], NULL, NULL, NULL, 0));
@@ -232,6 +248,70 @@ static void by_mib(void) {
     say("another number in a mib", second > first && second == again);
     mib[2] = 5000;
     printf("a number too large %d\n", mallctlbymib(mib, length, &first, &size, NULL, 0));
+}
+
+static size_t by_number(size_t length, const size_t *mib) {
+    size_t value = 0, size = sizeof value;
+    CHECK_EQ(mallctlbymib(mib, length, &value, &size, NULL, 0), 0);
+    return value;
+}
+
+/* What Redis reads of each size to know how much is free inside slabs. */
+static void sizes_in_use(void) {
+    enum { SIZE = 64, MORE = 2000 };
+    size_t mib[6], length = 6, of_mib[6], of_length = 6, live = 0, free_blocks = 0;
+    unsigned bins = 0;
+    size_t size = sizeof bins, before = figure("stats.arenas.4096.small.allocated");
+    void *blocks[MORE];
+    for (unsigned i = 0; i < MORE; i++)
+        blocks[i] = mallocx(SIZE, 0);
+    say("small.allocated", figure("stats.arenas.4096.small.allocated") - before >= MORE * SIZE);
+    CHECK_EQ(mallctl("arenas.nbins", &bins, &size, NULL, 0), 0);
+    CHECK_EQ(mallctlnametomib("stats.arenas.4096.bins.0.curregs", mib, &length), 0);
+    CHECK_EQ(mallctlnametomib("stats.arenas.4096.bins.0.curslabs", of_mib, &of_length), 0);
+    for (unsigned i = 0; i < bins; i++) {
+        char name[64];
+        uint32_t in_slab = 0;
+        snprintf(name, sizeof name, "arenas.bin.%u.nregs", i);
+        size = sizeof in_slab;
+        CHECK_EQ(mallctl(name, &in_slab, &size, NULL, 0), 0);
+        mib[4] = of_mib[4] = i;
+        size_t used = by_number(length, mib), there = in_slab * by_number(of_length, of_mib);
+        CHECK(used <= there);
+        live += used;
+        free_blocks += there - used;
+    }
+    say("blocks in use", live >= MORE && live < 100 * MORE);
+    say("free blocks", free_blocks < 100 * MORE);
+    mib[2] = 3000;
+    printf("of no arena %d", mallctlbymib(mib, length, &live, &size, NULL, 0));
+    mib[2] = SIZE_MAX;
+    printf(" %d\n", mallctlbymib(mib, length, &live, &size, NULL, 0));
+    for (unsigned i = 0; i < MORE; i++)
+        dallocx(blocks[i], 0);
+}
+
+static void background(void) {
+    bool before = false, on = true, now = false;
+    size_t size = sizeof before;
+    CHECK_EQ(mallctl("background_thread", &before, &size, &on, sizeof on), 0);
+    CHECK_EQ(mallctl("background_thread", &now, &size, &before, sizeof before), 0);
+    say("background_thread is set", now);
+}
+
+static void caches(void) {
+    unsigned one = 0, other = 0;
+    size_t size = sizeof one;
+    CHECK_EQ(mallctl("tcache.create", &one, &size, NULL, 0), 0);
+    CHECK_EQ(mallctl("tcache.create", &other, &size, NULL, 0), 0);
+    say("two caches", one != other);
+    char *block = mallocx(100, MALLOCX_TCACHE(one));
+    block = rallocx(block, 1000, MALLOCX_TCACHE(other) | MALLOCX_ZERO);
+    dallocx(block, MALLOCX_TCACHE(one));
+    printf("flush %d", mallctl("tcache.flush", NULL, NULL, &one, sizeof one));
+    printf(", destroy %d %d", mallctl("tcache.destroy", NULL, NULL, &one, sizeof one),
+           mallctl("tcache.destroy", NULL, NULL, &other, sizeof other));
+    printf(", nothing named %d\n", mallctl("tcache.flush", NULL, NULL, NULL, 0));
 }
 
 static void delay(void) {
@@ -297,6 +377,12 @@ static void arenas(void) {
     say("its number comes again", arena_new() == one);
     kept = rallocx(kept, 5000, in_other);
     say("the other is as it was", strcmp(kept, "kept") == 0);
+    char all[64];
+    CHECK_EQ(mallctl("arenas.narenas", &count, &size, NULL, 0), 0);
+    snprintf(all, sizeof all, "arena.%u.purge", count);
+    printf("purge of as many as there are %d\n", mallctl(all, NULL, NULL, NULL, 0));
+    snprintf(all, sizeof all, "stats.arenas.%u.small.allocated", other);
+    say("allocated in the other", figure(all) >= 5000 && figure(all) < 100000);
     kept = rallocx(kept, 9000, MALLOCX_ARENA(0));
     printf("destroy %d\n", arena_do(other, "destroy"));
     say("moved out in time", strcmp(kept, "kept") == 0);
@@ -353,6 +439,9 @@ int main(void) {
     statistics();
     names();
     by_mib();
+    sizes_in_use();
+    background();
+    caches();
     delay();
     no_profile();
     arenas();
