@@ -201,6 +201,35 @@ fn programs_are_judged_before_they_run() {
     assert!(what(&found, "shadowed").contains("mimalloc would serve malloc"), "{found}");
 }
 
+#[test]
+fn a_program_that_calls_another_allocator_by_its_names_is_told_so() {
+    let folder = Folder::new("doctor-mixed");
+    let other = "#include <stdlib.h>\nvoid *mallocx(size_t size, int flags) { return 0; }";
+    folder.program("libjemalloc.so.2", other, &["-shared", "-fPIC"]);
+    let beside = folder.0.join("libjemalloc.so.2");
+    let linked = ["-fno-builtin", beside.to_str().unwrap(), "-Wl,-rpath,$ORIGIN"];
+    for (name, declared) in [("calls", ""), ("looks", " __attribute__((weak))")] {
+        let calls = format!(
+            "#include <stddef.h>\nvoid *mallocx(size_t, int){declared};\n\
+             void *(*used)(size_t, int) = mallocx;\n{SLEEPER}"
+        );
+        folder.program(name, &calls, &linked);
+    }
+    let (output, found) = planned(&folder, "calls");
+    assert_eq!((output.status.code(), &found["active"]), (Some(0), &Value::Bool(true)), "{found}");
+    assert!(what(&found, "mixed").starts_with("calls calls mallocx of jemalloc: "), "{found}");
+    assert!(remedy(&found, "mixed").starts_with("preload libhakmem-jemalloc.so.0 "), "{found}");
+    let (_, found) = planned(&folder, "looks");
+    assert!(!found.to_string().contains("\"mixed\""), "{found}");
+    let names = Path::new(LIBRARY).with_file_name("libhakmem-jemalloc.so.0");
+    let mut command = Command::new(folder.0.join("calls"));
+    command.env("LD_PRELOAD", format!("{LIBRARY}:{}", names.display()));
+    let child = started(command, running::is_read);
+    let (code, found) = examined(&child.id());
+    assert_eq!((code, &found["active"]), (Some(0), &Value::Bool(true)), "{found}");
+    assert!(!found.to_string().contains("\"mixed\""), "{found}");
+}
+
 /// As Java is: a link in PATH, and a library beside the file that it leads to.
 #[test]
 fn what_lies_beside_a_program_is_found_through_a_link() {

@@ -47,6 +47,19 @@ const SYMBOLS: [(&str, &str); 10] = [
     ("__asan_init", "AddressSanitizer"),
 ];
 
+/// Functions of these names alone that give blocks.
+const GIVING: [(&str, &str); 9] = [
+    ("mallocx", "jemalloc"),
+    ("rallocx", "jemalloc"),
+    ("mi_malloc", "mimalloc"),
+    ("mi_malloc_aligned", "mimalloc"),
+    ("mi_heap_malloc", "mimalloc"),
+    ("mi_realloc", "mimalloc"),
+    ("tc_malloc", "tcmalloc"),
+    ("rpmalloc", "rpmalloc"),
+    ("scalable_malloc", "tbbmalloc"),
+];
+
 /// What their messages begin with: in constants, which no stripping removes.
 const MESSAGES: [(&str, &str); 3] =
     [("<jemalloc>: ", "jemalloc"), ("mimalloc: ", "mimalloc"), ("tcmalloc: large alloc", "tcmalloc")];
@@ -58,6 +71,8 @@ const CONSTANTS_MAX: u64 = 256 << 20;
 pub struct Brought {
     /// Known allocators in it.
     pub allocators: Vec<&'static str>,
+    /// A function that it calls and has from another file, which only that allocator has; and the allocator.
+    pub calls: Option<(&'static str, &'static str)>,
     /// It defines `malloc` for all.
     pub malloc: bool,
     /// It is a program of Go's, whose memory does not come from malloc.
@@ -78,6 +93,12 @@ impl Brought {
         let mut found = Brought { go: file.section_by_name(".go.buildinfo").is_some(), ..Brought::default() };
         for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
             found.see(symbol.name().unwrap_or_default(), true);
+        }
+        // Who asks for a name weakly looks whether it is there.
+        let called = |symbol: &_| ObjectSymbol::is_undefined(symbol) && !ObjectSymbol::is_weak(symbol);
+        for symbol in file.dynamic_symbols().filter(called) {
+            let name = symbol.name().unwrap_or_default();
+            found.calls = found.calls.or(GIVING.iter().find(|(giving, _)| *giving == name).copied());
         }
         for symbol in file.symbols().filter(ObjectSymbol::is_definition) {
             found.see(symbol.name().unwrap_or_default(), is_static);

@@ -276,8 +276,35 @@ fn copies(found: &mut Diagnosis, codes: &[Code]) {
     }
 }
 
+/// Blocks that come from another allocator and go to hakmem's `free`.
+fn mixed(found: &mut Diagnosis, codes: &[Code]) {
+    if !serving(codes).is_some_and(Code::is_hakmem) {
+        return;
+    }
+    let has_names = codes.iter().any(|code| code.path.contains("/libhakmem-jemalloc."));
+    for code in codes {
+        let file = code.path.rsplit('/').next().unwrap_or(&code.path);
+        match code.brought.calls {
+            Some((_, "jemalloc")) if has_names => {}
+            Some((name, allocator)) if by_name(&code.path) != Some(allocator) => {
+                let what = format!(
+                    "{file} calls {name} of {allocator}: such a block ends the program where it goes to free or \
+                     malloc_usable_size, which are hakmem's"
+                );
+                let remedy = match allocator {
+                    "jemalloc" => "preload libhakmem-jemalloc.so.0 as well (docs/from-jemalloc.md)".into(),
+                    _ => format!("build the program without {allocator}, or leave hakmem out"),
+                };
+                found.note("mixed", what, remedy);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Allocators beside the one that serves.
 pub fn others(found: &mut Diagnosis, codes: &[Code]) {
+    mixed(found, codes);
     let server = serving(codes).map(|code| code.path.clone());
     for code in codes {
         let file = code.path.rsplit('/').next().unwrap_or(&code.path);
