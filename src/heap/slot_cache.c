@@ -142,8 +142,8 @@ static bool has_room(const heap_t *h, size_t bytes, size_t kept) {
 
 /* The same of the heap of another thread, which knows best what its magazines hold. */
 static bool has_room_for_others(const heap_t *h, size_t bytes, size_t kept) {
-    return h->large.of_one_thread && atomic_load_explicit(&h->life, memory_order_relaxed) == HEAP_LIVE &&
-           live_bytes(h) + bytes <= FEW_BYTES && kept <= budget_slot_bytes(0);
+    const uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
+    return life == HEAP_LIVE && live_bytes(h) + bytes <= FEW_BYTES && kept <= budget_slot_bytes(0);
 }
 
 /* The word for `count` slots of the superslab: its own, or the one with the fewest if these are fewer. */

@@ -106,7 +106,7 @@ static void count_freed(large_counts_t *counts, const large_run_t *run, size_t b
     atomic_fetch_add_explicit(&run->taker->freed_by_others, bytes, memory_order_relaxed);
 }
 
-static void count_alone(const large_counts_t *counts, const large_run_t *run, unsigned cls, uint8_t by) {
+static void count_alone(large_counts_t *counts, const large_run_t *run, unsigned cls, uint8_t by) {
     const unsigned i = cls - HK_ALONE_FIRST;
     if (hk_likely(run->taker == counts && counts->of_one_thread))
         hk_write(run->taker->alone[i], (uint8_t)(hk_read(run->taker->alone[i]) + by));

@@ -152,14 +152,14 @@ void *heap_take_anywhere(heap_t *h, unsigned cls, size_t align) {
     return block;
 }
 
-/* Whether one more block of a class may lie alone, in a run, beside `count` that do: they take no more than a slab
- * would; or, where there is room, waste up to three quarters of it. What is beyond such a block serves nobody. */
-static bool may_waste(const size_class_info_t *info, unsigned count, bool near) {
+/* Whether one more block of a class may lie alone, in a run, beside `count` that do. Together they waste up to three
+ * quarters of a slab, as what is beyond such a block serves nobody; near a limit they take no more than a slab. */
+static bool fits_alone(const size_class_info_t *info, unsigned count, bool near) {
     const size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
     const size_t beyond = (slots << HK_SLOT_SHIFT) - info->block_size;
-    const size_t slab_bytes = (size_t)info->slab_slots << HK_SLOT_SHIFT;
-    return (count + 1) * slots <= info->slab_slots ||
-           (!near && count < LARGE_ALONE_MOST && (count + 1) * beyond <= slab_bytes / 4 * 3);
+    if (near)
+        return (count + 1) * slots <= info->slab_slots;
+    return count < LARGE_ALONE_MOST && (count + 1) * beyond <= ((size_t)info->slab_slots << HK_SLOT_SHIFT) / 4 * 3;
 }
 
 /* Whether a block of the class lies alone in place of the first slab for several: as long as its thread uses the class
@@ -168,7 +168,7 @@ static bool may_be_alone(heap_t *h, unsigned cls) {
     const size_class_info_t *info = &hk_class_info[cls];
     const bool near = region_shares_slabs();
     return (near ? info->slab_slots > 1 : class_is_earned(cls)) && hk_read(h->class_stats[cls].slab_count) == 0 &&
-           heap_magazine_count(h, cls) == 0 && may_waste(info, large_alone_count(&h->large, cls), near) &&
+           heap_magazine_count(h, cls) == 0 && fits_alone(info, large_alone_count(&h->large, cls), near) &&
            (near || !magazine_is_earned(h, cls));
 }
 
