@@ -6,6 +6,7 @@
 #include "api/exit_stats.h"
 
 #include "api/stats.h"
+#include "core/errors.h"
 #include "core/message.h"
 #include "core/options.h"
 #include "core/print.h"
@@ -29,7 +30,7 @@ void hk_stats_at_exit(void) {
     }
     hak_format_t format = hk_output_choice(wanted) == HK_STATS_JSON ? HAK_FORMAT_JSON : HAK_FORMAT_TEXT;
     const char *name = hk_output_file(wanted);
-    char path[PATH_MAX];
+    char path[PATH_MAX], text[HK_ERROR_TEXT];
     if (name == NULL) {
         if (!sys_is_data(STDERR))
             hak_stats_print(STDERR, format);
@@ -38,7 +39,7 @@ void hk_stats_at_exit(void) {
     long fd = hk_path_expand(path, sizeof path, name) ? sys_open_append(path) : -ENAMETOOLONG;
     const long error = fd < 0 ? -fd : stats_write((int)fd, format);
     if (error != 0)
-        hk_message("no statistics: cannot write to %s: error %ld of errno(3)", path, error);
+        hk_message("no statistics: cannot write to %s: %s", path, hk_error_text(error, text));
     if (fd >= 0)
         sys_close(fd);
 }

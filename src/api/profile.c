@@ -2,6 +2,7 @@
 #include "api/profile.h"
 
 #include "api/exit_stats.h"
+#include "core/errors.h"
 #include "core/options.h"
 #include "core/message.h"
 #include "core/print.h"
@@ -56,10 +57,10 @@ void hk_profile_at_start(void) {
 }
 
 static void write_at_exit(const char *name) {
-    char path[PATH_MAX];
+    char path[PATH_MAX], text[HK_ERROR_TEXT];
     int error = hk_path_expand(path, sizeof path, name) ? image_write_file(path, hk_figures_text) : ENAMETOOLONG;
     if (error != 0)
-        hk_message("no heap profile in %s: error %d of errno(3)", path, error);
+        hk_message("no heap profile in %s: %s", path, hk_error_text(error, text));
 }
 
 void hk_profile_at_exit(const void *frame) {

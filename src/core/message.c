@@ -2,6 +2,7 @@
 #include "core/message.h"
 
 #include "base/build.h"
+#include "core/errors.h"
 #include "core/print.h"
 #include "sys/sys.h"
 
@@ -23,13 +24,13 @@ static const char *_Atomic log_name;
 static const char *_Atomic refused;
 
 static void refuse(const char *name, const char *path, long error) {
-    char line[HK_OUT_BUFFER];
+    char line[HK_OUT_BUFFER], text[HK_ERROR_TEXT];
     hk_out_t out;
     if (atomic_exchange_explicit(&refused, name, memory_order_relaxed) == name)
         return;
     hk_out_to_fd(&out, STDERR, line, sizeof line);
-    hk_print(&out, "hakmem: HAKMEM_LOG: cannot write to %s: error %ld of errno(3); messages go to standard error\n",
-             path, error);
+    hk_print(&out, "hakmem: HAKMEM_LOG: cannot write to %s: %s; messages go to standard error\n", path,
+             hk_error_text(error, text));
     hk_out_flush(&out);
 }
 

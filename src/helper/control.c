@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "helper/control.h"
 
+#include "core/errors.h"
 #include "core/options.h"
 #include "core/message.h"
 #include "core/print.h"
@@ -142,10 +143,12 @@ static HK_COLD void give_up(const char *what, long error) {
     become(CONTROL_NEVER);
     if (error == EADDRINUSE && hk_option(HK_OPT_VERBOSE) == 0)
         return;
-    hk_message("HAKMEM_CONTROL: cannot %s %s: error %ld of errno(3)%s", what, path, error,
-               error == EADDRINUSE ? "; write %p in the name for one socket a process"
-               : error == EEXIST   ? "; there is something else of that name"
-                                   : "");
+    char text[HK_ERROR_TEXT];
+    hk_message("HAKMEM_CONTROL: cannot %s %s: %s%s", what, path, hk_error_text(error, text),
+               error == EADDRINUSE     ? "; write %p in the name for one socket a process"
+               : error == EEXIST       ? "; there is something else of that name"
+               : error == ENAMETOOLONG ? "; a socket's has at most 107 bytes"
+                                       : "");
 }
 
 static long start_thread(void) {

@@ -26,10 +26,12 @@ static __attribute__((used)) void (*const also_needed)(void) = hk_library_loaded
 HK_EXPORT HK_FAST void *malloc(size_t size) { return front_malloc(size); }
 HK_EXPORT HK_FAST void free(void *block) { front_free(block); }
 HK_EXPORT void *calloc(size_t count, size_t size) { return front_calloc(count, size); }
-HK_EXPORT HK_NOINLINE void *realloc(void *block, size_t size) { return front_realloc(block, size); }
-/* By way of the name: Valgrind replaces realloc, not reallocarray. */
+HK_EXPORT void *realloc(void *block, size_t size) { return front_realloc(block, size); }
+/* By way of the name, which need not be ours: Valgrind replaces realloc, not reallocarray, and an allocator that is
+ * preloaded in front of this one may have no reallocarray. */
+extern __typeof__(realloc) named_realloc __asm__("realloc");
 HK_EXPORT void *reallocarray(void *block, size_t count, size_t size) {
-    return realloc(block, front_array_size(count, size));
+    return named_realloc(block, front_array_size(count, size));
 }
 HK_EXPORT void *memalign(size_t align, size_t size) { return front_memalign(align, size); }
 HK_EXPORT void *aligned_alloc(size_t align, size_t size) { return front_memalign(align, size); }

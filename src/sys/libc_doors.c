@@ -215,16 +215,11 @@ libc_found_t libc_find_code(uintptr_t pc, uintptr_t *start, uintptr_t *end, uint
 #if defined(__GLIBC__)
 typedef struct mallinfo2 (*mallinfo2_fn)(void);
 
-static void *libc_symbol(const char *name, const void *ours) {
-    void *found = symbol_in("libc.so.6", name);
-    return found == ours ? NULL : found;
-}
-
 void libc_allocator_find(libc_allocator_t *out) {
     *out = (libc_allocator_t){0};
-    out->free = (void (*)(void *))libc_symbol("free", (void *)(uintptr_t)&free);
-    out->usable_size = (size_t(*)(void *))libc_symbol("malloc_usable_size", (void *)(uintptr_t)&malloc_usable_size);
-    mallinfo2_fn info = (mallinfo2_fn)libc_symbol("mallinfo2", NULL);
+    out->free = (void (*)(void *))symbol_in("libc.so.6", "free");
+    out->usable_size = (size_t(*)(void *))symbol_in("libc.so.6", "malloc_usable_size");
+    mallinfo2_fn info = (mallinfo2_fn)symbol_in("libc.so.6", "mallinfo2");
     if (info != NULL && out->free != NULL) {
         struct mallinfo2 now = info();
         out->holds_memory = now.uordblks + now.hblkhd > 0;

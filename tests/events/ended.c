@@ -60,8 +60,9 @@ static void *symbol(void *library, const char *name) {
     return found;
 }
 
-/* Uses the library, and ends. */
+/* Uses the library, and ends. What libc's malloc gave before goes back to it. */
 static void *open_library(void *unused) {
+    void *before = test_opaque(malloc(100));
     void *library = dlopen(library_path, RTLD_NOW | RTLD_LOCAL), *found[3];
     if (library == NULL)
         test_fail("failed: %s\n", dlerror());
@@ -71,6 +72,7 @@ static void *open_library(void *unused) {
     memcpy(&allocate, &found[0], sizeof found[0]);
     memcpy(&release, &found[1], sizeof found[1]);
     memcpy(&get_stats, &found[2], sizeof found[2]);
+    release(before);
     use(BURST);
     return unused;
 }

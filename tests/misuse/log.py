@@ -63,15 +63,15 @@ def main():
         runs.check(err == "" and REPORT.fullmatch(text), f"another directory: {err!r} {text!r}")
 
         _, status, err = runs.run(twice, HAKMEM_LOG="/nowhere/log")
-        wanted = "hakmem: HAKMEM_LOG: cannot write to /nowhere/log: error 2 of errno(3); messages go to standard error\n"
+        wanted = "hakmem: HAKMEM_LOG: cannot write to /nowhere/log: no such file or folder; messages go to standard error\n"
         runs.check(status == -signal.SIGABRT and err.startswith(wanted) and REPORT.fullmatch(err[len(wanted):]), f"bad file: {err!r}")
         _, status, err = runs.run(["/bin/true"], HAKMEM_LOG="/nowhere/log")
         runs.check(status == 0 and err == wanted, f"bad file, nothing to say: {err!r}")
         _, status, err = runs.run(["/bin/true"], HAKMEM_LOG=folder)
-        runs.check(err.startswith(f"hakmem: HAKMEM_LOG: cannot write to {folder}: error 21 "), f"a folder: {err!r}")
+        runs.check(err.startswith(f"hakmem: HAKMEM_LOG: cannot write to {folder}: it is a folder; "), f"a folder: {err!r}")
 
         _, status, err = runs.run(twice, HAKMEM_LOG="/dev/full")
-        wanted = "hakmem: HAKMEM_LOG: cannot write to /dev/full: error 28 of errno(3); messages go to standard error\n"
+        wanted = "hakmem: HAKMEM_LOG: cannot write to /dev/full: no space left on the device; messages go to standard error\n"
         runs.check(status == -signal.SIGABRT and err.startswith(wanted) and REPORT.fullmatch(err[len(wanted):]), f"a full disk: {err!r}")
 
         _, status, err = runs.run(["/bin/true"], HAKMEM_LOG="silent")
