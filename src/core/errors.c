@@ -16,7 +16,7 @@ static const struct {
     {ENXIO, "nobody reads from it"},
     {ENOMEM, "out of memory"},
     {EACCES, "permission denied"},
-    {EEXIST, "it exists"},
+    {EEXIST, "something else has that name"},
     {ENOTDIR, "a part of the name is no folder"},
     {EISDIR, "it is a folder"},
     {EINVAL, "invalid argument"},

@@ -146,7 +146,6 @@ static HK_COLD void give_up(const char *what, long error) {
     char text[HK_ERROR_TEXT];
     hk_message("HAKMEM_CONTROL: cannot %s %s: %s%s", what, path, hk_error_text(error, text),
                error == EADDRINUSE     ? "; write %p in the name for one socket a process"
-               : error == EEXIST       ? "; there is something else of that name"
                : error == ENAMETOOLONG ? "; a socket's has at most 107 bytes"
                                        : "");
 }
