@@ -50,6 +50,12 @@ void *hak_memalign(size_t alignment, size_t size);
 int hak_posix_memalign(void **out, size_t alignment, size_t size);
 size_t hak_malloc_usable_size(const void *ptr);
 
+/* calloc and realloc of blocks at a multiple of `alignment`, which is rounded up to a power of two; errno is EINVAL
+ * when there is none as large. Where a plain block grows without being copied, or is zero without being written, these
+ * do. `ptr` may be any block, wherever it lies. */
+void *hak_aligned_calloc(size_t alignment, size_t count, size_t size);
+void *hak_aligned_realloc(void *ptr, size_t alignment, size_t size);
+
 /* malloc that also tells how much there is: `*actual` becomes the usable size, at least `size`, all of which may be
  * used. hak_free_sized accepts any size from `size` to it. At HAKMEM_SAFE=3 it is `size`. On failure NULL, errno is
  * ENOMEM and `*actual` 0. `actual` may be NULL. */

@@ -89,8 +89,9 @@ static void zero_rest(void *block, size_t old) {
 }
 
 static void *alloc_aligned(const flags_t *flags, size_t size) {
-    void *block = flags->heap != NULL ? hak_heap_aligned_alloc(flags->heap, flags->align, size)
-                                      : hak_memalign(flags->align, size);
+    if (flags->heap == NULL)
+        return flags->zero ? hak_aligned_calloc(flags->align, 1, size) : hak_memalign(flags->align, size);
+    void *block = hak_heap_aligned_alloc(flags->heap, flags->align, size);
     return flags->zero && block != NULL ? memset(block, 0, size) : block;
 }
 

@@ -18,6 +18,12 @@ HK_EXPORT void hak_free_aligned_sized(void *ptr, size_t alignment, size_t size) 
     front_free_aligned_sized(ptr, alignment, size, "free_aligned_sized");
 }
 HK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size) { return front_memalign(alignment, size); }
+HK_EXPORT void *hak_aligned_calloc(size_t alignment, size_t count, size_t size) {
+    return front_aligned_calloc(alignment, front_array_size(count, size));
+}
+HK_EXPORT void *hak_aligned_realloc(void *ptr, size_t alignment, size_t size) {
+    return front_aligned_realloc(ptr, alignment, size);
+}
 HK_EXPORT void *hak_memalign(size_t alignment, size_t size) { return front_memalign(alignment, size); }
 HK_EXPORT int hak_posix_memalign(void **out, size_t alignment, size_t size) {
     return front_posix_memalign(out, alignment, size);

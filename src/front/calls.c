@@ -37,14 +37,29 @@ void *front_realloc(void *block, size_t size) {
                                                                   : move_block(block, cls, size);
 }
 
+/* 0, and EINVAL, where no power of two is as large. */
+static size_t alignment_of(size_t align) {
+    if (hk_likely(align <= SIZE_MAX / 2 + 1))
+        return align <= HK_ALIGNMENT ? HK_ALIGNMENT : (size_t)1 << hk_log2_ceil(align);
+    errno = EINVAL;
+    return 0;
+}
+
 void *front_memalign(size_t align, size_t size) {
-    if (align > SIZE_MAX / 2 + 1) {
-        errno = EINVAL;
-        return NULL;
-    }
-    if (align <= HK_ALIGNMENT)
-        return front_malloc(size);
-    return front_aligned((size_t)1 << hk_log2_ceil(align), size);
+    const size_t to = alignment_of(align);
+    return to > HK_ALIGNMENT ? front_aligned(to, size) : to != 0 ? front_malloc(size) : NULL;
+}
+
+void *front_aligned_calloc(size_t align, size_t size) {
+    const size_t to = alignment_of(align);
+    return to > HK_ALIGNMENT ? heap_aligned_calloc(to, size, CALLER()) : to != 0 ? front_calloc(1, size) : NULL;
+}
+
+void *front_aligned_realloc(void *block, size_t align, size_t size) {
+    const size_t to = alignment_of(align);
+    return to > HK_ALIGNMENT ? heap_aligned_realloc(block, to, size, CALLER())
+           : to != 0         ? front_realloc(block, size)
+                             : NULL;
 }
 
 int front_posix_memalign(void **out, size_t align, size_t size) {

@@ -13,6 +13,10 @@ void *front_realloc(void *block, size_t size);
  * anything. */
 void *front_memalign(size_t align, size_t size);
 
+/* ... and calloc and realloc of such. */
+void *front_aligned_calloc(size_t align, size_t size);
+void *front_aligned_realloc(void *block, size_t align, size_t size);
+
 int front_posix_memalign(void **out, size_t align, size_t size);
 void *front_valloc(size_t size);
 void *front_pvalloc(size_t size);

@@ -45,6 +45,14 @@ void slot_cache_give_back(heap_t *h) {
             to_pool(atomic_exchange_explicit(&h->slot_cache[i], 0, memory_order_acquire));
 }
 
+static heap_t *heap_of_counts(large_counts_t *counts) { return (heap_t *)((char *)counts - offsetof(heap_t, large)); }
+
+void slot_cache_make_way(heap_t *h, const void *block) {
+    if (h != NULL)
+        slot_cache_give_back(h);
+    slot_cache_give_back(heap_of_counts(large_run(block)->taker));
+}
+
 size_t slot_cache_bytes(const heap_t *h) {
     size_t sum = 0;
     _Static_assert(HEAP_SLOT_WORDS % 2 == 0, "two are counted at once: the oldest x86-64 counts in many steps");
@@ -187,8 +195,6 @@ static size_t bring(heap_t *home, bool is_own, slot_t first, uint32_t count) {
     return kept;
 }
 
-static heap_t *heap_of_counts(large_counts_t *counts) { return (heap_t *)((char *)counts - offsetof(heap_t, large)); }
-
 bool slot_cache_free(heap_t *h, void *block, size_t *kept) {
     hk_assert(!hardened_is_on());
     *kept = 0;
@@ -198,6 +204,7 @@ bool slot_cache_free(heap_t *h, void *block, size_t *kept) {
         return false;
     /* The record is read now: another thread may have freed the block before, and this was another run by then. */
     large_counts_t *taker = large_run(block)->taker;
-    *kept = bring(heap_of_counts(taker), taker == &h->large, (slot_t)map_slot(block), large_run(block)->slot_count);
+    const bool is_own = taker == &h->large && taker->of_one_thread; /* from the shared heap's nobody would take them */
+    *kept = bring(heap_of_counts(taker), is_own, (slot_t)map_slot(block), large_run(block)->slot_count);
     return true;
 }

@@ -47,6 +47,9 @@ bool slot_cache_free(heap_t *h, void *block, size_t *kept);
 /* All slots go to the pool. */
 void slot_cache_give_back(heap_t *h);
 
+/* A live run is about to grow: the slots behind it may be the heap's (NULL: none), or of the one that took it. */
+void slot_cache_make_way(heap_t *h, const void *block);
+
 /* Bytes of one heap's slots, and of all heaps'. */
 size_t slot_cache_bytes(const heap_t *h);
 size_t slot_caches_bytes(void);

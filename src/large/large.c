@@ -98,12 +98,17 @@ static void count_taken(large_counts_t *counts, size_t bytes) {
     add_to(counts, &counts->live_bytes, bytes);
 }
 
-static void count_freed(large_counts_t *counts, const large_run_t *run, size_t bytes) {
-    add_to(counts, &counts->live_bytes, -bytes);
+/* So many bytes less of the run are live, or more when that is negative: to the heap that took it, whoever counts. */
+static void count_at_taker(large_counts_t *counts, const large_run_t *run, size_t bytes) {
     if (hk_likely(run->taker == counts))
         return;
     add_to(counts, &counts->freed_of_others, bytes);
     atomic_fetch_add_explicit(&run->taker->freed_by_others, bytes, memory_order_relaxed);
+}
+
+static void count_freed(large_counts_t *counts, const large_run_t *run, size_t bytes) {
+    add_to(counts, &counts->live_bytes, -bytes);
+    count_at_taker(counts, run, bytes);
 }
 
 static void count_alone(large_counts_t *counts, const large_run_t *run, unsigned cls, uint8_t by) {
@@ -146,7 +151,7 @@ static char *run_begin(large_counts_t *counts, slots_t got, size_t count, bool f
     run->alone = 0;
     run->fenced_bytes = 0;
     run->fenced_before = false;
-    atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
+    atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_release); /* see end_life */
     run_mark(got.first, count);
     count_taken(counts, count << HK_SLOT_SHIFT);
     return map_slot_address(got.first);
@@ -215,10 +220,10 @@ static void count_ended(large_counts_t *counts, large_run_t *run) {
 static bool end_life(large_counts_t *counts, large_run_t *run) {
     uint32_t live = LARGE_LIVE;
     hk_assert(run->alone <= HK_CLASS_COUNT);
-    /* Relaxed: it decides which of two frees counts. What the program did with the block happens before its next use,
-     * as the thread that got it free hands it on under the pool's lock. The state becomes LIVE by a relaxed store as
-     * well, and the program brings the block from the thread that got it to the one that frees it. */
-    if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_HELD, memory_order_relaxed,
+    /* It decides which of two frees counts. What the program did with the block happens before its next use, as the
+     * thread that got it free hands it on with release. Acquire pairs with the store of LIVE: who frees a block twice,
+     * and comes upon the next run there, finds the record of that. */
+    if (!atomic_compare_exchange_strong_explicit(&run->state, &live, LARGE_HELD, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
     add_to(counts, &counts->frees, 1);
@@ -316,6 +321,7 @@ static bool grow_in_place(large_counts_t *counts, slot_t first, size_t count) {
     map_set(end, (unsigned)extra, HK_MAP_RUN_BODY);
     run->slot_count = (uint32_t)count;
     count_taken(counts, extra_bytes);
+    count_at_taker(counts, run, -extra_bytes);
     return true;
 }
 

@@ -32,10 +32,10 @@ typedef struct large_counts {
     _Atomic uint64_t live_bytes;  /* taken less freed here: only the sum over all heaps means something */
     _Atomic uint64_t taken_bytes; /* allocated, and grown by */
     _Atomic uint64_t allocs, frees;
-    _Atomic uint64_t freed_of_others; /* bytes freed here that were taken elsewhere; as alone, by the heap's thread */
+    _Atomic uint64_t freed_of_others; /* bytes freed here of runs that were taken elsewhere, less what they grew here */
     bool of_one_thread; /* plain stores do: its heap's thread alone counts here, or who retires the heap */
     _Atomic uint8_t alone[HK_CLASS_COUNT - HK_ALONE_FIRST]; /* blocks of each class that lie alone, taken less freed */
-    _Atomic uint8_t alone_by_others[HK_CLASS_COUNT - HK_ALONE_FIRST]; /* the same, of the frees by others */
+    _Atomic uint8_t alone_by_others[HK_CLASS_COUNT - HK_ALONE_FIRST]; /* by others, as the next: atomic additions */
     _Atomic uint64_t freed_by_others;
 } large_counts_t;
 

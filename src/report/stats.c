@@ -209,9 +209,9 @@ static void add_thread_class_locked(const heap_t *h, unsigned cls, uint64_t *all
     hak_class_stats_t c = {0};
     add_class_locked(h, cls, &c);
     uint64_t in = c.alloc_count, out = c.free_local + c.free_remote;
-    if (cls >= HK_CLASS_COUNT) {
+    if (cls >= HK_CLASS_COUNT) { /* but for the magazine's own, these are counted as runs */
         in -= hk_read(h->class_stats[cls].refilled);
-        out -= hk_read(h->class_stats[cls].flushed);
+        out = c.free_local - hk_read(h->class_stats[cls].flushed);
     }
     *allocated += in * magazine_block_bytes(cls);
     *freed += out * magazine_block_bytes(cls);

@@ -106,13 +106,13 @@ void *heaps_alloc(heap_t *h, size_t align, size_t size, bool zero, const void *c
     return alloc(h, align, size, zero, NULL, caller);
 }
 
-void *heaps_alloc_beside(const void *block, size_t size, const void *caller) {
+void *heaps_alloc_beside(const void *block, size_t align, size_t size, const void *caller) {
     for (heap_t *h; (h = heaps_of(block)) != NULL;) {
-        void *other = alloc(h, HK_ALIGNMENT, size, false, block, caller);
+        void *other = alloc(h, align, size, false, block, caller);
         if (other != NULL || heaps_of(block) == h)
             return other;
     }
-    return heap_malloc(size, caller);
+    return heap_aligned_by(align, size, caller);
 }
 
 heap_t *heaps_of(const void *block) {

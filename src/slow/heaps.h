@@ -11,7 +11,7 @@
 void *heaps_alloc(heap_t *h, size_t align, size_t size, bool zero, const void *caller);
 
 /* A block of the heap that the caller's live block is of, or an ordinary one when that was released. */
-void *heaps_alloc_beside(const void *block, size_t size, const void *caller);
+void *heaps_alloc_beside(const void *block, size_t align, size_t size, const void *caller);
 
 /* The heap of the live block at `block`; NULL when it is an ordinary block, or none. */
 heap_t *heaps_of(const void *block);

@@ -185,12 +185,18 @@ static void *aligned_charged(heap_t *h, size_t align, size_t size) {
     return cls < HK_CLASS_COUNT ? heap_class_alloc(h, cls, align) : heap_big_alloc(h, size, align, NULL);
 }
 
-void *heap_aligned(size_t align, size_t size) {
-    const void *caller = __builtin_return_address(0);
+static HK_NOINLINE void *serve_aligned(alloc_charged_t plain, alloc_hardened_t hardened, size_t align, size_t size,
+                                       const void *caller) {
+    return serve(plain, hardened, align, size, false, true, caller);
+}
+
+void *heap_aligned_by(size_t align, size_t size, const void *caller) {
     if (align <= HK_ALIGNMENT)
         return heap_malloc(size, caller);
-    return serve(aligned_charged, hardened_alloc, align, size, false, true, caller);
+    return serve_aligned(aligned_charged, hardened_alloc, align, size, caller);
 }
+
+void *heap_aligned(size_t align, size_t size) { return heap_aligned_by(align, size, __builtin_return_address(0)); }
 
 /* What was asked for may be less: no block here has guards, as that would be one of the size. */
 void *heap_aligned_slow(size_t size) {
@@ -234,4 +240,18 @@ static void *calloc_charged(heap_t *h, size_t align, size_t size) {
 void *heap_calloc_slow(size_t size) {
     const void *caller = __builtin_return_address(0);
     return serve(calloc_charged, hardened_calloc, HK_ALIGNMENT, size, false, true, caller);
+}
+
+static void *aligned_calloc_charged(heap_t *h, size_t align, size_t size) {
+    if (h == NULL && !heap_system_ready())
+        return NULL;
+    bool zeroed = false;
+    const unsigned cls = class_of_aligned(size, align);
+    void *block = cls < HK_CLASS_COUNT ? heap_class_alloc(h, cls, align) : heap_big_alloc(h, size, align, &zeroed);
+    return block == NULL || zeroed ? block : memset(block, 0, size);
+}
+
+void *heap_aligned_calloc(size_t align, size_t size, const void *caller) {
+    hk_assert(align > HK_ALIGNMENT && hk_is_pow2(align));
+    return serve_aligned(aligned_calloc_charged, hardened_calloc, align, size, caller);
 }

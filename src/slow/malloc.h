@@ -21,8 +21,10 @@ void *heap_malloc_roomy(size_t size, size_t room, const void *caller);
 /* Zeroed memory; `size` is the checked product. */
 HK_NOINLINE void *heap_calloc_slow(size_t size);
 
-/* `align` is a power of two. */
+/* `align` is a power of two. Zeroed: above HK_ALIGNMENT. */
 HK_NOINLINE void *heap_aligned(size_t align, size_t size);
+void *heap_aligned_by(size_t align, size_t size, const void *caller);
+void *heap_aligned_calloc(size_t align, size_t size, const void *caller);
 
 /* For the fast path, when the countdown ran out; it has charged the request. `size` is not 0 and is what was asked for,
  * rounded up to its alignment: the block is aligned to the largest power of two that divides `size`. Hardened heaps

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "slow/realloc.h"
 
+#include "base/bits.h"
 #include "core/counters.h"
+#include "core/panic.h"
 #include "heap/runs.h"
 #include "heap/slot_cache.h"
 #include "heap/wake.h"
@@ -18,6 +20,7 @@
 #include "slow/tagged.h"
 #include "start/fork.h"
 #include "start/start.h"
+#include "sys/sys.h"
 #include "watch/misuse.h"
 
 #include <errno.h>
@@ -80,8 +83,8 @@ static void *resize_big(heap_t *h, void *block, size_t size, const found_t *foun
         return NULL;
     if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
         heap_untag(h, block, map_lookup(block));
-    if (found->kind == KIND_LARGE && size > found->size && h != NULL)
-        slot_cache_give_back(h);
+    if (found->kind == KIND_LARGE && size > found->size)
+        slot_cache_make_way(h, block);
     if (found->kind == KIND_LARGE)
         return large_resize(h != NULL ? &h->large : &heap_shared()->large, block, size, limit_is_far(size));
     return huge_resize(block, size);
@@ -132,8 +135,8 @@ static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *fou
     int saved = errno;
     bool is_hardened = found_is_hardened(found);
     size_t old_size = is_hardened ? hardened_held(block, found->size) : found->size;
-    void *copy =
-        to == NULL ? heaps_alloc_beside(block, size, caller) : heaps_alloc(to, HK_ALIGNMENT, size, false, caller);
+    void *copy = to == NULL ? heaps_alloc_beside(block, HK_ALIGNMENT, size, caller)
+                            : heaps_alloc(to, HK_ALIGNMENT, size, false, caller);
     if (copy == NULL && is_there && size <= old_size)
         return is_hardened ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
     if (copy == NULL)
@@ -191,4 +194,61 @@ void *heap_realloc(void *pointer, size_t size, const void *caller) {
         return heap_malloc(size, caller);
     void *block = tagged_enter("realloc", pointer, caller);
     return block != NULL ? pointer_to(resize(block, size, caller)) : heap_fail();
+}
+
+/* --- At a multiple of an alignment -------------------------------------------------------------------------------- */
+
+/* What a block of its kind keeps wherever its pages go: a run begins with a slot, a huge block with a page. */
+static size_t aligned_anyway(const found_t *found) {
+    if (found->kind == KIND_LARGE)
+        return HK_SLOT_SIZE;
+    return found->kind == KIND_HUGE ? sys_page_size() : found->kind == KIND_SLAB ? HK_MID_MAX : 0;
+}
+
+/* A sized free, which has the alignment, must find the class that it expects. */
+static void *aligned_in_place(void *block, size_t align, size_t size, const found_t *found, const void *caller) {
+    if ((uintptr_t)block % align != 0 || align > aligned_anyway(found))
+        return NULL;
+    if (found->cls < HK_CLASS_COUNT && !found_stays(found, hk_align_up(size, align)))
+        return NULL;
+    if (found_is_hardened(found))
+        return hardened_stays(block, size, found, caller) ? block : NULL;
+    return heaps_of(block) != NULL ? explicit_in_place(block, size, found, caller)
+                                   : resize_in_place(block, size, found, caller);
+}
+
+static void *move_aligned(void *block, size_t align, size_t size, const found_t *found, const void *caller) {
+    const int saved = errno;
+    const bool is_hardened = found_is_hardened(found);
+    const size_t held = is_hardened ? hardened_held(block, found->size) : found_usable(block, found);
+    void *copy = heaps_alloc_beside(block, align, size, caller);
+    if (copy == NULL && size <= held && (uintptr_t)block % align == 0)
+        return is_hardened ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
+    if (copy == NULL)
+        return NULL;
+    hk_libc_memcpy(copy, pointer_to(block), hk_min(held, size));
+    heap_free_found(block, caller);
+    return copy;
+}
+
+static void *resize_aligned(void *block, size_t align, size_t size, const void *caller) {
+    found_t found = classify("hak_aligned_realloc", block, caller);
+    if (found.kind == KIND_FOREIGN)
+        misuse_foreign("hak_aligned_realloc", block, caller);
+    if (found.kind == KIND_NONE || found.kind == KIND_FOREIGN || size > HEAP_SIZE_POSSIBLE)
+        return heap_fail();
+    if (size == 0) {
+        heap_free_found(block, caller);
+        return NULL;
+    }
+    void *same = fork_attend() ? aligned_in_place(block, align, size, &found, caller) : NULL;
+    return same != NULL ? same : move_aligned(block, align, size, &found, caller);
+}
+
+void *heap_aligned_realloc(void *pointer, size_t align, size_t size, const void *caller) {
+    hk_assert(align > HK_ALIGNMENT && hk_is_pow2(align));
+    if (pointer == NULL)
+        return heap_aligned_by(align, size, caller);
+    void *block = tagged_enter("hak_aligned_realloc", pointer, caller);
+    return block != NULL ? pointer_to(resize_aligned(block, align, size, caller)) : heap_fail();
 }

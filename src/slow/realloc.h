@@ -33,6 +33,9 @@ HK_INLINE bool heap_grows_little(size_t old_size, size_t size) {
 
 void *heap_realloc(void *block, size_t size, const void *caller);
 
+/* The block comes to a multiple of `align`, a power of two above HK_ALIGNMENT. */
+void *heap_aligned_realloc(void *block, size_t align, size_t size, const void *caller);
+
 /* The block, of any heap, becomes one of the explicit heap `to`. */
 void *heap_realloc_to(heap_t *to, void *block, size_t size, const void *caller);
 

@@ -106,12 +106,22 @@ static void aligned(block_t *b, fuzz_input_t *in) {
         born(b, hak_memalign(align, size), size, align, HEAPS);
 }
 
-static void resize(block_t *b, fuzz_input_t *in) {
-    size_t size = pick_size(in);
-    if (size == 0 || (size < LIVE_MAX && live + size > LIVE_MAX))
+static void aligned_zeroed(block_t *b, fuzz_input_t *in) {
+    drop(b);
+    size_t align = (size_t)8 << fuzz_byte(in) % 18, size = pick_size(in);
+    if (size >= LIVE_MAX || live + size + align > LIVE_MAX)
+        return;
+    unsigned char *address = hak_aligned_calloc(align, 1, size);
+    for (size_t i = 0; address != NULL && i < size; i++)
+        FUZZ_CHECK(address[i] == 0);
+    born(b, address, size, align, HEAPS);
+}
+
+static void resize_to(block_t *b, size_t align, size_t size) {
+    if (size == 0 || align > LIVE_MAX || (size < LIVE_MAX && live + size + align > LIVE_MAX))
         return;
     block_t before = *b;
-    unsigned char *address = hak_realloc(b->address, size);
+    unsigned char *address = align > 16 ? hak_aligned_realloc(b->address, align, size) : hak_realloc(b->address, size);
     if (address == NULL)
         return;
     if (before.address != NULL) {
@@ -120,7 +130,17 @@ static void resize(block_t *b, fuzz_input_t *in) {
         before.size = before.size < size ? before.size : size;
         look(&before);
     }
-    born(b, address, size, size < 16 ? 8 : 16, before.address != NULL ? before.heap : HEAPS);
+    born(b, address, size, align, before.address != NULL ? before.heap : HEAPS);
+}
+
+static void resize(block_t *b, fuzz_input_t *in) {
+    size_t size = pick_size(in);
+    resize_to(b, size < 16 ? 8 : 16, size);
+}
+
+static void aligned_resize(block_t *b, fuzz_input_t *in) {
+    size_t align = (size_t)32 << fuzz_byte(in) % 16;
+    resize_to(b, align, pick_size(in));
 }
 
 static void expand(block_t *b, fuzz_input_t *in) {
@@ -251,10 +271,10 @@ static void tidy(block_t *b, fuzz_input_t *in) {
 }
 
 static void calls(fuzz_input_t *in, unsigned most) {
-    static void (*const all[8])(block_t *, fuzz_input_t *) = {allocate, zeroed,  aligned, resize,
-                                                              resize,   of_heap, NULL,    NULL};
+    static void (*const all[8])(block_t *, fuzz_input_t *) = {allocate,       zeroed,  aligned, resize,
+                                                              aligned_resize, of_heap, NULL,    NULL};
     static void (*const rare[8])(block_t *, fuzz_input_t *) = {expand,    sized,    batch, end_heap,
-                                                               in_thread, in_child, tidy,  sized};
+                                                               in_thread, in_child, tidy,  aligned_zeroed};
     for (; in->at < in->end && most > 0; most--) {
         uint8_t byte = fuzz_byte(in);
         block_t *b = &blocks[byte % SLOTS];

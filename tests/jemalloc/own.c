@@ -136,6 +136,17 @@ static void *free_it(void *block) {
     return NULL;
 }
 
+/* Of lengths that the thread asks for again and again, those that it has in magazines among them. */
+static void freed_by_another(void) {
+    static const size_t sizes[] = {100, 100000, 300000, 3000000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (unsigned again = 0; again < 100; again++) {
+            void *block = mallocx(sizes[i], 0);
+            dallocx(mallocx(sizes[i], 0), 0);
+            test_join(test_thread(free_it, block));
+        }
+}
+
 /* To the byte: at the default level classes are what blocks have. */
 static void sizes_foretold(void) {
     for (int lg = 0; lg <= 22; lg++)
@@ -155,9 +166,7 @@ int main(void) {
     too_many_arenas();
     thread_stays();
     thread_counts();
-    test_join(test_thread(free_it, mallocx(100, 0)));
-    test_join(test_thread(free_it, mallocx(300, 0)));
-    test_join(test_thread(free_it, mallocx(9000000, 0)));
+    freed_by_another();
     profile();
     CHECK_EQ(hak_check(), 0);
     return TEST_PASS;

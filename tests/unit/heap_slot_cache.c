@@ -278,10 +278,40 @@ static void slots_go_home(void) {
     all_is_well();
 }
 
+/* A run that another thread grows has the slots behind it, which lie with the heap that took it; and both heaps know
+ * what they have. */
+static void *grows_all(void *place) {
+    heap_t *h = heap_current();
+    for (char **blocks = place; *blocks != NULL; blocks += 2) {
+        CHECK(heap_realloc(blocks[0], 12 * HK_SLOT_SIZE, NULL) == blocks[0]);
+        release(blocks[0]);
+        CHECK_EQ(heap_expand(blocks[1], 8 * HK_SLOT_SIZE, NULL), 8 * HK_SLOT_SIZE);
+        release(blocks[1]);
+    }
+    CHECK_EQ(large_live_bytes(&h->large), 0);
+    return h;
+}
+
+static void make_way_for_others(void) {
+    heap_t *h = start_heap();
+    char *blocks[] = {run(8), run(8), run(6), run(6), NULL};
+    CHECK(blocks[1] == blocks[0] + 8 * HK_SLOT_SIZE && blocks[3] == blocks[2] + 6 * HK_SLOT_SIZE);
+    release(blocks[1]);
+    release(blocks[3]);
+    CHECK_EQ(kept(h), 14);
+    blocks[1] = blocks[2], blocks[2] = NULL;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, grows_all, blocks) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK_EQ(large_live_bytes(&h->large), 0);
+    all_is_well();
+}
+
 static void not_where_nobody_takes_them(void) {
     heap_t *h = start_heap();
+    size_t bytes;
     for (unsigned i = 0; i < 100; i++)
         release(large_alloc(&heap_shared()->large, LONGEST, 1, NULL));
+    CHECK(slot_cache_free(heap_shared(), large_alloc(&heap_shared()->large, LONGEST, 1, NULL), &bytes) && bytes == 0);
     CHECK(kept(h) == 0 && kept(heap_shared()) == 0);
     pthread_t thread;
     void *blocks[13] = {NULL}, *ended;
@@ -365,6 +395,7 @@ int main(void) {
     in_child(goes_with_upkeep_or_the_thread);
     in_child(how_much);
     in_child(slots_go_home);
+    in_child(make_way_for_others);
     in_child(not_where_nobody_takes_them);
     in_child(not_beside_many_of_them);
     in_child(goes_with_a_heap_that_is_not_parked);

@@ -62,10 +62,10 @@ unsafe impl Allocator for Hakmem {
     }
 
     unsafe fn grow(&self, from: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if !can_stay(old, new) {
+        if old.size() == 0 || new.size() == 0 {
             return moved(self, from, old, new);
         }
-        block(new, |new| (sys::hak_realloc(from.as_ptr().cast(), new.size()).cast(), new.size()))
+        block(new, |new| (sys::hak_aligned_realloc(from.as_ptr().cast(), new.align(), new.size()).cast(), new.size()))
     }
 
     unsafe fn shrink(&self, from: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {

@@ -50,11 +50,7 @@ unsafe impl GlobalAlloc for Hakmem {
         if layout.align() <= ALIGNED {
             return sys::hak_calloc(1, layout.size()).cast();
         }
-        let block = self.alloc(layout);
-        if !block.is_null() {
-            block.write_bytes(0, layout.size());
-        }
-        block
+        sys::hak_aligned_calloc(layout.align(), 1, layout.size()).cast()
     }
 
     #[inline]
@@ -71,12 +67,7 @@ unsafe impl GlobalAlloc for Hakmem {
         if layout.align() <= ALIGNED {
             return sys::hak_realloc(block.cast(), size).cast();
         }
-        let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
-        if !new.is_null() {
-            new.copy_from_nonoverlapping(block, layout.size().min(size));
-            self.dealloc(block, layout);
-        }
-        new
+        sys::hak_aligned_realloc(block.cast(), layout.align(), size).cast()
     }
 }
 

@@ -129,6 +129,8 @@ extern "C" {
     pub fn hak_free_sized(ptr: *mut c_void, size: usize);
     pub fn hak_free_aligned_sized(ptr: *mut c_void, alignment: usize, size: usize);
     pub fn hak_aligned_alloc(alignment: usize, size: usize) -> *mut c_void;
+    pub fn hak_aligned_calloc(alignment: usize, count: usize, size: usize) -> *mut c_void;
+    pub fn hak_aligned_realloc(ptr: *mut c_void, alignment: usize, size: usize) -> *mut c_void;
     pub fn hak_memalign(alignment: usize, size: usize) -> *mut c_void;
     pub fn hak_posix_memalign(out: *mut *mut c_void, alignment: usize, size: usize) -> c_int;
     pub fn hak_malloc_usable_size(ptr: *const c_void) -> usize;
