@@ -16,5 +16,5 @@ typedef enum residency {
 /* Of the pages of [from, from + size), at most a superslab's, `from` being the start of one. */
 residency_t residency_of(const char *from, size_t size);
 
-/* Of the slots in the mask of the superslab at `from`; unknown when there is none. */
+/* Of the superslab at `from`; where that is full, of its slots in the mask. Unknown when there is none. */
 residency_t residency_of_slots(const char *from, uint32_t mask);
