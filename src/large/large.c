@@ -88,7 +88,7 @@ static void run_release(slot_t first, bool dirty, bool reuse) {
 
 HK_INLINE void add_to(const large_counts_t *counts, _Atomic uint64_t *sum, uint64_t by) {
     if (hk_likely(counts->of_one_thread))
-        hk_add(*sum, by);
+        atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + by, memory_order_relaxed);
     else
         atomic_fetch_add_explicit(sum, by, memory_order_relaxed);
 }
@@ -113,8 +113,10 @@ static void count_freed(large_counts_t *counts, const large_run_t *run, size_t b
 
 static void count_alone(large_counts_t *counts, const large_run_t *run, unsigned cls, uint8_t by) {
     const unsigned i = cls - HK_ALONE_FIRST;
+    _Atomic uint8_t *alone = &run->taker->alone[i];
     if (hk_likely(run->taker == counts && counts->of_one_thread))
-        hk_write(run->taker->alone[i], (uint8_t)(hk_read(run->taker->alone[i]) + by));
+        atomic_store_explicit(alone, (uint8_t)(atomic_load_explicit(alone, memory_order_relaxed) + by),
+                              memory_order_relaxed);
     else
         atomic_fetch_add_explicit(&run->taker->alone_by_others[i], by, memory_order_relaxed);
 }

@@ -17,7 +17,6 @@
 #pragma once
 
 #include "base/base.h"
-#include "base/relaxed.h"
 #include "large/run.h"
 #include "map/map.h"
 
@@ -83,13 +82,16 @@ void large_set_alone(large_counts_t *counts, void *block, unsigned cls);
 unsigned large_alone_class(const void *block);
 HK_INLINE unsigned large_alone_count(const large_counts_t *counts, unsigned cls) {
     hk_assert(cls >= HK_ALONE_FIRST && cls < HK_CLASS_COUNT);
-    return (uint8_t)(hk_read(counts->alone[cls - HK_ALONE_FIRST]) +
-                     hk_read(counts->alone_by_others[cls - HK_ALONE_FIRST]));
+    const unsigned i = cls - HK_ALONE_FIRST;
+    return (uint8_t)(atomic_load_explicit(&counts->alone[i], memory_order_relaxed) +
+                     atomic_load_explicit(&counts->alone_by_others[i], memory_order_relaxed));
 }
 
 /* Bytes of live runs that were taken here, modulo 2^64. */
 HK_INLINE uint64_t large_live_bytes(const large_counts_t *counts) {
-    return hk_read(counts->live_bytes) + hk_read(counts->freed_of_others) - hk_read(counts->freed_by_others);
+    return atomic_load_explicit(&counts->live_bytes, memory_order_relaxed) +
+           atomic_load_explicit(&counts->freed_of_others, memory_order_relaxed) -
+           atomic_load_explicit(&counts->freed_by_others, memory_order_relaxed);
 }
 
 /* Usable bytes of a live block at `block`. */
