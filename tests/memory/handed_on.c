@@ -21,7 +21,7 @@ static void *make(void *argument) {
     pair_t *pair = argument;
     uint64_t random = (uintptr_t)pair | 1;
     for (unsigned i = 0; i < BUFFERS; i++) {
-        size_t size = LEAST << test_random_below(&random, 4);
+        size_t size = (size_t)LEAST << test_random_below(&random, 4);
         size += test_random_below(&random, size < MOST / 2 ? size : MOST - size);
         char *buffer = test_opaque(malloc(size));
         CHECK(buffer != NULL);
@@ -59,7 +59,7 @@ int main(void) {
         test_join(threads[i][0]);
         test_join(threads[i][1]);
     }
-    const size_t peak = (size_t)test_status_kib("VmHWM:") * TEST_KIB, live = PAIRS * (ON_THEIR_WAY + 2) * MOST;
+    const size_t peak = (size_t)test_status_kib("VmHWM:") * TEST_KIB, live = (size_t)PAIRS * (ON_THEIR_WAY + 2) * MOST;
     test_say("%zu bytes at most are on their way, %zu were resident\n", live, peak);
     CHECK(peak <= 2 * live + 4 * TEST_MIB);
     return TEST_PASS;
