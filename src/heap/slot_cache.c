@@ -148,7 +148,7 @@ static bool has_room(const heap_t *h, size_t bytes, size_t kept) {
     return live <= FEW_BYTES && kept <= budget_slot_bytes(live - hk_min(live, h->magazine_bytes));
 }
 
-/* The same of the heap of another thread, which knows best what its magazines hold. */
+/* has_room for the heap of another thread. Only that thread knows what its magazines can hold, so the least is kept. */
 static bool has_room_for_others(const heap_t *h, size_t bytes, size_t kept) {
     const uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
     return life == HEAP_LIVE && live_bytes(h) + bytes <= FEW_BYTES && kept <= budget_slot_bytes(0);

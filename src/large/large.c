@@ -98,7 +98,7 @@ static void count_taken(large_counts_t *counts, size_t bytes) {
     add_to(counts, &counts->live_bytes, bytes);
 }
 
-/* So many bytes less of the run are live, or more when that is negative: to the heap that took it, whoever counts. */
+/* `bytes` of the run were freed, or added when that is negative. Where another heap took the run, both count it. */
 static void count_at_taker(large_counts_t *counts, const large_run_t *run, size_t bytes) {
     if (hk_likely(run->taker == counts))
         return;
