@@ -247,7 +247,7 @@ void large_take_held(large_counts_t *counts, void *block) {
     count_taken(counts, (size_t)run->slot_count << HK_SLOT_SHIFT);
     add_to(counts, &counts->allocs, 1);
     run->fresh = false;
-    atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_relaxed);
+    atomic_store_explicit(&run->state, LARGE_LIVE, memory_order_release); /* as run_begin */
 }
 
 void large_set_slack(void *block, size_t slack) {

@@ -29,7 +29,7 @@ typedef struct large_run {
     _Atomic size_t slack;       /* large_set_slack; read by those who visit the heap too */
     size_t fenced_bytes;        /* of its end; this and the next: large/fence.h, written by who has the block */
     bool fenced_before;         /* the slot in front is fenced, and the run's */
-    struct large_counts *taker; /* of the heap that took it, while it is not free */
+    struct large_counts *taker; /* of the heap that took it; written before LIVE, read by who ends it */
     uint8_t slab_has_more[sizeof(slab_t) - offsetof(slab_t, padding) - 52];
 } large_run_t;
 
