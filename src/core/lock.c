@@ -5,9 +5,10 @@
 #include "sys/sys.h"
 
 enum {
-    SPINS_BEFORE_SLEEP = 100,
-    DOUBT_MS = 2000, /* a wait of so long may be one for ever, */
-    DOUBTS = 3,      /* ... and is when so many looks say so */
+    SPINS_BEFORE_SLEEP = 500, /* 10 - 25 us: others wait as well, and each has the pool's lock for 1 us */
+    SPINS_AT_ONCE = 16,       /* ... between two looks, at most */
+    DOUBT_MS = 2000,          /* a wait of so long may be one for ever, */
+    DOUBTS = 3,               /* ... and is when so many looks say so */
 };
 
 bool (*hk_lock_doubt)(void);
@@ -40,10 +41,12 @@ HK_COLD void hk_lock_wait(hk_lock_t *lock) {
     if (HK_CHECK)
         witness_waits(lock->rank);
     atomic_fetch_add_explicit(&hk_lock_wait_count, 1, memory_order_relaxed);
-    for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
+    /* Each look takes the line from who has the lock, so they are further and further apart. */
+    for (size_t spins = 0, pause = 1; spins < SPINS_BEFORE_SLEEP; pause = hk_min(2 * pause, SPINS_AT_ONCE)) {
         if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && hk_try_lock(lock))
             return;
-        sys_cpu_relax();
+        for (size_t i = 0; i < pause; i++, spins++)
+            sys_cpu_relax();
     }
     doubt_t doubt = {.since_ms = sys_now_ms()};
     /* Acquire: pairs with the release in hk_unlock. From here on the word says 2 while we may sleep or have slept. */

@@ -50,7 +50,7 @@ enum {
     HEAP_REMOTE_PENDING_BYTES = 8 << 10, /* of remote frees that any thread may hold back */
     HEAP_BORROWED_MAX = 12, /* blocks of larger classes that a class has before it gets a slab of its own, */
     HEAP_BORROW_SHARE = 3,  /* ... larger by this part at the most */
-    HEAP_SLOT_WORDS = 4,    /* superslabs of which a heap keeps free slots */
+    HEAP_SLOT_WORDS = 16,   /* superslabs of which a heap keeps free slots at most */
     HEAP_STRIDE = 24576,
     HEAP_TICK_BYTES = 4 << 20, /* allocated from one tick to the next, */
     HEAP_TICK_MID_BYTES =
@@ -151,6 +151,7 @@ typedef struct heap {
     uint8_t sweep_shift;                  /* how often it refilled after a sweep (magazine.c); the heap's thread */
     uint8_t asked;                        /* for classes that are earned: magazine_is_earned; the heap's thread */
     uint8_t served;                       /* ... and how many were served by its free slots, at most as many */
+    uint8_t waits; /* of its thread for the pool, against visits without: slot_cache.c; read by others too */
     _Atomic uint64_t slot_cache[HEAP_SLOT_WORDS]; /* slot_cache.h */
     size_t magazine_bytes;                        /* what the magazines can hold; the heap's thread */
     uint64_t magazines_in_use[3];                 /* a bit for each magazine that has a capacity; the heap's thread */

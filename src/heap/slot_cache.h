@@ -6,11 +6,18 @@
  * to the pool each time, under a lock that all threads share; or to a magazine or a slab for each length, each of them
  * cold. So a heap keeps free slots of a few superslabs, each in one word:
  *
- *     63            32 31             0
- *     | the superslab | its slots here |
+ *      63     62            32 31             0
+ *     | fresh | the superslab | its slots here |
  *
- * A run is cut from the shortest stretch of them that serves. One that is freed joins the word of its superslab. Where
- * no word has that, it takes the place of the word with the fewest slots, if these are fewer; else it goes to the pool.
+ * A run is cut from the shortest stretch of them that serves; one that grows, from what lies behind it. One that is
+ * freed joins the word of its superslab. Where no word has that, it takes the place of the word with the fewest slots,
+ * if these are fewer; else it goes to the pool.
+ *
+ * Many threads that do so have slots here and there in all superslabs, so that four words hold next to nothing, and
+ * each call waits for the pool. A heap whose thread had to wait there uses all words, for as long as the pool is
+ * contended; takes what is free around its run as well, so that each thread comes to have superslabs of its own; and
+ * gives back the word with the most slots when it may have no more, which is one visit for many runs. *Fresh* slots
+ * came from the pool in that way, read as zeros, and may not be resident.
  *
  * The slots of a run go back to the heap that took it, whichever thread frees it: a thread that frees what others
  * allocate keeps none, and one that hands on what it allocates has slots for the next.
@@ -34,11 +41,14 @@
 enum { SLOT_CACHE_RUN_MAX = SLOTS }; /* slots of a run that may be kept: a word has those of one superslab */
 
 /* Another thread has the heap from now on, and what that before it took says nothing. */
-HK_INLINE void slot_cache_begin(heap_t *h) { hk_write(h->runs_before, large_live_bytes(&h->large)); }
+HK_INLINE void slot_cache_begin(heap_t *h) {
+    hk_write(h->runs_before, large_live_bytes(&h->large));
+    hk_write(h->waits, 0);
+}
 
-/* A block of `size` bytes of the heap's slots; NULL when none is as long, or `align` is more than a slot. `*zeroed`, if
- * anybody asks, is false. The heap's thread, as the next two. */
-void *slot_cache_take(heap_t *h, size_t size, size_t align, bool *zeroed);
+/* A block of `size` bytes: of the heap's slots, or of the pool's when none is as long, or `align` is more than a slot.
+ * As large_alloc. The heap's thread, as the next three. */
+void *slot_cache_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 
 /* Frees a run: large_free, but that the heap which took it may keep its slots. `*kept`: bytes that it keeps then, 0
  * when these go to the pool. */
@@ -47,8 +57,9 @@ bool slot_cache_free(heap_t *h, void *block, size_t *kept);
 /* All slots go to the pool. */
 void slot_cache_give_back(heap_t *h);
 
-/* A live run is about to grow: the slots behind it may be the heap's (NULL: none), or of the one that took it. */
-void slot_cache_make_way(heap_t *h, const void *block);
+/* A live run is about to grow to `size` bytes. True when it did, into slots of the heap (NULL: none). Else these go to
+ * the pool, and those of the heap that took the run, as the slots behind it may be among them. */
+bool slot_cache_extend(heap_t *h, void *block, size_t size);
 
 /* Bytes of one heap's slots, and of all heaps'. */
 size_t slot_cache_bytes(const heap_t *h);

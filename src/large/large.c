@@ -165,11 +165,11 @@ static char *alloc_target(large_counts_t *counts, size_t count, size_t have) {
     return got.first != 0 ? run_begin(counts, got, count, true) : NULL;
 }
 
-void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroed) {
+void *large_alloc_with_spare(large_counts_t *counts, size_t size, size_t align, bool *zeroed, slots_spare_t *spare) {
     hk_assert(size > 0 && size <= HK_LARGE_MAX && hk_is_pow2(align));
     size_t count = slots_for(size);
     slots_use_t use = filling_expected(count << HK_SLOT_SHIFT) ? SLOTS_DENSE : SLOTS_SPARSE;
-    slots_t got = slots_alloc(count, hk_max(align >> HK_SLOT_SHIFT, 1), use);
+    slots_t got = slots_alloc_with_spare(count, hk_max(align >> HK_SLOT_SHIFT, 1), use, spare);
     if (got.first == 0)
         return NULL;
     add_to(counts, &counts->allocs, 1);
@@ -310,20 +310,25 @@ static void shrink(large_counts_t *counts, slot_t first, size_t count) {
     count_freed(counts, run, extra << HK_SLOT_SHIFT);
 }
 
-static bool grow_in_place(large_counts_t *counts, slot_t first, size_t count) {
-    hk_assert(count > run_at(first)->slot_count && !run_at(first)->moved);
+void large_extend(large_counts_t *counts, void *block, size_t extra, bool zeroed) {
+    const slot_t first = (slot_t)map_slot(block);
     large_run_t *run = run_at(first);
-    size_t extra = count - run->slot_count, extra_bytes = extra << HK_SLOT_SHIFT;
-    slot_t end = first + run->slot_count;
-    bool zeroed;
-    if (!slots_alloc_at(end, extra, &zeroed))
-        return false;
-    extra_bytes += set_not_alone(counts, run);
+    hk_assert(large_is_live(block) && extra > 0 && !run->moved);
+    const size_t extra_bytes = (extra << HK_SLOT_SHIFT) + set_not_alone(counts, run);
     run->fresh = run->fresh && zeroed;
-    map_set(end, (unsigned)extra, HK_MAP_RUN_BODY);
-    run->slot_count = (uint32_t)count;
+    map_set(first + run->slot_count, (unsigned)extra, HK_MAP_RUN_BODY);
+    run->slot_count += (uint32_t)extra;
     count_taken(counts, extra_bytes);
     count_at_taker(counts, run, -extra_bytes);
+}
+
+static bool grow_in_place(large_counts_t *counts, slot_t first, size_t count) {
+    const size_t have = run_at(first)->slot_count;
+    bool zeroed;
+    hk_assert(count > have);
+    if (!slots_alloc_at(first + (slot_t)have, count - have, &zeroed))
+        return false;
+    large_extend(counts, map_slot_address(first), count - have, zeroed);
     return true;
 }
 

@@ -19,6 +19,7 @@
 #include "base/base.h"
 #include "large/run.h"
 #include "map/map.h"
+#include "superslab/spare.h"
 
 #include <stdatomic.h>
 
@@ -42,7 +43,12 @@ enum { LARGE_ALONE_MOST = UINT8_MAX }; /* of a class, at a time */
 
 /* A block of at least `size` bytes at a multiple of `align` (a power of two). `*zeroed` tells whether it reads as
  * zeros; NULL when nobody wants zeros. NULL when memory is out. */
-void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroed);
+void *large_alloc_with_spare(large_counts_t *counts, size_t size, size_t align, bool *zeroed, slots_spare_t *spare);
+
+HK_INLINE void *large_alloc(large_counts_t *counts, size_t size, size_t align, bool *zeroed) {
+    slots_spare_t none = {0};
+    return large_alloc_with_spare(counts, size, align, zeroed, &none);
+}
 
 /* Frees the block at `block`, the start of a run. With `reuse` its pages stay for the next block; without, those of
  * whole superslabs go at once. False when the block is free already. */
@@ -52,6 +58,9 @@ bool large_free(large_counts_t *counts, void *block, bool reuse);
  * be plain: all of its memory is there as the pool gave it. */
 void *large_begin(large_counts_t *counts, slot_t first, size_t slot_count);
 bool large_end(large_counts_t *counts, void *block);
+
+/* The run goes on in the `extra` slots behind it, which the caller has. */
+void large_extend(large_counts_t *counts, void *block, size_t extra, bool zeroed);
 HK_INLINE bool large_is_plain(const void *block) {
     const large_run_t *run = large_run(block);
     return !run->moved && run->fenced_bytes == 0 && !run->fenced_before;

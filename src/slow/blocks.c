@@ -60,8 +60,7 @@ void heap_untag(heap_t *h, void *block, uint32_t entry) {
 static void *run_try(heap_t *h, size_t size, size_t align, bool *zeroed) {
     if (h == NULL)
         return large_alloc(&heap_shared()->large, size, align, zeroed);
-    void *block = slot_cache_take(h, size, align, zeroed);
-    return block != NULL ? block : large_alloc(&h->large, size, align, zeroed);
+    return slot_cache_alloc(h, size, align, zeroed);
 }
 
 static void *big_try(heap_t *h, size_t size, size_t align, bool *zeroed) {

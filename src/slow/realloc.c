@@ -83,8 +83,8 @@ static void *resize_big(heap_t *h, void *block, size_t size, const found_t *foun
         return NULL;
     if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
         heap_untag(h, block, map_lookup(block));
-    if (found->kind == KIND_LARGE && size > found->size)
-        slot_cache_make_way(h, block);
+    if (found->kind == KIND_LARGE && size > found->size && slot_cache_extend(h, block, size))
+        return block;
     if (found->kind == KIND_LARGE)
         return large_resize(h != NULL ? &h->large : &heap_shared()->large, block, size, limit_is_far(size));
     return huge_resize(block, size);

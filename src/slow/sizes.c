@@ -41,8 +41,8 @@ static bool resize_run(void *block, size_t size, size_t old_size) {
     heap_t *h = heap_current();
     if (hk_align_up(size, HK_SLOT_SIZE) != old_size)
         heap_untag(h, block, map_lookup(block));
-    if (size > old_size)
-        slot_cache_make_way(h, block);
+    if (size > old_size && slot_cache_extend(h, block, size))
+        return true;
     return large_resize_here(h != NULL ? &h->large : &heap_shared()->large, block, size);
 }
 

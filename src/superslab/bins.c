@@ -36,13 +36,6 @@ static size_t empty_count;
 
 static size_t in_use(void) { return pool_count(&hk_pool.superslabs); }
 
-static unsigned largest_order(uint32_t mask) {
-    unsigned order = ORDER_COUNT - 1;
-    while (order > 0 && pool_stretches(mask, 1u << order, 1u << order) == 0)
-        order--;
-    return order;
-}
-
 static struct private_bins *private_of(slots_use_t use) {
     hk_assert(use >= SLOTS_USES && use / SLOTS_USES <= SLOTS_CLASSES_MAX);
     return &privates[use / SLOTS_USES - 1];
@@ -81,7 +74,7 @@ static void rebin_locked(superslab_t *s) {
     index_set_vacant(pool_index(s), pool_shared_mask(s) == ALL_SLOTS);
     if (s->free_mask == 0)
         return;
-    s->order = (uint8_t)largest_order(s->free_mask);
+    s->order = (uint8_t)pool_largest_order(s->free_mask);
     s->room = room_for(s);
     s->was_clean = s->dirty_mask == 0;
     hk_assert((s->dirty_mask & ~s->free_mask) == 0 && (s->zeros_mask & ~s->dirty_mask) == 0); /* SUPERSLAB-1 */
@@ -438,7 +431,7 @@ static size_t check_one_locked(const superslab_t *s) {
     bad += part && (s->huge || s->free_mask == s->present_mask);
     bad += s->binned != (s->free_mask != 0);
     bad += (index_vacant_begin(pool_index(s) + 1) <= pool_index(s)) != (pool_shared_mask(s) == ALL_SLOTS);
-    bad += s->binned && (s->order != largest_order(s->free_mask) || s->room != room_for(s));
+    bad += s->binned && (s->order != pool_largest_order(s->free_mask) || s->room != room_for(s));
     bad += (s->dirty_mask != 0) != s->queued;
     if (bad != 0)
         hk_message("check: superslab %u: free %x dirty %x present %x binned %d queued %d", pool_index(s), s->free_mask,

@@ -17,6 +17,13 @@ uint32_t pool_stretches(uint32_t mask, unsigned count, unsigned align) {
     return (uint32_t)hk_stretches64(mask, count) & starts[hk_log2_ceil(align)];
 }
 
+unsigned pool_largest_order(uint32_t mask) {
+    unsigned order = 0;
+    while (order < ORDER_COUNT - 1 && (mask &= mask >> (1u << order) & starts[order + 1]) != 0)
+        order++;
+    return order;
+}
+
 uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length) {
     hk_assert(first != 0 && count > 0);
     unsigned at = first % SLOTS;

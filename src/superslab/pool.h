@@ -110,6 +110,9 @@ HK_INLINE uint32_t pool_shared_mask(const superslab_t *s) { return pool_is_priva
 /* The free slots of `mask` from which on `count` are free, at multiples of `align` (a power of two). */
 uint32_t pool_stretches(uint32_t mask, unsigned count, unsigned align);
 
+/* The order of the largest aligned stretch in the mask; 0 when it is empty. */
+unsigned pool_largest_order(uint32_t mask);
+
 /* Slots [first, first + count) cut at superslab borders: the part in superslab `*index` as a mask. */
 uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length);
 

@@ -14,7 +14,8 @@
 #include "sys/sys.h"
 
 enum {
-    FIT_LOOKS_MAX = 8,    /* superslabs with a place for a short run that are looked at for the best, */
+    FIT_LOOKS_MAX = 8,    /* superslabs with a place for a short run that are looked at for the best, unless others
+                             wait for the lock, */
     LOOKS_MAX = 16,       /* ... and without one, for what goes on in the next */
     LENGTH_MAX = 16384,   /* slots of a stretch that are followed: 1 GiB */
     WALK_MAX = 1024,      /* looks, and superslabs of the places that they find, for one run */
@@ -211,9 +212,9 @@ static unsigned look_at_length(place_t *best, unsigned length, unsigned least, u
 
 /* For a run that fits into a superslab: among the shortest dirty stretches that serve, or else the longest, as these
  * may go on in the next superslab. */
-static void find_short_locked(place_t *best) {
+static void find_short_locked(place_t *best, bool in_a_hurry) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    unsigned count = (unsigned)best->count, looks = FIT_LOOKS_MAX;
+    unsigned count = (unsigned)best->count, looks = in_a_hurry ? 1 : FIT_LOOKS_MAX;
     for (unsigned length = count; looks > 0 && (length = pool_length_from_locked(length)) != 0; length++)
         looks = look_at_length(best, length, count, looks);
     looks = best->dirty == count ? 0 : LOOKS_MAX;
@@ -231,12 +232,12 @@ static void find_long_locked(place_t *best) {
     }
 }
 
-static place_t find_place_locked(size_t count, size_t align) {
+static place_t find_place_locked(size_t count, size_t align, bool in_a_hurry) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(count > 0 && hk_is_pow2(align));
     place_t best = {.count = count, .align = align, .room = SIZE_MAX};
     if (count <= SLOTS)
-        find_short_locked(&best);
+        find_short_locked(&best, in_a_hurry);
     else
         find_long_locked(&best);
     return best;
@@ -263,10 +264,10 @@ static size_t least_dirty(size_t count, bool begins_huge, bool earns) {
     return begins_huge && earns ? count / HUGE_REST_SHARE : begins_huge || earns ? count / 2 : 0;
 }
 
-static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use) {
+static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use, bool in_a_hurry) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     bool zeroed;
-    place_t place = find_place_locked(count, align);
+    place_t place = find_place_locked(count, align, in_a_hurry);
     if (place.dirty == 0)
         return (slots_t){0};
     bool begins_huge = pool_record(place.first / SLOTS)->huge, earns = pool_earns_huge_locked(count, use);
@@ -322,13 +323,13 @@ static slots_t alloc_behind_locked(size_t count) {
     return (slots_t){first, zeroed};
 }
 
-static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
+static slots_t alloc_locked(size_t count, size_t align, slots_use_t use, bool in_a_hurry) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     slots_t got = {0};
     bool within = count <= SLOTS && align <= SLOTS;
     /* A slab's slots are aligned by their number, so they never lie across superslabs. */
     if (!within || align < count)
-        got = alloc_resident_locked(count, align, use);
+        got = alloc_resident_locked(count, align, use, in_a_hurry);
     if (got.first == 0 && align == 1)
         got = alloc_behind_locked(count);
     if (got.first == 0)
@@ -341,12 +342,17 @@ static slots_t alloc_locked(size_t count, size_t align, slots_use_t use) {
     return got;
 }
 
-slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
+slots_t slots_alloc_with_spare(size_t count, size_t align, slots_use_t use, slots_spare_t *spare) {
     hk_assert(count > 0 && hk_is_pow2(align));
-    hk_lock_here(&hk_superslab_lock);
+    const bool waits = !hk_try_lock_here(&hk_superslab_lock);
+    if (waits)
+        hk_lock_here(&hk_superslab_lock);
     size_t before = resident_slots();
-    slots_t got = alloc_locked(count, align, use);
+    slots_t got = alloc_locked(count, align, use, waits);
     size_t grown = resident_slots() - before;
+    spare->waited = waits;
+    if (spare->most > 0 && got.first != 0)
+        pool_take_spare_locked(got.first, count, spare);
     pool_trial_t trial = pool_due_trial_locked();
     hk_unlock_here(&hk_superslab_lock);
     if (trial.index != 0)
@@ -387,7 +393,7 @@ slots_t slots_alloc_dirty(size_t count, size_t least_room) {
     slots_t got = {0};
     hk_lock(&hk_superslab_lock);
     for (size_t room = GROWTH_ROOM * count; got.first == 0 && room >= least_room; room /= 2) {
-        place_t place = room <= pool_count(&hk_pool.dirty) ? find_place_locked(room, 1) : (place_t){0};
+        place_t place = room <= pool_count(&hk_pool.dirty) ? find_place_locked(room, 1, false) : (place_t){0};
         if (place.dirty == room && alloc_at_locked((slot_t)place.first, count, (opening_t){0}, &got.zeroed))
             got.first = (slot_t)place.first;
     }
@@ -450,6 +456,13 @@ void slots_free(slot_t first, size_t count, bool dirty) {
 }
 
 void slots_free_for_reuse(slot_t first, size_t count) { free_run(first, count, true, false); }
+
+void slots_free_mask(size_t superslab, uint32_t mask, bool dirty) {
+    hk_assert(mask != 0);
+    hk_lock_here(&hk_superslab_lock);
+    pool_free_locked(superslab, mask, dirty);
+    hk_unlock_here(&hk_superslab_lock);
+}
 
 static void touch(char *from, size_t size) {
     size_t page = sys_page_size();

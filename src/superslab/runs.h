@@ -4,10 +4,15 @@
  */
 #pragma once
 
-#include "superslab/pool.h"
+#include "superslab/spare.h"
 
 /* Takes `count` contiguous slots, the first a multiple of `align` slots (a power of two). */
-slots_t slots_alloc(size_t count, size_t align, slots_use_t use);
+slots_t slots_alloc_with_spare(size_t count, size_t align, slots_use_t use, slots_spare_t *spare);
+
+HK_INLINE slots_t slots_alloc(size_t count, size_t align, slots_use_t use) {
+    slots_spare_t none = {0};
+    return slots_alloc_with_spare(count, align, use, &none);
+}
 
 /* Takes slots of fresh superslabs, for a run that grows by `grown` slots: as many that are dirty go back to the kernel.
  * The others have pages that are moved there, or that the caller has to copy. */
@@ -32,6 +37,9 @@ bool slots_take_dirty(slot_t first, size_t count);
 
 /* Gives slots back; `dirty` when their pages may be resident. */
 void slots_free(slot_t first, size_t count, bool dirty);
+
+/* Gives free slots of one superslab back, together. */
+void slots_free_mask(size_t superslab, uint32_t mask, bool dirty);
 
 /* Gives dirty slots back that are about to be used again: they stay resident, however many. */
 void slots_free_for_reuse(slot_t first, size_t count);

@@ -47,3 +47,4 @@
 #include "superslab/purge.h"
 #include "superslab/runs.h"
 #include "superslab/scatter.h"
+#include "superslab/spare.h"

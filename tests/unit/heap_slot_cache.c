@@ -72,7 +72,7 @@ static void shortest_that_serves(void) {
 
 /* A superslab has one word. Where all words are taken, the one with the fewest slots makes room, if these are fewer. */
 static void a_word_for_each_superslab(void) {
-    enum { WORDS = HEAP_SLOT_WORDS };
+    enum { WORDS = 4 }; /* as FEW_WORDS */
     heap_t *h = start_heap();
     void *wide[WORDS + 1];
     for (unsigned i = 0; i <= WORDS; i++) { /* each in a superslab of its own */
@@ -134,26 +134,33 @@ static void zeros_are_written(void) {
     all_is_well();
 }
 
-/* A block that grows has the slots behind it, whether the pool has them or the heap. */
-static void makes_way(void) {
+/* A block that grows has the slots behind it, whether the heap has them or the pool; which has all of the heap's, if
+ * those alone do not serve. */
+static void grows_into_slots(void) {
     heap_t *h = start_with_slots();
     char *low = run(8), *high = run(8);
     CHECK(low + 8 * HK_SLOT_SIZE == high);
     release(high);
     low[0] = 5;
-    CHECK(heap_realloc(low, 12 * HK_SLOT_SIZE, NULL) == low && low[0] == 5 && kept(h) == 0);
+    const size_t taken = taken_slots();
+    CHECK(heap_realloc(low, 12 * HK_SLOT_SIZE, NULL) == low && low[0] == 5 && kept(h) == 4);
+    CHECK(large_size(low) == 12 * HK_SLOT_SIZE && large_live_bytes(&h->large) == large_size(low));
+    CHECK_EQ(taken_slots(), taken);
+    CHECK(heap_realloc(low, 17 * HK_SLOT_SIZE, NULL) == low && kept(h) == 0 && taken_slots() == taken + 1);
     release(low);
-    CHECK_EQ(kept(h), 12);
+    CHECK(kept(h) == 17 && large_live_bytes(&h->large) == 0);
     low = run(6), high = run(6);
     release(high);
     CHECK_EQ(heap_expand(low, 7 * HK_SLOT_SIZE, NULL), 7 * HK_SLOT_SIZE);
-    CHECK_EQ(kept(h), 0);
+    CHECK_EQ(kept(h), 10);
     release(low);
-    CHECK_EQ(kept(h), 7);
+    CHECK_EQ(kept(h), 17);
     low = heap_malloc_slow(4 * HK_SLOT_SIZE - HK_SLOT_SIZE / 2), high = run(3); /* alone */
     CHECK(large_alone_class(low) < HK_CLASS_COUNT && low + 4 * HK_SLOT_SIZE == high);
     release(high);
-    CHECK(heap_realloc(low, 5 * HK_SLOT_SIZE, NULL) == low && kept(h) == 0);
+    CHECK(heap_realloc(low, 5 * HK_SLOT_SIZE, NULL) == low && large_alone_class(low) == HK_CLASS_COUNT);
+    CHECK(kept(h) == 12 && large_live_bytes(&h->large) == 5 * HK_SLOT_SIZE);
+    CHECK_EQ(large_alone_count(&h->large, class_of(4 * HK_SLOT_SIZE)), 0);
     release(low);
     all_is_well();
 }
@@ -390,7 +397,7 @@ int main(void) {
     in_child(a_word_for_each_superslab);
     in_child(not_across_a_border);
     in_child(zeros_are_written);
-    in_child(makes_way);
+    in_child(grows_into_slots);
     in_child(makes_room_for_a_slab);
     in_child(goes_with_upkeep_or_the_thread);
     in_child(how_much);

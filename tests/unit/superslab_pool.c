@@ -34,6 +34,27 @@ static slot_t superslab_with(uint32_t free_mask) {
     return first;
 }
 
+static bool has_order(uint32_t mask, unsigned order) {
+    const uint32_t stretch = (uint32_t)hk_low_mask64(1u << order);
+    for (unsigned at = 0; at < SLOTS; at += 1u << order)
+        if ((mask >> at & stretch) == stretch)
+            return true;
+    return false;
+}
+
+static void orders(void) {
+    uint64_t random = 1;
+    for (unsigned turn = 0; turn < 20000; turn++) {
+        uint32_t mask = (uint32_t)next_random(&random) | (uint32_t)next_random(&random);
+        for (unsigned i = 0; i < turn % 5; i++)
+            mask |= (uint32_t)next_random(&random);
+        const unsigned order = pool_largest_order(mask);
+        CHECK(has_order(mask, order) && (order == ORDER_COUNT - 1 || !has_order(mask, order + 1)));
+    }
+    CHECK(pool_largest_order(ALL_SLOTS) == ORDER_COUNT - 1 && pool_largest_order(0) == 0);
+    CHECK(pool_largest_order(0x06) == 0 && pool_largest_order(0x0c) == 1 && pool_largest_order(0xffff0000) == 4);
+}
+
 static void addresses(void) {
     slot_t a = take(1, 1), b = take(1, 1), c = take(4, 4), d = take(1, 1);
     CHECK(a % SLOTS == 0 && superslab_of(a) != 0);
@@ -155,6 +176,7 @@ static void at_random(void) {
 
 int main(void) {
     start_map();
+    orders();
     addresses();
     fullest_first();
     smallest_run();
