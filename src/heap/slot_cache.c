@@ -143,8 +143,7 @@ static void *take(heap_t *h, size_t size, bool *zeroed) {
         if (place.index == HEAP_SLOT_WORDS)
             return NULL;
     } while (!cut(h, place.index, place.word, part(place.first, (unsigned)count)));
-    if (h->served < h->asked)
-        h->served++;
+    slot_cache_served(h);
     if (zeroed != NULL)
         *zeroed = (place.word & FRESH) != 0;
     if ((place.word & FRESH) != 0)
@@ -152,10 +151,10 @@ static void *take(heap_t *h, size_t size, bool *zeroed) {
     return large_begin(&h->large, superslab_of(place.word) * SLOTS + place.first, count);
 }
 
-/* Where nothing but slots that a program has used lie behind the run, growth is as good as anywhere. */
-static bool extend(heap_t *h, void *block, size_t size) {
+bool slot_cache_extend(heap_t *h, void *block, size_t size) {
     const size_t have = large_size(block) >> HK_SLOT_SHIFT, extra = slots_for(size) - have;
     const slot_t end = (slot_t)(map_slot(block) + have);
+    hk_assert(slots_for(size) > have);
     if (h == NULL || large_run(block)->taker != &h->large || !large_is_plain(block) || end % SLOTS == 0 ||
         end % SLOTS + extra > SLOTS)
         return false;
@@ -170,14 +169,10 @@ static bool extend(heap_t *h, void *block, size_t size) {
     return false;
 }
 
-bool slot_cache_extend(heap_t *h, void *block, size_t size) {
-    hk_assert(size > large_size(block));
-    if (extend(h, block, size))
-        return true;
+void slot_cache_make_way(heap_t *h, const void *block) {
     if (h != NULL)
         slot_cache_give_back(h);
     slot_cache_give_back(heap_of_counts(large_run(block)->taker));
-    return false;
 }
 
 /* --- Free --------------------------------------------------------------------------------------------------------- */

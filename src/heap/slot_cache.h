@@ -50,6 +50,9 @@ HK_INLINE void slot_cache_begin(heap_t *h) {
  * As large_alloc. The heap's thread, as the next three. */
 void *slot_cache_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 
+/* Slots of the heap served what its thread asked for, as those of a class that is earned would have. */
+HK_INLINE void slot_cache_served(heap_t *h) { h->served = (uint8_t)(h->served + (h->served < h->asked)); }
+
 /* Frees a run: large_free, but that the heap which took it may keep its slots. `*kept`: bytes that it keeps then, 0
  * when these go to the pool. */
 bool slot_cache_free(heap_t *h, void *block, size_t *kept);
@@ -57,9 +60,13 @@ bool slot_cache_free(heap_t *h, void *block, size_t *kept);
 /* All slots go to the pool. */
 void slot_cache_give_back(heap_t *h);
 
-/* A live run is about to grow to `size` bytes. True when it did, into slots of the heap (NULL: none). Else these go to
- * the pool, and those of the heap that took the run, as the slots behind it may be among them. */
+/* Whether a live run grew to the slots that `size` bytes need, which are more than it had: into some of the heap (NULL:
+ * none) that the program used before. In what is fresh, growth is no better than elsewhere. */
 bool slot_cache_extend(heap_t *h, void *block, size_t size);
+
+/* The slots behind a live run that is about to grow may be the heap's (NULL: none), or of the one that took it: to the
+ * pool with them. */
+void slot_cache_make_way(heap_t *h, const void *block);
 
 /* Bytes of one heap's slots, and of all heaps'. */
 size_t slot_cache_bytes(const heap_t *h);

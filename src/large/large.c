@@ -187,16 +187,6 @@ static size_t beyond(const large_run_t *run, unsigned cls) {
     return ((size_t)run->slot_count << HK_SLOT_SHIFT) - hk_class_info[cls].block_size;
 }
 
-void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
-    large_run_t *run = large_run(block);
-    hk_assert(cls >= HK_ALONE_FIRST && cls < HK_CLASS_COUNT && run->alone == 0);
-    hk_assert(run->taker == counts && large_alone_count(counts, cls) < LARGE_ALONE_MOST);
-    count_alone(counts, run, cls, 1);
-    /* Last: the child of a fork that took no lock may count one block too many, and never less than none. */
-    hk_write_release(run->alone, (uint8_t)(cls + 1));
-    count_taken(counts, -beyond(run, cls));
-}
-
 /* Returns how many bytes of the run were not counted as long as one block lay alone there. */
 static size_t set_not_alone(large_counts_t *counts, large_run_t *run) {
     hk_assert(run->alone <= HK_CLASS_COUNT);
@@ -208,20 +198,30 @@ static size_t set_not_alone(large_counts_t *counts, large_run_t *run) {
     return beyond(run, cls);
 }
 
+void large_set_alone(large_counts_t *counts, void *block, unsigned cls) {
+    large_run_t *run = large_run(block);
+    hk_assert(cls >= HK_ALONE_FIRST && cls < HK_CLASS_COUNT);
+    if (run->alone != 0)
+        count_taken(counts, set_not_alone(counts, run));
+    hk_assert(run->taker == counts && large_alone_count(counts, cls) < LARGE_ALONE_MOST);
+    count_alone(counts, run, cls, 1);
+    /* Last: the child of a fork that took no lock may count one block too many, and never less than none. */
+    hk_write_release(run->alone, (uint8_t)(cls + 1));
+    count_taken(counts, -beyond(run, cls));
+}
+
 unsigned large_alone_class(const void *block) {
     const unsigned alone = large_run(block)->alone;
     return alone != 0 ? alone - 1 : HK_CLASS_COUNT;
 }
 
 static void count_ended(large_counts_t *counts, large_run_t *run) {
-    const size_t bytes = (size_t)run->slot_count << HK_SLOT_SHIFT;
-    count_freed(counts, run, bytes - set_not_alone(counts, run));
+    count_freed(counts, run, ((size_t)run->slot_count << HK_SLOT_SHIFT) - set_not_alone(counts, run));
 }
 
 /* False when it was free already. */
 static bool end_life(large_counts_t *counts, large_run_t *run) {
     uint32_t live = LARGE_LIVE;
-    hk_assert(run->alone <= HK_CLASS_COUNT);
     /* It decides which of two frees counts. What the program did with the block happens before its next use, as the
      * thread that got it free hands it on with release. Acquire pairs with the store of LIVE: who frees a block twice,
      * and comes upon the next run there, finds the record of that. */

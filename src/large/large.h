@@ -85,8 +85,8 @@ void large_tag(void *block, uint32_t owner, unsigned cls);
 /* Place in the list of its heap of the run that begins in the slot. Under that heap's lock. */
 large_links_t *large_links(slot_t first);
 
-/* A live run may hold one block in place of a slab of class `cls`. Which class, HK_CLASS_COUNT for other runs; and
- * how many do that were taken here. */
+/* A live run, taken here, may hold one block in place of a slab of class `cls`; from now on, if it did so for another.
+ * Which class, HK_CLASS_COUNT for other runs; and how many do that were taken here. */
 void large_set_alone(large_counts_t *counts, void *block, unsigned cls);
 unsigned large_alone_class(const void *block);
 HK_INLINE unsigned large_alone_count(const large_counts_t *counts, unsigned cls) {

@@ -182,6 +182,22 @@ void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed) {
     return block;
 }
 
+bool heap_alone_grow(heap_t *h, void *block, size_t size) {
+    const unsigned cls = class_of(size);
+    const size_class_info_t *info = &hk_class_info[cls];
+    hk_assert(cls < HK_CLASS_COUNT && cls > large_alone_class(block));
+    if (h == NULL || large_run(block)->taker != &h->large ||
+        !fits_alone(info, large_alone_count(&h->large, cls), region_shares_slabs()))
+        return false;
+    if (info->block_size > large_size(block) && !slot_cache_extend(h, block, info->block_size))
+        return false;
+    large_set_alone(&h->large, block, cls);
+    /* As if it were a new one, else a program whose blocks all grow asked for nothing but the class they begin with. */
+    (void)magazine_is_earned(h, cls);
+    slot_cache_served(h);
+    return true;
+}
+
 /* Near a limit of the kernel's: a class without a slab takes blocks of the next one of two a doubling, until that one
  * has a few slabs. With slabs of every size in every thread, most of a small limit would be free blocks. */
 static unsigned shared_class(const heap_t *h, unsigned cls, size_t align) {

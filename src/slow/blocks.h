@@ -21,6 +21,10 @@ void *heap_class_alloc(heap_t *h, unsigned cls, size_t align);
  * `zeroed` as with large_alloc. */
 void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed);
 
+/* Whether a block alone has become one of `size` bytes where it is: in what its run has beyond it, or in slots of the
+ * heap (NULL: none) behind it. */
+bool heap_alone_grow(heap_t *h, void *block, size_t size);
+
 /* Large and huge blocks. `*zeroed` tells whether the block reads as zeros; NULL when nobody wants zeros. */
 void *heap_big_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 

@@ -77,14 +77,19 @@ static bool is_run_for(const found_t *found, size_t size) {
 }
 
 static void *resize_big(heap_t *h, void *block, size_t size, const found_t *found) {
-    if (size <= HK_MID_MAX && !is_run_for(found, size))
-        return NULL;
     if (size > found->size && !limit_allows(size - found->size))
+        return NULL;
+    if (found_may_grow_alone(found, size))
+        return heap_alone_grow(h, block, size) ? block : NULL;
+    if (size <= HK_MID_MAX && !is_run_for(found, size))
         return NULL;
     if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
         heap_untag(h, block, map_lookup(block));
-    if (found->kind == KIND_LARGE && size > found->size && slot_cache_extend(h, block, size))
-        return block;
+    if (found->kind == KIND_LARGE && size > found->size) {
+        if (slot_cache_extend(h, block, size))
+            return block;
+        slot_cache_make_way(h, block);
+    }
     if (found->kind == KIND_LARGE)
         return large_resize(h != NULL ? &h->large : &heap_shared()->large, block, size, limit_is_far(size));
     return huge_resize(block, size);

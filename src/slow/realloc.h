@@ -23,6 +23,11 @@ HK_INLINE bool found_stays(const found_t *found, size_t size) {
            heap_block_stays(found->cls, hk_max(size, 1));
 }
 
+/* Whether it is a block alone that may become one of a larger class where it is. */
+HK_INLINE bool found_may_grow_alone(const found_t *found, size_t size) {
+    return found->kind == KIND_LARGE && found->cls < HK_CLASS_COUNT && size > found->size && size <= HK_MID_MAX;
+}
+
 enum { HEAP_ROOM_FROM = 8 * 1024 };
 
 /* Whether a long block grows by less than a 32nd. Then the next one has room for a quarter more than the block had: one

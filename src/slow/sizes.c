@@ -41,8 +41,11 @@ static bool resize_run(void *block, size_t size, size_t old_size) {
     heap_t *h = heap_current();
     if (hk_align_up(size, HK_SLOT_SIZE) != old_size)
         heap_untag(h, block, map_lookup(block));
-    if (size > old_size && slot_cache_extend(h, block, size))
-        return true;
+    if (size > old_size) {
+        if (slot_cache_extend(h, block, size))
+            return true;
+        slot_cache_make_way(h, block);
+    }
     return large_resize_here(h != NULL ? &h->large : &heap_shared()->large, block, size);
 }
 
@@ -55,7 +58,11 @@ static bool resize_here(void *block, size_t size, const found_t *found, const vo
         return size == found->size;
     if (found->kind == KIND_EMERGENCY || found->kind == KIND_NOTHING || !fork_attend())
         return size <= found->size;
-    if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
+    if (size > found->size && !limit_allows(size - found->size))
+        return false;
+    if (found_may_grow_alone(found, size))
+        return heap_alone_grow(heap_current(), block, size);
+    if (size <= HK_MID_MAX)
         return false;
     return found->kind == KIND_LARGE ? resize_run(block, size, found->size)
                                      : runs_resize_huge(block, size, false) != NULL;

@@ -4,8 +4,12 @@
  * the heap's free slots serve: for it as often as for all others), and as long as such runs are no more than a slab.
  * To the program they are blocks of their class.
  */
+#include "heap/slot_cache.h"
 #include "heap_places.h"
+#include "large/large.h"
 #include "slow/sizes.h"
+
+#include <pthread.h>
 
 enum { SIZE = 100000, RARELY = 15, SHORT = 16 * 1024, SOME = 32, FEW = 4 };
 
@@ -176,6 +180,100 @@ static void wrong_sizes_are_found(void) {
     all_is_well();
 }
 
+static char *grown(char *block, size_t from, size_t size) {
+    CHECK_EQ(heap_usable_size(block, NULL), hk_class_info[class_of(from)].block_size);
+    block[0] = 1;
+    block[from - 1] = 2;
+    char *same = heap_realloc(block, size, NULL);
+    CHECK(same[0] == 1 && same[from - 1] == 2);
+    CHECK_EQ(heap_usable_size(same, NULL), hk_class_info[class_of(size)].block_size);
+    memset(same, 3, size);
+    return same;
+}
+
+/* Within its last slot, and into those of the heap behind it; to the program it is a block of the larger class then. */
+static void grows_where_it_is(void) {
+    heap_t *h = start_heap();
+    release(heap_malloc_slow(HK_MIB));
+    const size_t taken = superslab_used_slots(), sizes[] = {20000, 30000, 60000, 100000, 180000, HK_MID_MAX};
+    for (unsigned turn = 0; turn < 200; turn++) { /* more often than a class needs that is asked for by itself */
+        char *block = heap_malloc_slow(sizes[0]);
+        for (unsigned i = 1; i < 6; i++) {
+            CHECK(is_alone(block) && grown(block, sizes[i - 1], sizes[i]) == block);
+            CHECK_EQ(large_alone_class(block), class_of(sizes[i]));
+            CHECK_EQ(large_size(block), hk_align_up(sizes[i], HK_SLOT_SIZE));
+            CHECK_EQ(large_live_bytes(&h->large), hk_class_info[class_of(sizes[i])].block_size);
+            CHECK_EQ(large_alone_count(&h->large, class_of(sizes[i - 1])), 0);
+            CHECK_EQ(large_alone_count(&h->large, class_of(sizes[i])), 1);
+        }
+        CHECK_EQ(slot_cache_bytes(h), HK_MIB - HK_MID_MAX);
+        release(block);
+        CHECK(slot_cache_bytes(h) == HK_MIB && large_live_bytes(&h->large) == 0);
+    }
+    for (unsigned i = 0; i < 6; i++)
+        CHECK(h->class_stats[class_of(sizes[i])].slab_count == 0);
+    CHECK_EQ(superslab_used_slots(), taken);
+    char *block = heap_malloc_slow(sizes[0]);
+    CHECK_EQ(heap_expand(block, sizes[1], NULL), hk_class_info[class_of(sizes[1])].block_size);
+    CHECK_EQ(heap_expand(block, sizes[3], NULL), hk_class_info[class_of(sizes[3])].block_size);
+    CHECK(large_alone_class(block) == class_of(sizes[3]) && large_size(block) == 2 * HK_SLOT_SIZE);
+    release(block);
+    CHECK_EQ(large_alone_count(&h->large, class_of(sizes[3])), 0);
+    all_is_well();
+}
+
+/* Where something lies behind it, it moves, and the heap's slots stay where they are. */
+static void moves_where_something_is_behind(void) {
+    heap_t *h = start_heap();
+    release(heap_malloc_slow(HK_MIB));
+    char *block = heap_malloc_slow(60000), *behind = heap_malloc_slow(60000);
+    CHECK(behind == block + HK_SLOT_SIZE);
+    char *moved = grown(block, 60000, 100000);
+    CHECK(moved == behind + HK_SLOT_SIZE && slot_cache_bytes(h) == HK_MIB - 3 * HK_SLOT_SIZE);
+    CHECK_EQ(heap_expand(behind, 100000, NULL), 0);
+    release(moved);
+    release(behind);
+    CHECK_EQ(slot_cache_bytes(h), HK_MIB);
+    all_is_well();
+}
+
+/* So many of the larger class as may lie alone; the next ones move to a slab. */
+static void no_more_than_may_lie_alone(void) {
+    enum { MANY = 10, FROM = SHORT + 1, TO = 22000 };
+    heap_t *h = start_heap();
+    char *blocks[MANY];
+    CHECK(class_of(TO) > class_of(FROM) + 1);
+    for (unsigned i = 0; i < MANY; i++) {
+        blocks[i] = heap_malloc_slow(FROM);
+        magazine_tick(h); /* no class is used often */
+        blocks[i] = grown(blocks[i], FROM, TO);
+        CHECK(large_alone_count(&h->large, class_of(FROM)) == 0);
+        magazine_tick(h);
+    }
+    const unsigned alone = large_alone_count(&h->large, class_of(TO));
+    CHECK(alone >= 4 && alone < MANY && h->class_stats[class_of(TO)].slab_count > 0);
+    for (unsigned i = 0; i < MANY; i++)
+        CHECK_EQ(is_alone(blocks[i]), i < alone);
+    for (unsigned i = 0; i < MANY; i++)
+        release(blocks[i]);
+    CHECK_EQ(large_live_bytes(&h->large), 0);
+    all_is_well();
+}
+
+/* That of another thread's heap does not, as its counts are that thread's. */
+static void *grows_it(void *block) { return grown(block, 20000, 30000); }
+
+static void not_that_of_another_heap(void) {
+    heap_t *h = start_heap();
+    char *block = heap_malloc_slow(20000);
+    pthread_t thread;
+    void *moved;
+    CHECK(pthread_create(&thread, NULL, grows_it, block) == 0 && pthread_join(thread, &moved) == 0);
+    CHECK(moved != block && large_alone_count(&h->large, class_of(20000)) == 0);
+    release(moved);
+    all_is_well();
+}
+
 int main(void) {
     in_child(until_it_is_used_often);
     in_child(some_that_waste_a_fifth);
@@ -188,5 +286,9 @@ int main(void) {
     in_child(many_classes_beside_runs);
     in_child(as_a_block_of_its_class);
     in_child(wrong_sizes_are_found);
+    in_child(grows_where_it_is);
+    in_child(moves_where_something_is_behind);
+    in_child(no_more_than_may_lie_alone);
+    in_child(not_that_of_another_heap);
     return CHECK_PASS;
 }

@@ -153,13 +153,15 @@ static void grows_into_slots(void) {
     release(high);
     CHECK_EQ(heap_expand(low, 7 * HK_SLOT_SIZE, NULL), 7 * HK_SLOT_SIZE);
     CHECK_EQ(kept(h), 10);
+    CHECK_EQ(heap_expand(low, 18 * HK_SLOT_SIZE, NULL), 18 * HK_SLOT_SIZE);
+    CHECK_EQ(kept(h), 0);
     release(low);
-    CHECK_EQ(kept(h), 17);
+    CHECK_EQ(kept(h), 18);
     low = heap_malloc_slow(4 * HK_SLOT_SIZE - HK_SLOT_SIZE / 2), high = run(3); /* alone */
     CHECK(large_alone_class(low) < HK_CLASS_COUNT && low + 4 * HK_SLOT_SIZE == high);
     release(high);
     CHECK(heap_realloc(low, 5 * HK_SLOT_SIZE, NULL) == low && large_alone_class(low) == HK_CLASS_COUNT);
-    CHECK(kept(h) == 12 && large_live_bytes(&h->large) == 5 * HK_SLOT_SIZE);
+    CHECK(kept(h) == 13 && large_live_bytes(&h->large) == 5 * HK_SLOT_SIZE);
     CHECK_EQ(large_alone_count(&h->large, class_of(4 * HK_SLOT_SIZE)), 0);
     release(low);
     all_is_well();
