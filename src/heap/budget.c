@@ -11,17 +11,18 @@ enum {
     THREADS_MIN = 8,   /* ... but not so few; */
     HEAVILY = 5,       /* ... and so many times as many heavily */
     CPUS_LOOK_MS = 1000,
-    BYTES_MAX = 4 << 20,        /* what a small heap's magazines may be able to hold: */
-    BYTES_MIN = 64 << 10,       /* ... so much in any case, when oversubscribed no more; */
-    BYTES_TOGETHER = 16 << 20,  /* ... its part of what those of all such heaps may hold, */
-    TOGETHER_SHARE = 8,         /* ... or of this part of the memory in use */
-    PASSED_TOGETHER = 48 << 20, /* what all may be able to hold, when their blocks change threads */
-    SLOTS_MIN_BYTES = 2 << 20,  /* free slots for the next runs: as much as is in use, and so much more, */
-    SLOTS_MAX_BYTES = 4 << 20,  /* ... but no more than this, */
-    SLOTS_TOGETHER = 64 << 20,  /* ... and a thread's part of this */
-    SHARE_MIN = 4,              /* magazines of a large heap may be able to hold this part of what it owns, */
-    SHARE_MAX = 8,              /* ... or with more threads this, */
-    SHARE_HEAVILY = 32,         /* ... as slabs of which a block is used count whole */
+    BYTES_MAX = 4 << 20,             /* what a small heap's magazines may be able to hold: */
+    BYTES_MIN = 64 << 10,            /* ... so much in any case, when oversubscribed no more; */
+    BYTES_TOGETHER = 16 << 20,       /* ... its part of what those of all such heaps may hold, */
+    TOGETHER_SHARE = 8,              /* ... or of this part of the memory in use */
+    PASSED_TOGETHER = 48 << 20,      /* what all may be able to hold, when their blocks change threads */
+    SLOTS_MIN_BYTES = 2 << 20,       /* free slots for the next runs: as much as is in use, and so much more, */
+    SLOTS_MAX_BYTES = 4 << 20,       /* ... but no more than this, */
+    SLOTS_TOGETHER = 64 << 20,       /* ... and a thread's part of this, */
+    SLOTS_OVERSUBSCRIBED = 32 << 20, /* ... or of this when oversubscribed */
+    SHARE_MIN = 4,                   /* magazines of a large heap may be able to hold this part of what it owns, */
+    SHARE_MAX = 8,                   /* ... or with more threads this, */
+    SHARE_HEAVILY = 32,              /* ... as slabs of which a block is used count whole */
 };
 
 static _Atomic uint32_t thread_count;          /* that have a heap */
@@ -57,7 +58,8 @@ bool budget_allows(const heap_t *h, size_t more_bytes) {
 }
 
 size_t budget_slot_bytes(size_t live) {
-    const size_t part = hk_min(SLOTS_TOGETHER / budget_threads(), SLOTS_MAX_BYTES);
+    const size_t together = heap_press() == HEAP_ROOM ? SLOTS_TOGETHER : SLOTS_OVERSUBSCRIBED;
+    const size_t part = hk_min(together / budget_threads(), SLOTS_MAX_BYTES);
     return hk_min(live + SLOTS_MIN_BYTES, part);
 }
 

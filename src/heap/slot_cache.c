@@ -61,6 +61,8 @@ static void note_visit(heap_t *h, bool waited) {
     hk_assert(waits <= MOST);
     if (waited || waits > 0)
         hk_write(h->waits, (uint8_t)(waited ? hk_min(waits + A_WAIT, MOST) : waits - 1));
+    if (waits == MANY && !waited) /* most of its words are not looked at any more */
+        slot_cache_give_back(h);
 }
 
 /* Each word costs a look, and few do where nobody waits. */
@@ -134,6 +136,12 @@ static bool cut(heap_t *h, unsigned i, uint64_t word, uint32_t mask) {
                                                  memory_order_relaxed);
 }
 
+/* What is fresh is resident from now on. */
+static void count_growth(uint64_t word, size_t slots) {
+    if ((word & FRESH) != 0)
+        pool_purge_for_growth(slots);
+}
+
 static void *take(heap_t *h, size_t size, bool *zeroed) {
     hk_assert(size > 0);
     const size_t count = slots_for(size);
@@ -146,8 +154,7 @@ static void *take(heap_t *h, size_t size, bool *zeroed) {
     slot_cache_served(h);
     if (zeroed != NULL)
         *zeroed = (place.word & FRESH) != 0;
-    if ((place.word & FRESH) != 0)
-        pool_purge_for_growth(count);
+    count_growth(place.word, count);
     return large_begin(&h->large, superslab_of(place.word) * SLOTS + place.first, count);
 }
 
@@ -161,8 +168,9 @@ bool slot_cache_extend(heap_t *h, void *block, size_t size) {
     const uint32_t mask = part(end % SLOTS, (unsigned)extra);
     for (unsigned i = 0; i < HEAP_SLOT_WORDS; i++) {
         const uint64_t word = word_at(h, i);
-        if (word >> 32 == end / SLOTS && (mask_of(word) & mask) == mask && cut(h, i, word, mask)) {
-            large_extend(&h->large, block, extra, false);
+        if (superslab_of(word) == end / SLOTS && (mask_of(word) & mask) == mask && cut(h, i, word, mask)) {
+            count_growth(word, extra);
+            large_extend(&h->large, block, extra, (word & FRESH) != 0);
             return true;
         }
     }
@@ -259,7 +267,7 @@ static size_t bring(heap_t *home, bool is_own, slot_t first, uint32_t count) {
     unsigned i = HEAP_SLOT_WORDS;
     if (kept <= may_have && first % SLOTS + count <= SLOTS)
         i = word_for(home, superslab, count);
-    if (i == HEAP_SLOT_WORDS && may_have > 0 && first % SLOTS + count <= SLOTS && is_contended(home)) {
+    if (i == HEAP_SLOT_WORDS && bytes <= may_have && first % SLOTS + count <= SLOTS && is_dear(home, count)) {
         i = fullest_word(home);
         to_pool(atomic_exchange_explicit(&home->slot_cache[i], 0, memory_order_acquire));
     }
@@ -289,8 +297,7 @@ void *slot_cache_alloc(heap_t *h, size_t size, size_t align, bool *zeroed) {
     if (spare.mask == 0)
         return block;
     unsigned i = word_for(h, spare.superslab, hk_popcount32(spare.mask));
-    put(h, i < HEAP_SLOT_WORDS ? i : fullest_word(h),
-        word_of(spare.superslab, spare.mask) | (spare.zeroed ? FRESH : 0));
+    put(h, i < HEAP_SLOT_WORDS ? i : fullest_word(h), word_of(spare.superslab, spare.mask) | (spare.fresh ? FRESH : 0));
     return block;
 }
 

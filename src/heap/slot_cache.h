@@ -61,7 +61,7 @@ bool slot_cache_free(heap_t *h, void *block, size_t *kept);
 void slot_cache_give_back(heap_t *h);
 
 /* Whether a live run grew to the slots that `size` bytes need, which are more than it had: into some of the heap (NULL:
- * none) that the program used before. In what is fresh, growth is no better than elsewhere. */
+ * none). A longer one is for the pool, which knows what is resident. */
 bool slot_cache_extend(heap_t *h, void *block, size_t size);
 
 /* The slots behind a live run that is about to grow may be the heap's (NULL: none), or of the one that took it: to the

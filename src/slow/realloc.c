@@ -129,6 +129,27 @@ static void *explicit_in_place(void *block, size_t size, const found_t *found, c
     return found->kind == KIND_LARGE ? runs_resize(block, size, true) : runs_resize_huge(block, size, true);
 }
 
+/* Bytes of it that the program may have filled. */
+static size_t held_by(const void *block, const found_t *found) {
+    return found_is_hardened(found) ? hardened_held(block, found->size) : found->size;
+}
+
+/* Memory is out: one that shrinks does so where it is. */
+static void *stay(void *block, size_t size, const found_t *found, int saved_errno, const void *caller) {
+    const bool is_hardened = found_is_hardened(found);
+    if (size > held_by(block, found))
+        return NULL;
+    return is_hardened ? hardened_stay(block, size, saved_errno, caller) : heap_keep_whole(block, saved_errno);
+}
+
+static void *move(void *copy, void *block, size_t size, const found_t *found, const void *caller) {
+    if (copy == NULL)
+        return NULL;
+    hk_libc_memcpy(copy, pointer_to(block), hk_min(held_by(block, found), size));
+    heap_free_found(block, caller);
+    return copy;
+}
+
 /* The block, which is the program's, becomes one of `to`; or stays in its heap, when that is NULL. */
 static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *found, const void *caller) {
     const bool is_there = to == NULL || heaps_of(block) == to;
@@ -137,18 +158,10 @@ static void *realloc_to(heap_t *to, void *block, size_t size, const found_t *fou
         heap_memory_freed(NULL);
         return same;
     }
-    int saved = errno;
-    bool is_hardened = found_is_hardened(found);
-    size_t old_size = is_hardened ? hardened_held(block, found->size) : found->size;
+    const int saved = errno;
     void *copy = to == NULL ? heaps_alloc_beside(block, HK_ALIGNMENT, size, caller)
                             : heaps_alloc(to, HK_ALIGNMENT, size, false, caller);
-    if (copy == NULL && is_there && size <= old_size)
-        return is_hardened ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
-    if (copy == NULL)
-        return NULL;
-    hk_libc_memcpy(copy, pointer_to(block), hk_min(old_size, size));
-    heap_free_found(block, caller);
-    return copy;
+    return copy == NULL && is_there ? stay(block, size, found, saved, caller) : move(copy, block, size, found, caller);
 }
 
 void *heap_realloc_to(heap_t *to, void *pointer, size_t size, const void *caller) {
@@ -189,7 +202,7 @@ static void *resize(void *block, size_t size, const void *caller) {
     if (hk_unlikely(heaps_of(block) != NULL))
         return realloc_to(NULL, block, size, &found, caller);
     if (hk_unlikely(found_is_hardened(&found)))
-        return hardened_realloc(block, hardened_held(block, found.size), size, caller);
+        return hardened_realloc(block, held_by(block, &found), size, caller);
     void *same = resize_in_place(block, size, &found, caller);
     return same != NULL ? same : move_block(block, found.size, size, caller);
 }
@@ -224,16 +237,9 @@ static void *aligned_in_place(void *block, size_t align, size_t size, const foun
 
 static void *move_aligned(void *block, size_t align, size_t size, const found_t *found, const void *caller) {
     const int saved = errno;
-    const bool is_hardened = found_is_hardened(found);
-    const size_t held = is_hardened ? hardened_held(block, found->size) : found_usable(block, found);
     void *copy = heaps_alloc_beside(block, align, size, caller);
-    if (copy == NULL && size <= held && (uintptr_t)block % align == 0)
-        return is_hardened ? hardened_stay(block, size, saved, caller) : heap_keep_whole(block, saved);
-    if (copy == NULL)
-        return NULL;
-    hk_libc_memcpy(copy, pointer_to(block), hk_min(held, size));
-    heap_free_found(block, caller);
-    return copy;
+    const bool may_stay = (uintptr_t)block % align == 0;
+    return copy == NULL && may_stay ? stay(block, size, found, saved, caller) : move(copy, block, size, found, caller);
 }
 
 static void *resize_aligned(void *block, size_t align, size_t size, const void *caller) {

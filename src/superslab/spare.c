@@ -14,6 +14,6 @@ void pool_take_spare_locked(slot_t first, size_t count, slots_spare_t *spare) {
         mask &= (uint32_t)(hk_low_mask64(spare->most) << (first + count) % SLOTS);
     spare->superslab = pool_index(s);
     spare->mask = mask;
-    if (mask != 0)
-        spare->zeroed = pool_take_locked(s, mask);
+    if (mask != 0) /* what a huge page brought along reads as zeros too, but is resident */
+        spare->fresh = pool_take_locked(s, mask) && dirty == 0;
 }

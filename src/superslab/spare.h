@@ -13,7 +13,7 @@
 typedef struct slots_spare {
     unsigned most; /* how many the caller keeps; 0: none */
     bool waited;   /* the answer: somebody had the lock */
-    bool zeroed;   /* every page of them reads as zeros */
+    bool fresh;    /* none is resident, so they read as zeros */
     uint32_t superslab, mask;
 } slots_spare_t;
 

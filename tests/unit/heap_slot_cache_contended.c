@@ -109,10 +109,31 @@ static void fresh_slots_stay_clean(void) {
     CHECK(kept(h) == 0 && pool_count(&hk_pool.dirty) == 0);
     bool zeroed;
     CHECK(run(h, 1, &zeroed) == first + HK_SLOT_SIZE && zeroed);
-    /* It would grow into what is not resident. */
-    CHECK(!slot_cache_extend(h, first + HK_SLOT_SIZE, 2 * HK_SLOT_SIZE) && kept(h) == SPARE);
+    (void)superslab_grown();
+    CHECK(slot_cache_extend(h, first + HK_SLOT_SIZE, 3 * HK_SLOT_SIZE) && kept(h) == SPARE - 2);
+    CHECK_EQ(superslab_grown(), 2);
     slot_cache_make_way(h, first);
     CHECK(kept(h) == 0 && pool_count(&hk_pool.dirty) == 0);
+    all_is_well();
+}
+
+/* Those that a huge page brought along read as zeros, and are resident. */
+static void brought_along_is_dirty(void) {
+    heap_t *h = start_contended();
+    char *first = run(h, 1, NULL);
+    slot_cache_give_back(h);
+    superslab_t *s = pool_record(map_slot(first) / SLOTS);
+    hk_lock(&hk_superslab_lock);
+    const uint32_t free = s->free_mask;
+    (void)pool_take_locked(s, free);
+    pool_give_fresh_locked(s, free, true);
+    hk_unlock(&hk_superslab_lock);
+    const size_t dirty = pool_count(&hk_pool.dirty);
+    CHECK_EQ(dirty, SLOTS - 1);
+    (void)run(h, 1, NULL);
+    CHECK(kept(h) == SPARE && pool_count(&hk_pool.dirty) == dirty - 1 - SPARE);
+    slot_cache_give_back(h);
+    CHECK_EQ(pool_count(&hk_pool.dirty), dirty - 1);
     all_is_well();
 }
 
@@ -148,7 +169,7 @@ static void none_beside_long_runs(void) {
 
 /* With so many threads its part is small; they are more than the processors serve, and do not sleep. */
 static size_t set_small_part(void) {
-    budget_set_threads(5 * heap_threads_at_ease());
+    budget_set_threads(2 * heap_threads_at_ease() + 4);
     CHECK_EQ(heap_press(), HEAP_OVERSUBSCRIBED);
     const size_t part = budget_slot_bytes(0) / HK_SLOT_SIZE;
     CHECK(part > SPARE && part < SLOTS && budget_slot_bytes(HK_GIB) == budget_slot_bytes(0));
@@ -191,6 +212,9 @@ static void more_superslabs(void) {
     give(h, blocks[MANY - 1]);
     CHECK(kept(h) == MANY - 1 && superslab_used_slots() == taken - 2);
     CHECK(run(h, 1, NULL) != blocks[3]);
+    hk_write(h->waits, MANY_WAITS); /* the next visit finds the lock free: there are four words again */
+    (void)run(h, SHORT + 1, NULL);
+    CHECK(kept(h) == 0 && hk_read(h->waits) == MANY_WAITS - 1);
     all_is_well();
 }
 
@@ -219,6 +243,24 @@ static void gives_back_together(void) {
     CHECK(slot_cache_free(heap_shared(), blocks[SLOTS + 2], &now) && now == 0 && kept(h) == 2);
     atomic_store_explicit(&h->life, HEAP_LIVE, memory_order_relaxed);
     CHECK(slot_cache_free(heap_shared(), blocks[SLOTS + 3], &now) && now == 3 * HK_SLOT_SIZE && kept(h) == 3);
+    all_is_well();
+}
+
+/* A long run for which there is no room goes to the pool itself. */
+static void no_room_for_long_runs(void) {
+    enum { MANY = 2 * SLOTS, LONG = SHORT + 1 };
+    heap_t *h = start_contended();
+    char *blocks[MANY];
+    hk_write(h->waits, 0);
+    for (unsigned i = 0; i < MANY; i++)
+        blocks[i] = run(h, i == 0 ? LONG : 1, NULL);
+    for (unsigned i = 1; i < MANY; i++)
+        give(h, blocks[i]);
+    const size_t had = kept(h), taken = superslab_used_slots();
+    CHECK(had > budget_slot_bytes(0) / HK_SLOT_SIZE); /* from when more was live */
+    hk_write(h->waits, MOST_WAITS);
+    give(h, blocks[0]);
+    CHECK(kept(h) == had && superslab_used_slots() == taken - LONG);
     all_is_well();
 }
 
@@ -270,11 +312,13 @@ int main(void) {
     in_child(waits_are_counted);
     in_child(takes_spare_slots);
     in_child(fresh_slots_stay_clean);
+    in_child(brought_along_is_dirty);
     in_child(resident_slots_first);
     in_child(none_beside_long_runs);
     in_child(no_more_than_its_part);
     in_child(more_superslabs);
     in_child(gives_back_together);
+    in_child(no_room_for_long_runs);
     in_child(beside_many_runs);
     in_child(when_oversubscribed);
     return CHECK_PASS;
