@@ -58,8 +58,12 @@ bool budget_allows(const heap_t *h, size_t more_bytes) {
 }
 
 size_t budget_slot_bytes(size_t live) {
-    const size_t together = heap_press() == HEAP_ROOM ? SLOTS_TOGETHER : SLOTS_OVERSUBSCRIBED;
-    const size_t part = hk_min(together / budget_threads(), SLOTS_MAX_BYTES);
+    size_t part = SLOTS_MAX_BYTES;
+    _Static_assert(SLOTS_OVERSUBSCRIBED / THREADS_MIN >= SLOTS_MAX_BYTES, "the part of so few threads is no bound");
+    if (hk_unlikely(budget_threads() > THREADS_MIN)) {
+        const size_t together = heap_press() == HEAP_ROOM ? SLOTS_TOGETHER : SLOTS_OVERSUBSCRIBED;
+        part = hk_min(together / budget_threads(), SLOTS_MAX_BYTES);
+    }
     return hk_min(live + SLOTS_MIN_BYTES, part);
 }
 

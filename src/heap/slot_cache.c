@@ -68,7 +68,7 @@ static void note_visit(heap_t *h, bool waited) {
 /* Each word costs a look, and few do where nobody waits. */
 static unsigned words(const heap_t *h) { return is_contended(h) ? HEAP_SLOT_WORDS : FEW_WORDS; }
 
-static size_t bytes_in(const heap_t *h, unsigned count) {
+HK_INLINE size_t bytes_in(const heap_t *h, unsigned count) {
     size_t sum = 0;
     _Static_assert(HEAP_SLOT_WORDS % 2 == 0 && FEW_WORDS % 2 == 0,
                    "two are counted at once: the oldest x86-64 counts in many steps");
@@ -196,7 +196,7 @@ static bool is_dear(const heap_t *h, size_t slots) { return slots <= SHORT && is
 
 /* When oversubscribed, a thread that waits for a processor would keep slots from others: so only short runs are kept,
  * and by threads that wait for the pool. */
-static bool may_keep(const heap_t *h, size_t slots) {
+HK_INLINE bool may_keep(const heap_t *h, size_t slots) {
     const heap_press_t press = heap_press();
     return (press == HEAP_ROOM || (press == HEAP_OVERSUBSCRIBED && is_dear(h, slots) && !limit_is_near())) &&
            !region_is_near_limit() && hk_option(HK_OPT_PURGE_DELAY) != 0;
@@ -219,7 +219,7 @@ static size_t room_for_others(const heap_t *h, size_t bytes) {
 }
 
 /* The word for `count` slots of the superslab: its own, or the one with the fewest if these are fewer. */
-static unsigned word_for(const heap_t *h, uint32_t superslab, unsigned count) {
+HK_INLINE unsigned word_for(const heap_t *h, uint32_t superslab, unsigned count) {
     const unsigned used = words(h);
     unsigned least = HEAP_SLOT_WORDS;
     for (unsigned i = 0; i < used; i++)
@@ -237,7 +237,7 @@ static unsigned word_for(const heap_t *h, uint32_t superslab, unsigned count) {
 
 /* The slots of `brought` go into word `i`: to those of the same superslab, or in place of another's, which go to the
  * pool. */
-static void put(heap_t *home, unsigned i, uint64_t brought) {
+HK_INLINE void put(heap_t *home, unsigned i, uint64_t brought) {
     uint64_t word = word_at(home, i), joined;
     do
         joined = superslab_of(word) == superslab_of(brought) && mask_of(word) != 0

@@ -153,7 +153,7 @@ void *heap_take_anywhere(heap_t *h, unsigned cls, size_t align) {
 
 /* Whether one more block of a class may lie alone, in a run, beside `count` that do. Together they waste up to three
  * quarters of a slab, as what is beyond such a block serves nobody; near a limit they take no more than a slab. */
-static bool fits_alone(const size_class_info_t *info, unsigned count, bool near) {
+HK_INLINE bool fits_alone(const size_class_info_t *info, unsigned count, bool near) {
     const size_t slots = (info->block_size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT;
     const size_t beyond = (slots << HK_SLOT_SHIFT) - info->block_size;
     if (near)
