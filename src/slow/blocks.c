@@ -161,14 +161,17 @@ HK_INLINE bool fits_alone(const size_class_info_t *info, unsigned count, bool ne
     return count < LARGE_ALONE_MOST && (count + 1) * beyond <= ((size_t)info->slab_slots << HK_SLOT_SHIFT) / 4 * 3;
 }
 
+static bool is_without_slabs(const heap_t *h, unsigned cls) {
+    return hk_read(h->class_stats[cls].slab_count) == 0 && heap_magazine_count(h, cls) == 0;
+}
+
 /* Whether a block of the class lies alone in place of the first slab for several: as long as its thread uses the class
  * rarely, and always near a limit of the kernel's. */
 static bool may_be_alone(heap_t *h, unsigned cls) {
     const size_class_info_t *info = &hk_class_info[cls];
     const bool near = region_shares_slabs();
-    return (near ? info->slab_slots > 1 : class_is_earned(cls)) && hk_read(h->class_stats[cls].slab_count) == 0 &&
-           heap_magazine_count(h, cls) == 0 && fits_alone(info, large_alone_count(&h->large, cls), near) &&
-           (near || !magazine_is_earned(h, cls));
+    return (near ? info->slab_slots > 1 : class_is_earned(cls)) && is_without_slabs(h, cls) &&
+           fits_alone(info, large_alone_count(&h->large, cls), near) && (near || !magazine_is_earned(h, cls));
 }
 
 void *heap_alone_try(heap_t *h, unsigned cls, size_t align, bool *zeroed) {
@@ -193,8 +196,10 @@ bool heap_alone_grow(heap_t *h, void *block, size_t size) {
         return false;
     large_set_alone(&h->large, block, cls);
     /* As if it were a new one, else a program whose blocks all grow asked for nothing but the class they begin with. */
-    (void)magazine_is_earned(h, cls);
-    slot_cache_served(h);
+    if (class_is_earned(cls) && is_without_slabs(h, cls)) {
+        (void)magazine_is_earned(h, cls);
+        slot_cache_served(h);
+    }
     return true;
 }
 

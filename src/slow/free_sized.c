@@ -30,6 +30,9 @@ static bool size_fits(const void *block, const found_t *found, size_t align, siz
         return asked <= found->size;
     if (found->cls == HK_CLASS_COUNT)
         return align > HK_ALIGNMENT || asked > HK_MID_MAX / 2;
+    /* One alone has an alignment by its place, and may have grown there to a class that is no multiple of it. */
+    if (found->kind == KIND_LARGE && class_fits(found->cls, class_of(asked)))
+        return true;
     return class_fits(found->cls, align <= HK_ALIGNMENT ? class_of(asked) : class_of_aligned(asked, align));
 }
 

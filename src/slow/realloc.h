@@ -28,6 +28,12 @@ HK_INLINE bool found_may_grow_alone(const found_t *found, size_t size) {
     return found->kind == KIND_LARGE && found->cls < HK_CLASS_COUNT && size > found->size && size <= HK_MID_MAX;
 }
 
+/* Bytes of what changed its size where it is that had their chance to be sampled (heap_sample_resized). A block alone
+ * that grew is drawn anew: of each class it had before, what was not asked for had none. */
+HK_INLINE size_t found_had_chance(const found_t *found, size_t size) {
+    return found_may_grow_alone(found, size) ? 0 : found->size;
+}
+
 enum { HEAP_ROOM_FROM = 8 * 1024 };
 
 /* Whether a long block grows by less than a 32nd. Then the next one has room for a quarter more than the block had: one

@@ -19,8 +19,7 @@ void *heap_sampled(heap_t *h, void *block, size_t size, const void *caller) {
     return block;
 }
 
-/* Bytes that it had before have had their chance to be sampled: how large a chance is known where no thread has an
- * interval of its own. */
+/* How large a chance the bytes had that it had before is known where no thread has an interval of its own. */
 void heap_sample_resized(heap_t *h, void *old, void *block, size_t old_size, size_t size, const void *caller) {
     if (!sample_was_ever_on())
         return;
@@ -29,7 +28,7 @@ void heap_sample_resized(heap_t *h, void *old, void *block, size_t old_size, siz
         (void)heap_sampled_if(heap_charge(h, size, false), h, block, size, caller);
         return;
     }
-    const bool anew = sample_has_paces();
+    const bool anew = sample_has_paces() || old_size == 0;
     const size_t charge = anew ? size : size > old_size ? size - old_size : 0;
     const bool due = charge > 0 && heap_charge(h, charge, false);
     if (!sample_resize(block, size, heap_block_size(block), anew) && due)

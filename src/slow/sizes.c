@@ -58,11 +58,9 @@ static bool resize_here(void *block, size_t size, const found_t *found, const vo
         return size == found->size;
     if (found->kind == KIND_EMERGENCY || found->kind == KIND_NOTHING || !fork_attend())
         return size <= found->size;
-    if (size > found->size && !limit_allows(size - found->size))
-        return false;
     if (found_may_grow_alone(found, size))
         return heap_alone_grow(heap_current(), block, size);
-    if (size <= HK_MID_MAX)
+    if (size <= HK_MID_MAX || (size > found->size && !limit_allows(size - found->size)))
         return false;
     return found->kind == KIND_LARGE ? resize_run(block, size, found->size)
                                      : runs_resize_huge(block, size, false) != NULL;
@@ -85,7 +83,7 @@ static void note_size(void *block, size_t size, const found_t *found, const void
     if (found->kind == KIND_SLAB || found_is_hardened(found)) /* its slack is smaller or larger, and that is all */
         (void)sample_resize(block, size, found->size, false);
     else if (found->kind == KIND_LARGE || found->kind == KIND_HUGE)
-        heap_sample_resized(heap_current(), block, block, found->size, size, caller);
+        heap_sample_resized(heap_current(), block, block, found_had_chance(found, size), size, caller);
 }
 
 size_t heap_expand(void *pointer, size_t size, const void *caller) {

@@ -222,6 +222,23 @@ static void grows_where_it_is(void) {
     all_is_well();
 }
 
+/* To a class that is no multiple of its alignment, by which its size is checked when it is freed. */
+static void one_with_an_alignment(void) {
+    (void)start_heap();
+    unsigned stayed = 0;
+    release(heap_malloc_slow(HK_MIB));
+    for (size_t align = 4096; align <= 16384; align *= 2)
+        for (size_t size = 17000; size < 190000; size += 3001) {
+            char *block = heap_aligned(align, size);
+            const bool grew = heap_expand(block, size + size / 3, NULL) != 0;
+            stayed += grew;
+            CHECK_EQ((uintptr_t)block % align, 0);
+            heap_free_sized(block, align, grew ? size + size / 3 : size, "free_aligned_sized");
+        }
+    CHECK(stayed > 20 && hk_misuse_count() == 0);
+    all_is_well();
+}
+
 /* Where something lies behind it, it moves, and the heap's slots stay where they are. */
 static void moves_where_something_is_behind(void) {
     heap_t *h = start_heap();
@@ -287,6 +304,7 @@ int main(void) {
     in_child(as_a_block_of_its_class);
     in_child(wrong_sizes_are_found);
     in_child(grows_where_it_is);
+    in_child(one_with_an_alignment);
     in_child(moves_where_something_is_behind);
     in_child(no_more_than_may_lie_alone);
     in_child(not_that_of_another_heap);
