@@ -13,8 +13,8 @@
 
 enum {
     FEW_WORDS = 4, /* that are used where nobody waits */
-    SHORT = 4,     /* slots of a run that a visit of the pool costs much in comparison, */
-    SPARE = 16,    /* ... and of those that it takes along at most */
+    SHORT = 4,     /* slots of a run: to serve such a run, a visit of the pool costs much. */
+    SPARE = 16,    /* A contended heap takes so many more along, at most. */
     A_WAIT = 8,    /* a visit of the pool that had to wait counts for so many that had not, */
     MANY = 16,     /* ... and by so much more they make it contended, */
     MOST = 48,     /* ... for as many visits at most */
@@ -211,7 +211,8 @@ static size_t room(const heap_t *h, size_t bytes) {
                : 0;
 }
 
-/* The same for the heap of another thread. Only that thread knows what its magazines can hold, so the least is kept. */
+/* Bytes that the heap of another thread may keep. That thread alone knows what its magazines can hold, so it is the
+ * least that a heap may. */
 static size_t room_for_others(const heap_t *h, size_t bytes) {
     const uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
     const bool may = live_bytes(h) + bytes <= FEW_BYTES || is_dear(h, bytes >> HK_SLOT_SHIFT);
