@@ -15,17 +15,18 @@
  *
  * Many threads that do so have slots here and there in all superslabs, so that four words hold next to nothing, and
  * each call waits for the pool. A heap whose thread had to wait there uses all words, for as long as the pool is
- * contended; takes what is free around its run as well, so that each thread comes to have superslabs of its own; and
- * gives back the word with the most slots when it may have no more, which is one visit for many runs. *Fresh* slots
- * came from the pool in that way, read as zeros, and may not be resident.
+ * contended; takes what is free around a short run as well, so that each thread comes to have superslabs of its own;
+ * and makes room for short runs by giving back the word with the most slots, which is one visit for many. *Fresh* slots
+ * came from the pool in that way, are not resident, and read as zeros.
  *
  * The slots of a run go back to the heap that took it, whichever thread frees it: a thread that frees what others
  * allocate keeps none, and one that hands on what it allocates has slots for the next.
  *
  * To the pool the slots are taken, and the slot table has nothing there. They go to the pool with each round of upkeep
- * (with HAKMEM_PURGE_DELAY=-1 there is none), when the thread ends, when memory is out, when a run of the heap is about
- * to grow, and before a slab is opened while few slots are free. How many they may be is in budget.h. Beside many runs
- * none is kept, as it counts then where a run lies; nor near a limit, when oversubscribed, and at levels 2 and 3.
+ * (with HAKMEM_PURGE_DELAY=-1 there is none), when the thread ends, when memory is out, when a run of the heap grows
+ * and finds none of them behind it, when the pool is contended no more, and before a slab is opened while few slots are
+ * free. How many they may be is in budget.h. Beside many runs none is kept, as it counts then where a run lies, nor
+ * when oversubscribed; but for short runs of a contended heap. None is near a limit, and at levels 2 and 3.
  *
  * The heap's thread alone cuts runs off a word; any thread adds slots to one, and takes a whole one away. Each is one
  * compare-exchange or exchange of the word, which has all there is to know: the same word has the same free slots,
@@ -61,7 +62,7 @@ bool slot_cache_free(heap_t *h, void *block, size_t *kept);
 void slot_cache_give_back(heap_t *h);
 
 /* Whether a live run grew to the slots that `size` bytes need, which are more than it had: into some of the heap (NULL:
- * none). A longer one is for the pool, which knows what is resident. */
+ * none), which took the run. */
 bool slot_cache_extend(heap_t *h, void *block, size_t size);
 
 /* The slots behind a live run that is about to grow may be the heap's (NULL: none), or of the one that took it: to the

@@ -79,9 +79,9 @@ static bool is_run_for(const found_t *found, size_t size) {
 static void *resize_big(heap_t *h, void *block, size_t size, const found_t *found) {
     if (found_may_grow_alone(found, size)) /* into what is taken: no limit is asked */
         return heap_alone_grow(h, block, size) ? block : NULL;
-    if (size > found->size && !limit_allows(size - found->size))
-        return NULL;
     if (size <= HK_MID_MAX && !is_run_for(found, size))
+        return NULL;
+    if (size > found->size && !limit_allows(size - found->size))
         return NULL;
     if (found->kind == KIND_LARGE && (size + HK_SLOT_SIZE - 1) >> HK_SLOT_SHIFT != found->size >> HK_SLOT_SHIFT)
         heap_untag(h, block, map_lookup(block));
