@@ -14,7 +14,7 @@
  * few in a heap of 8 GiB.
  *
  * A third bit is the pool's: a USED superslab is *vacant* when all its slots are free for anything. superslab/bins.h
- * writes it, superslab/runs.h reads it.
+ * writes it, superslab/place.h reads it.
  *
  * The words lie where index_init says, and are zeros at first: only those of superslabs below every `limit`, and those
  * of what is set with all others of their lower sums, are touched. The caller holds the region lock; for vacancy it

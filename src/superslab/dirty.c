@@ -2,7 +2,7 @@
  *
  * Superslabs with dirty slots: in a queue, those that wait longest for a purge first, and in lists by the length of the
  * longest stretch of such slots, likewise, where a place for a run is looked for: private ones are in none of these.
- * Stretches that go on in the next superslab are followed by who looks (runs.c).
+ * Stretches that go on in the next superslab are followed by who looks (place.c).
  */
 #include "superslab/dirty.h"
 

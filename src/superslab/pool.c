@@ -23,11 +23,3 @@ unsigned pool_largest_order(uint32_t mask) {
         order++;
     return order;
 }
-
-uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length) {
-    hk_assert(first != 0 && count > 0);
-    unsigned at = first % SLOTS;
-    *index = first / SLOTS;
-    *length = hk_min(count, SLOTS - at);
-    return (uint32_t)(hk_low_mask64((unsigned)*length) << at);
-}

@@ -114,7 +114,13 @@ uint32_t pool_stretches(uint32_t mask, unsigned count, unsigned align);
 unsigned pool_largest_order(uint32_t mask);
 
 /* Slots [first, first + count) cut at superslab borders: the part in superslab `*index` as a mask. */
-uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length);
+HK_INLINE uint32_t pool_part(slot_t first, size_t count, size_t *index, size_t *length) {
+    hk_assert(first != 0 && count > 0);
+    unsigned at = first % SLOTS;
+    *index = first / SLOTS;
+    *length = hk_min(count, SLOTS - at);
+    return (uint32_t)(hk_low_mask64((unsigned)*length) << at);
+}
 
 /* Slots whose pages are known to have been used in full: what "a large heap" is measured by. `by` may be negative. */
 void slots_count_used(ptrdiff_t by);

@@ -5,25 +5,19 @@
 #include "core/events.h"
 #include "core/options.h"
 #include "core/panic.h"
-#include "region/index.h"
 #include "superslab/bins.h"
 #include "superslab/dirty.h"
 #include "superslab/huge_pages.h"
 #include "superslab/parts.h"
+#include "superslab/place.h"
 #include "superslab/purge.h"
 #include "sys/sys.h"
 
 enum {
-    FIT_LOOKS_MAX = 8,    /* superslabs with a place for a short run that are looked at for the best, unless others
-                             wait for the lock, */
-    LOOKS_MAX = 16,       /* ... and without one, for what goes on in the next */
-    LENGTH_MAX = 16384,   /* slots of a stretch that are followed: 1 GiB */
-    WALK_MAX = 1024,      /* looks, and superslabs of the places that they find, for one run */
     WASTE_SHARE = 4,      /* so much of a superslab is much */
     PREFAULT_SHARE = 256, /* slots populated ahead are at most this part of those in use */
     GROWTH_ROOM = 8,      /* a run that grows is put where it has so many times its size, or half of that, ... */
     HUGE_REST_SHARE = 8, /* a run begins in a huge page that is there when what is free of it is this part of the run */
-    CLOSE_SHARE = 16,    /* a stretch that is longer by this part at most is not worth looking further */
 };
 
 /* How the superslabs are opened that a run takes from the region. */
@@ -101,148 +95,6 @@ bool slots_alloc_at(slot_t first, size_t count, bool *zeroed) {
     return complete;
 }
 
-/* How many of `count` free slots are dirty. */
-static size_t dirty_slots_at(size_t first, size_t count) {
-    size_t dirty = 0, index, length;
-    for (size_t done = 0; done < count; done += length) {
-        uint32_t mask = pool_part((slot_t)(first + done), count - done, &index, &length);
-        if (pool_knows(index))
-            dirty += hk_popcount32(pool_record(index)->dirty_mask & mask);
-    }
-    return dirty;
-}
-
-/* Free slots from `at` on, at most `most`; those of the region count as long as they are less than `wanted`. */
-static size_t free_after(size_t at, size_t most, size_t wanted) {
-    size_t length = 0, more, left;
-    do {
-        size_t index = (at + length) / SLOTS, end = index_vacant_end(index, map_count() / SLOTS);
-        if (end > index) {
-            length = end * SLOTS - at;
-            index = end;
-        }
-        uint64_t free = pool_knows(index)                            ? pool_shared_mask(pool_record(index))
-                        : length < wanted && region_may_serve(index) ? ALL_SLOTS
-                                                                     : 0;
-        left = SLOTS - (at + length) % SLOTS;
-        more = hk_ctz64(~(free >> (SLOTS - left)));
-        length += more;
-    } while (more == left && length < most);
-    return hk_min(length, most);
-}
-
-/* Free slots of the pool in front of `at`. */
-static size_t free_before(size_t at, size_t most) {
-    hk_assert(at > 0);
-    size_t from = index_vacant_begin((at - 1) / SLOTS + 1) * SLOTS, length = from < at ? at - from : 0;
-    size_t index = (at - length - 1) / SLOTS, left = (at - length - 1) % SLOTS + 1;
-    uint64_t free = pool_knows(index) ? pool_shared_mask(pool_record(index)) : 0;
-    return hk_min(length + 63 - hk_msb64(~(free << (64 - left))), most);
-}
-
-/* Where a run would go: the most of it resident, in the shortest stretch of such. */
-typedef struct place {
-    size_t count, align;
-    size_t first;
-    size_t dirty; /* 0: there is no place */
-    size_t room;
-    size_t seen, seen_end; /* the stretch that was looked at last */
-    size_t walked;         /* superslabs looked at so far */
-} place_t;
-
-static void consider(place_t *best, size_t first, size_t room) {
-    hk_assert(first % best->align == 0 && room >= best->count);
-    size_t dirty = dirty_slots_at(first, best->count);
-    best->walked += pool_superslabs_for(best->count);
-    if (dirty < best->dirty || (dirty == best->dirty && room >= best->room))
-        return;
-    best->first = first;
-    best->dirty = dirty;
-    best->room = room;
-}
-
-static bool fits_closely(const place_t *place) {
-    return place->dirty == place->count && place->room - place->count <= place->count / CLOSE_SHARE;
-}
-
-static bool is_enough(const place_t *place) { return place->walked >= WALK_MAX || fits_closely(place); }
-
-/* In the stretch around the dirty slot `at`: at an end of it, so that the rest stays one, or where more is dirty. */
-static void consider_around(place_t *best, size_t at) {
-    bool seen = at >= best->seen && at < best->seen_end;
-    if (!seen) {
-        best->seen = at - free_before(at, LENGTH_MAX);
-        best->seen_end = at + free_after(at, LENGTH_MAX, best->count);
-    }
-    best->walked++;
-    size_t from = hk_align_up(best->seen, best->align), end = best->seen_end;
-    if (from + best->count > end)
-        return;
-    size_t last = hk_align_down(end - best->count, best->align);
-    if (!seen) {
-        consider(best, from, end - from);
-        consider(best, last, end - from);
-    }
-    if (best->dirty < best->count)
-        consider(best, hk_max(from, hk_align_down(hk_min(at, last), best->align)), end - from);
-}
-
-/* Looks at the free runs around the superslab's dirty runs of `least` slots or more. */
-static void look_into(place_t *best, const superslab_t *s, unsigned least) {
-    hk_assert(least > 0 && least <= SLOTS);
-    size_t first = pool_first_slot(s);
-    if (best->dirty == best->count && first >= best->seen && first + SLOTS <= best->seen_end)
-        return; /* no other place in the stretch is better */
-    for (uint32_t begins = pool_stretches(s->dirty_mask & pool_shared_mask(s), least, 1);
-         begins != 0 && !is_enough(best);) {
-        unsigned at = hk_ctz64(begins), length = hk_ctz64(~((uint64_t)s->dirty_mask >> at));
-        consider_around(best, first + at);
-        begins &= ~(uint32_t)hk_low_mask64(at + length);
-    }
-}
-
-/* In the superslabs whose longest dirty stretch has `length` slots. Returns the looks that are left. */
-static unsigned look_at_length(place_t *best, unsigned length, unsigned least, unsigned looks) {
-    hk_assert(length > 0 && length <= SLOTS);
-    uint32_t index = pool_of_length_locked(length);
-    for (; index != 0 && looks > 0 && !is_enough(best); index = pool_record(index)->links[POOL_OF_LENGTH].next, looks--)
-        look_into(best, pool_record(index), least);
-    return looks;
-}
-
-/* For a run that fits into a superslab: among the shortest dirty stretches that serve, or else the longest, as these
- * may go on in the next superslab. */
-static void find_short_locked(place_t *best, bool in_a_hurry) {
-    hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    unsigned count = (unsigned)best->count, looks = in_a_hurry ? 1 : FIT_LOOKS_MAX;
-    for (unsigned length = count; looks > 0 && (length = pool_length_from_locked(length)) != 0; length++)
-        looks = look_at_length(best, length, count, looks);
-    looks = best->dirty == count ? 0 : LOOKS_MAX;
-    for (unsigned length = count; looks > 0 && (length = pool_length_below_locked(length)) != 0;)
-        looks = look_at_length(best, length, length, looks);
-}
-
-/* For a longer one: in those that wait longest for a purge. */
-static void find_long_locked(place_t *best) {
-    hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    uint32_t index = pool_dirty_head_locked();
-    for (; index != 0 && !is_enough(best); index = pool_record(index)->links[POOL_QUEUE].next) {
-        best->walked += pool_is_private(pool_record(index));
-        look_into(best, pool_record(index), 1);
-    }
-}
-
-static place_t find_place_locked(size_t count, size_t align, bool in_a_hurry) {
-    hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(count > 0 && hk_is_pow2(align));
-    place_t best = {.count = count, .align = align, .room = SIZE_MAX};
-    if (count <= SLOTS)
-        find_short_locked(&best, in_a_hurry);
-    else
-        find_long_locked(&best);
-    return best;
-}
-
 /* Superslabs that a run takes whole, and that lie clean, get the pages that suit its use. */
 static void convert_run_locked(size_t first, size_t count, slots_use_t use, bool huge) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
@@ -267,7 +119,7 @@ static size_t least_dirty(size_t count, bool begins_huge, bool earns) {
 static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use, bool in_a_hurry) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     bool zeroed;
-    place_t place = find_place_locked(count, align, in_a_hurry);
+    place_t place = pool_find_place_locked(count, align, in_a_hurry);
     if (place.dirty == 0)
         return (slots_t){0};
     bool begins_huge = pool_record(place.first / SLOTS)->huge, earns = pool_earns_huge_locked(count, use);
@@ -299,7 +151,8 @@ static slots_t alloc_anywhere_locked(size_t count, size_t align) {
         for (uint32_t left = pool_knows(index) ? pool_shared_mask(pool_record(index)) : 0; left != 0;) {
             unsigned at = hk_ctz64(left), length = hk_ctz64(~((uint64_t)left >> at));
             size_t first = hk_align_up(index * SLOTS + at, align);
-            if (free_after(first, count, 0) == count && alloc_at_locked((slot_t)first, count, (opening_t){0}, &zeroed))
+            if (pool_free_after(first, count, 0) == count &&
+                alloc_at_locked((slot_t)first, count, (opening_t){0}, &zeroed))
                 return (slots_t){(slot_t)first, zeroed};
             left &= ~(uint32_t)hk_low_mask64(at + length);
         }
@@ -393,7 +246,7 @@ slots_t slots_alloc_dirty(size_t count, size_t least_room) {
     slots_t got = {0};
     hk_lock(&hk_superslab_lock);
     for (size_t room = GROWTH_ROOM * count; got.first == 0 && room >= least_room; room /= 2) {
-        place_t place = room <= pool_count(&hk_pool.dirty) ? find_place_locked(room, 1, false) : (place_t){0};
+        place_t place = room <= pool_count(&hk_pool.dirty) ? pool_find_place_locked(room, 1, false) : (place_t){0};
         if (place.dirty == room && alloc_at_locked((slot_t)place.first, count, (opening_t){0}, &got.zeroed))
             got.first = (slot_t)place.first;
     }
@@ -404,7 +257,7 @@ slots_t slots_alloc_dirty(size_t count, size_t least_room) {
 bool slots_are_dirty(slot_t first, size_t count) {
     hk_assert(first != 0 && count > 0);
     hk_lock(&hk_superslab_lock);
-    bool dirty = dirty_slots_at(first, count) == count;
+    bool dirty = pool_dirty_at(first, count) == count;
     hk_unlock(&hk_superslab_lock);
     return dirty;
 }
