@@ -32,7 +32,8 @@
  * compare-exchange or exchange of the word, which has all there is to know: the same word has the same free slots,
  * whatever it was meanwhile. Who adds releases, and who cuts or takes away acquires: the run was used before. When a
  * slot is added its run is a run no more. Two words may have the same superslab, with other slots. To the child of a
- * fork that took no lock, slots on their way are lost; none belongs to a run and to the cache.
+ * fork that took no lock, slots on their way are lost; none belongs to a run and to the cache. Model:
+ * docs/models/slot_cache.pml.
  */
 #pragma once
 

@@ -223,9 +223,9 @@ fn threads() -> Vec<Row> {
         larson("larson 2-32 KiB, 4 threads", "0.5 2048 32768 10000 1 12345 4").warm(1024).takes(0.85),
         larson("larson small, 2 threads", "0.5 8 1000 100 10000 42 2").gated().takes(0.51),
         larson("larson small, 4 threads", "0.3 8 1000 100 10000 42 4").takes(0.31),
-        live_set("live_set 2 threads, 16 of 18-250 KiB", "threads", "own 2 100000 16 18432 256000 4096 42 200"),
+        live_set("live_set 2 threads, 16 of 18-250 KiB", "threads", "own 2 100000 16 18432 256000 1 42 200"),
         live_set("live_set 2 threads, 8 of 0.3-3 MiB", "threads", "own 2 100000 8 307200 3145728 0 42 200"),
-        live_set("live_set 4 threads, 1,000 of 0.1-64 KiB at once", "threads", "batch 4 100000 1000 100 65536 4096 42 200"),
+        live_set("live_set 4 threads, 1,000 of 0.1-64 KiB at once", "threads", "batch 4 100000 1000 100 65536 64 42 200"),
         workload("thread churn", "threads", "thread_churn", "4000 4 100").us().threads_at(1).takes(0.25),
     ]
 }
@@ -245,7 +245,7 @@ fn remote() -> Vec<Row> {
         live_set(
             "live_set 4 threads, 64 of 18-500 KiB exchanged",
             CROSSING,
-            "exchange 4 100000 64 18432 512000 4096 42 200",
+            "exchange 4 100000 64 18432 512000 64 42 200",
         ),
         workload("trees that another thread drops", CROSSING, "shared_trees", "4000 8 42").ns().takes(0.08),
         workload("xmalloc_test, 2 threads", CROSSING, "xmalloc_test", "2 0.4 42").mops().threads_at(0).takes(0.41),
