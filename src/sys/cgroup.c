@@ -46,33 +46,29 @@ static bool has_word(const char *list, size_t length, const char *word) {
 }
 
 /* Length of the path in the line of `controller` ("" is v2), its start in `*path`; 0 when there is none. */
-static size_t find_path(const char *text, size_t length, const char *controller, const char **path) {
-    for (const char *line = text, *end = text + length, *next; line < end; line = next + 1) {
-        next = memchr(line, '\n', (size_t)(end - line));
-        next = next != NULL ? next : end;
-        const char *list = memchr(line, ':', (size_t)(next - line));
-        const char *colon = list == NULL ? NULL : memchr(list + 1, ':', (size_t)(next - list - 1));
-        if (colon == NULL || !has_word(list + 1, (size_t)(colon - list - 1), controller))
+static size_t find_path(const char *text, const char *controller, const char **path) {
+    for (const char *line = text; *line != '\0'; line += *line == '\n') {
+        const char *list = line + strcspn(line, ":\n");
+        list += *list == ':';
+        const size_t length = strcspn(list, ":\n");
+        line = list + strcspn(list, "\n");
+        if (list[length] != ':' || !has_word(list, length, controller))
             continue;
-        *path = colon + 1;
-        return (size_t)(next - colon - 1);
+        *path = list + length + 1;
+        return (size_t)(line - *path);
     }
     return 0;
 }
 
 /* --- Groups ------------------------------------------------------------------------------------------------------- */
 
-static size_t read_file(const char *path, char *text, size_t size) {
-    long got = sys_read_text(path, text, size);
-    return got > 0 ? (size_t)got : 0;
-}
-
 /* The group of the process in the hierarchy of `controller`, which is mounted at `root``mount`. */
 static bool find_group(group_t *group, const char *membership, const char *root, const char *mount,
                        const char *controller) {
     char text[MEMBERSHIP_MAX];
     const char *path = NULL;
-    size_t length = find_path(text, read_file(membership, text, sizeof text), controller, &path);
+    (void)sys_read_text(membership, text, sizeof text);
+    size_t length = find_path(text, controller, &path);
     size_t of_root = strlen(root), of_mount = strlen(mount);
     group->top = of_root + of_mount;
     group->length = group->top + length;
@@ -96,21 +92,22 @@ static bool group_up(group_t *group) {
     return true;
 }
 
-/* The text of a file of the group; its length. */
-static size_t read_of(group_t *group, const char *name, char text[TEXT_MAX]) {
-    if (group->length + strlen(name) + 1 > sizeof group->directory)
-        return 0;
+/* The text of a file of the group. False, and an empty text, when there is none. */
+static bool read_of(const group_t *group, const char *name, char text[TEXT_MAX]) {
     char path[PATH_MAX_BYTES];
+    text[0] = '\0';
+    if (group->length + strlen(name) + 1 > sizeof path)
+        return false;
     memcpy(path, group->directory, group->length);
     memcpy(path + group->length, name, strlen(name) + 1);
-    return read_file(path, text, TEXT_MAX);
+    return sys_read_text(path, text, TEXT_MAX) > 0;
 }
 
-static uint64_t number_of(group_t *group, const char *name, bool *known) {
+static uint64_t number_of(const group_t *group, const char *name, bool *known) {
     char text[TEXT_MAX];
-    const char *at = text, *end = text + read_of(group, name, text);
-    *known |= end > text;
-    return sys_parse_number(&at, end);
+    const char *at = text;
+    *known |= read_of(group, name, text);
+    return sys_parse_number(&at);
 }
 
 /* --- Memory ------------------------------------------------------------------------------------------------------- */
@@ -131,31 +128,29 @@ sys_memory_limits_t sys_cgroup_limits(const char *membership, const char *root) 
 
 size_t sys_anonymous_bytes(void) {
     char text[TEXT_MAX];
-    const char *at = text, *end = text + read_file("/proc/self/statm", text, sizeof text);
-    (void)sys_parse_number(&at, end);
-    uint64_t resident = sys_parse_number(&at, end), shared = sys_parse_number(&at, end);
+    const char *at = text;
+    (void)sys_read_text("/proc/self/statm", text, sizeof text);
+    (void)sys_parse_number(&at);
+    uint64_t resident = sys_parse_number(&at), shared = sys_parse_number(&at);
     return shared == UINT64_MAX || shared > resident ? 0 : (size_t)(resident - shared) * sys_page_size();
 }
 
 size_t sys_address_space_room(void) {
     char text[TEXT_MAX];
-    const char *at = text, *end = text + read_file("/proc/self/statm", text, sizeof text);
+    const char *at = text;
     const size_t limit = sys_address_space_limit();
     if (limit == SIZE_MAX)
         return SIZE_MAX;
-    uint64_t pages = sys_parse_number(&at, end), used = pages == UINT64_MAX ? 0 : pages * sys_page_size();
+    (void)sys_read_text("/proc/self/statm", text, sizeof text);
+    uint64_t pages = sys_parse_number(&at), used = pages == UINT64_MAX ? 0 : pages * sys_page_size();
     return used < limit ? limit - (size_t)used : 0;
 }
 
 size_t sys_available_bytes(void) {
-    static const char NAME[] = "MemAvailable:"; /* the third line */
     char text[4 * TEXT_MAX];
-    const char *end = text + read_file("/proc/meminfo", text, sizeof text);
-    const char *at = memmem(text, (size_t)(end - text), NAME, strlen(NAME));
-    if (at == NULL)
-        return SIZE_MAX;
-    at += strlen(NAME);
-    uint64_t kib = sys_parse_number(&at, end);
+    (void)sys_read_text("/proc/meminfo", text, sizeof text);
+    const char *at = sys_text_behind(text, "MemAvailable:"); /* the third line */
+    uint64_t kib = at != NULL ? sys_parse_number(&at) : UINT64_MAX;
     return kib > SIZE_MAX / HK_KIB ? SIZE_MAX : (size_t)kib * HK_KIB;
 }
 
@@ -168,11 +163,12 @@ static uint64_t cpus_of(uint64_t quota, uint64_t period) {
     return hk_max(quota / period + (quota % period != 0), 1);
 }
 
-static uint64_t quota_v2(group_t *group) {
+static uint64_t quota_v2(const group_t *group) {
     char text[TEXT_MAX];
-    const char *at = text, *end = text + read_of(group, "/cpu.max", text);
-    uint64_t quota = sys_parse_number(&at, end);
-    return cpus_of(quota, sys_parse_number(&at, end));
+    const char *at = text;
+    (void)read_of(group, "/cpu.max", text);
+    uint64_t quota = sys_parse_number(&at);
+    return cpus_of(quota, sys_parse_number(&at));
 }
 
 uint64_t sys_cgroup_cpus(const char *membership, const char *root) {

@@ -18,8 +18,7 @@
 enum {
     BACKLOG = 8,
     OWNER_ONLY = 0600,
-    FIELD_OF_EFFECTIVE = 2, /* in the line "Uid:" of proc_pid_status(5) */
-    STATUS_MAX = 512,       /* as far as the line "Uid:", before which only the name may be long, 64 bytes */
+    STATUS_MAX = 512, /* as far as the line "Uid:", before which only the name may be long, 64 bytes */
 };
 
 #define MEMORY_FILE_CLOEXEC 1U /* MFD_CLOEXEC */
@@ -169,13 +168,15 @@ uint32_t sys_control_peer(long connection) {
     return sys_failed(got) || size != sizeof peer ? SYS_NO_USER : peer.uid;
 }
 
+/* The line is "real effective saved file system": proc_pid_status(5). */
 uint32_t sys_effective_user(void) {
     char text[STATUS_MAX];
     (void)sys_read_text("/proc/self/status", text, sizeof text);
-    const char *at = strstr(text, "\nUid:");
-    for (int field = 0; at != NULL && field < FIELD_OF_EFFECTIVE; field++)
-        at = (at = strchr(at, '\t')) != NULL ? at + 1 : NULL;
-    return at != NULL ? (uint32_t)sys_parse_number(&at, at + strlen(at)) : SYS_NO_USER;
+    const char *at = sys_text_behind(text, "\nUid:");
+    if (at == NULL)
+        return SYS_NO_USER;
+    (void)sys_parse_number(&at);
+    return (uint32_t)sys_parse_number(&at);
 }
 
 long sys_control_receive(long connection, void *data, size_t size, uint32_t timeout_ms) {

@@ -91,12 +91,15 @@ long sys_read_text(const char *path, char *text, size_t size) {
     return length;
 }
 
-uint64_t sys_parse_number(const char **text, const char *end) {
-    while (*text < end && **text == ' ')
-        (*text)++;
-    const char *first = *text;
+const char *sys_text_behind(const char *text, const char *name) {
+    const char *found = strstr(text, name);
+    return found == NULL ? NULL : found + strlen(name);
+}
+
+uint64_t sys_parse_number(const char **text) {
+    const char *first = *text += strspn(*text, " \t");
     uint64_t value = 0;
-    for (; *text < end && **text >= '0' && **text <= '9'; (*text)++)
+    for (; **text >= '0' && **text <= '9'; (*text)++)
         value = value * 10 + (uint64_t)(**text - '0');
     return *text == first ? UINT64_MAX : value;
 }

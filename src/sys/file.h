@@ -17,8 +17,11 @@ void sys_close_read(long fd);
 /* The beginning of a small text, as far as `size` goes with the 0 at its end; its length, or why it cannot be read:
  * `text` is empty then. */
 long sys_read_text(const char *path, char *text, size_t size);
-/* The number at `*text`, behind which it moves; UINT64_MAX when there is none ("max", "-1"). */
-uint64_t sys_parse_number(const char **text, const char *end);
+/* What follows `name` in the text; NULL when that is not in it. */
+const char *sys_text_behind(const char *text, const char *name);
+/* The number at `*text`, or behind spaces and tabs there; the text moves behind it. UINT64_MAX when there is none
+ * ("max", "-1"). */
+uint64_t sys_parse_number(const char **text);
 void sys_close(long fd); /* it stays open in a confined process */
 /* poll(2) for so long (UINT32_MAX: no end), whatever signals come meanwhile, unless one confines the process. */
 struct pollfd;

@@ -88,20 +88,18 @@ static bool are_one_each(void) { return are_one(ids_by(SYS_getresuid)) && are_on
  * outside count". */
 static uint32_t last_id(const char *map) {
     char text[MAP_TEXT_MAX];
-    long length = sys_read_text(map, text, sizeof text);
-    if (length < 0)
+    if (sys_read_text(map, text, sizeof text) < 0)
         return NOBODY;
     uint64_t last = NO_ID, ids_end = 0;
-    for (const char *at = text, *end = text + length; at < end; at++) {
-        uint64_t inside = sys_parse_number(&at, end);
-        (void)sys_parse_number(&at, end);
-        uint64_t count = sys_parse_number(&at, end);
+    for (const char *at = text; *at != '\0'; at += *at == '\n') {
+        uint64_t inside = sys_parse_number(&at);
+        (void)sys_parse_number(&at);
+        uint64_t count = sys_parse_number(&at);
         if (count != UINT64_MAX && count > 0 && inside + count > ids_end) {
             ids_end = inside + count;
             last = ids_end - 1;
         }
-        while (at < end && *at != '\n')
-            at++;
+        at += strcspn(at, "\n");
     }
     return (uint32_t)last;
 }
@@ -168,12 +166,6 @@ static given_up_t give_up(void) {
 
 /* --- In a process under a filter ---------------------------------------------------------------------------------- */
 
-/* The line of a status file, behind its name; NULL when there is none. */
-static const char *line_of(const char *text, const char *name) {
-    const char *found = strstr(text, name);
-    return found == NULL ? NULL : found + strlen(name);
-}
-
 static bool has_capability(const char *line) {
     for (; line != NULL && *line != 0 && *line != '\n'; line++)
         if (*line > '0' && *line <= 'f')
@@ -181,25 +173,21 @@ static bool has_capability(const char *line) {
     return line == NULL;
 }
 
-/* "real effective saved", of which the first two are followed by tabs. */
-static bool has_choice(const char *line, const char *end) {
+/* "real effective saved". */
+static bool has_choice(const char *line) {
     uint64_t ids[3] = {0};
-    for (unsigned i = 0; line != NULL && i < 3; i++) {
-        while (line < end && *line == '\t')
-            line++;
-        ids[i] = sys_parse_number(&line, end);
-    }
+    for (unsigned i = 0; line != NULL && i < 3; i++)
+        ids[i] = sys_parse_number(&line);
     return line == NULL || ids[0] != ids[1] || ids[0] != ids[2];
 }
 
 static bool has_rights(void) {
     char text[STATUS_MAX];
-    long length = sys_read_text("/proc/thread-self/status", text, sizeof text);
-    if (length < 0)
+    if (sys_read_text("/proc/thread-self/status", text, sizeof text) < 0)
         return true;
-    const char *end = text + length;
-    return has_capability(line_of(text, "\nCapPrm:\t")) || has_capability(line_of(text, "\nCapInh:\t")) ||
-           has_choice(line_of(text, "\nUid:"), end) || has_choice(line_of(text, "\nGid:"), end);
+    return has_capability(sys_text_behind(text, "\nCapPrm:\t")) ||
+           has_capability(sys_text_behind(text, "\nCapInh:\t")) || has_choice(sys_text_behind(text, "\nUid:")) ||
+           has_choice(sys_text_behind(text, "\nGid:"));
 }
 
 /* A first child in a pid namespace that the program has made for its own would be the init of it. */

@@ -294,7 +294,7 @@ static bool has_left(const char *state) { return state != NULL && *state == 'Z';
 /* The last field of the line: what wait(2) says of a process whose main thread has called exit(2), or was killed. */
 static uint32_t wait_status(const char *line) {
     const char *field = strrchr(line, ' ');
-    const uint64_t status = field != NULL ? sys_parse_number(&field, field + strlen(field)) : UINT64_MAX;
+    const uint64_t status = field != NULL ? sys_parse_number(&field) : UINT64_MAX;
     return status != UINT64_MAX ? (uint32_t)status : 0;
 }
 
