@@ -17,14 +17,6 @@ static uint64_t hash_of_block(const void *entry) { return hash_of_address(((cons
 static chains_t blocks = {
     .kind = PROFILE_SAMPLES, .hash = hash_of_block, .next_offset = offsetof(profile_sample_t, next), .spare_log2 = 2};
 
-bool blocks_begin(void) {
-    uint32_t none;
-    if (!table_append(PROFILE_SAMPLES, &none))
-        return false;
-    table_commit(PROFILE_SAMPLES);
-    return true;
-}
-
 void blocks_clear(void) {
     chains_clear(&blocks);
     unused = count = 0;

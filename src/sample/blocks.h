@@ -7,7 +7,6 @@
 #include "sample/chance.h"
 #include "sample/tables.h"
 
-bool blocks_begin(void);
 void blocks_clear(void);
 
 /* Without the lock: false only if no sampled block is at `address`, by what the caller knows of. */

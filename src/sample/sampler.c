@@ -153,7 +153,7 @@ static bool has_room_locked(void) {
 /* With the first sample: most programs that are started with an option for all of them end before it. */
 static bool tables_begin_locked(void) {
     hk_assert(hk_lock_is_held(&hk_sample_lock));
-    return has_tables || (has_tables = blocks_begin() && sites_begin() && timeline_begin());
+    return has_tables || (has_tables = table_begin(PROFILE_SAMPLES) && sites_begin() && timeline_begin());
 }
 
 /* As if it had been drawn for the interval of now. False when it then is no sample. */

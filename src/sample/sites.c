@@ -89,12 +89,8 @@ uint32_t site_of(const uintptr_t *pcs, unsigned count, unsigned mark, uint32_t m
 }
 
 bool sites_begin(void) {
-    uint32_t none;
-    if (!table_append(PROFILE_STACKS, &none) || !table_append(PROFILE_SITES, &none))
-        return false;
-    table_commit(PROFILE_STACKS);
-    table_commit(PROFILE_SITES);
-    return stack_make(0, PROFILE_STACK_NO_ROOM, UINT32_MAX) == NO_ROOM && site_make(NO_ROOM, UINT32_MAX) == NO_ROOM &&
+    return table_begin(PROFILE_STACKS) && table_begin(PROFILE_SITES) &&
+           stack_make(0, PROFILE_STACK_NO_ROOM, UINT32_MAX) == NO_ROOM && site_make(NO_ROOM, UINT32_MAX) == NO_ROOM &&
            table_count(PROFILE_SITES) == NO_ROOM + 1;
 }
 
@@ -127,31 +123,29 @@ void sites_note_peak(void) {
     hk_add(header->peak_epoch, 1);
 }
 
+static void add_live(uint64_t *bytes, uint64_t *objects, chance_weight_t weight) {
+    hk_add(*bytes, weight.bytes);
+    hk_add(*objects, weight.objects);
+}
+
 void site_add_live(uint32_t index, chance_weight_t weight) {
     hk_assert(index >= NO_ROOM);
     profile_site_t *site = site_to_change(index);
-    profile_header_t *header = &hk_profile.header;
-    hk_add(site->live_bytes, weight.bytes);
-    hk_add(site->live_objects, weight.objects);
-    hk_add(header->live_bytes, weight.bytes);
-    hk_add(header->live_objects, weight.objects);
+    add_live(&site->live_bytes, &site->live_objects, weight);
+    add_live(&hk_profile.header.live_bytes, &hk_profile.header.live_objects, weight);
 }
 
+/* Modulo 2^64, as the sums are. */
 void site_subtract_live(uint32_t index, chance_weight_t weight) {
-    hk_assert(index >= NO_ROOM);
-    profile_site_t *site = site_to_change(index);
-    profile_header_t *header = &hk_profile.header;
-    hk_write(site->live_bytes, site->live_bytes - weight.bytes);
-    hk_write(site->live_objects, site->live_objects - weight.objects);
-    hk_write(header->live_bytes, header->live_bytes - weight.bytes);
-    hk_write(header->live_objects, header->live_objects - weight.objects);
+    site_add_live(index, (chance_weight_t){.bytes = 0 - weight.bytes, .objects = 0 - weight.objects});
 }
 
-/* Of sums that only grow: those of bytes are full after 10 hours of nothing but pairs of 1 MiB in one thread, and after
+/* To sums that only grow: those of bytes are full after 10 hours of nothing but pairs of 1 MiB in one thread, and after
  * an hour in ten threads. A full one stays so. */
-static void add_up(uint64_t *sum, uint64_t more) {
-    const uint64_t room = UINT64_MAX - hk_read(*sum);
-    hk_add(*sum, hk_min(more, room));
+static void add_up(uint64_t *bytes, uint64_t *objects, chance_weight_t weight) {
+    const uint64_t room = UINT64_MAX - hk_read(*bytes);
+    hk_add(*bytes, hk_min(weight.bytes, room));
+    hk_add(*objects, weight.objects);
 }
 
 void site_count_alloc(uint32_t index, chance_weight_t weight) {
@@ -159,10 +153,8 @@ void site_count_alloc(uint32_t index, chance_weight_t weight) {
     profile_site_t *site = site_at(index);
     profile_header_t *header = &hk_profile.header;
     hk_add(site->alloc_samples, 1);
-    add_up(&site->alloc_bytes, weight.bytes);
-    hk_add(site->alloc_objects, weight.objects);
-    add_up(&header->alloc_bytes, weight.bytes);
-    hk_add(header->alloc_objects, weight.objects);
+    add_up(&site->alloc_bytes, &site->alloc_objects, weight);
+    add_up(&header->alloc_bytes, &header->alloc_objects, weight);
     site_add_live(index, weight);
 }
 
@@ -176,15 +168,12 @@ void site_count_free(uint32_t index, chance_weight_t weight, const site_end_t *e
     hk_assert(index >= NO_ROOM && index < table_count(PROFILE_SITES));
     profile_site_t *site = site_at(index);
     hk_add(site->free_samples, 1);
-    add_up(&site->free_bytes, weight.bytes);
-    hk_add(site->free_objects, weight.objects);
+    add_up(&site->free_bytes, &site->free_objects, weight);
     if (end != NULL)
         hk_add(site->lifetimes[lifetime_place(end->age_us)], weight.objects);
     if (end != NULL && end->same_thread)
         hk_add(site->same_thread_objects, weight.objects);
-    if (end != NULL && end->same_thread && end->age_us < TEMPORARY_US) {
-        add_up(&site->temporary_bytes, weight.bytes);
-        hk_add(site->temporary_objects, weight.objects);
-    }
+    if (end != NULL && end->same_thread && end->age_us < TEMPORARY_US)
+        add_up(&site->temporary_bytes, &site->temporary_objects, weight);
     site_subtract_live(index, weight);
 }

@@ -134,6 +134,14 @@ void table_commit(profile_kind_t kind) {
     hk_write_release(section_of(kind, at.piece)->bytes, (uint64_t)(at.offset + 1) * stride_of(kind));
 }
 
+bool table_begin(profile_kind_t kind) {
+    uint32_t none;
+    const bool fits = table_append(kind, &none);
+    if (fits)
+        table_commit(kind);
+    return fits;
+}
+
 void table_cut(profile_kind_t kind, uint32_t count) {
     hk_assert(count <= counts[kind]);
     counts[kind] = count;

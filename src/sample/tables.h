@@ -30,6 +30,9 @@ uint32_t table_most(profile_kind_t kind);  /* of the first three: what it has pl
 bool table_append(profile_kind_t kind, uint32_t *index);
 void table_commit(profile_kind_t kind);
 
+/* The first entry of an empty table, which is none (FORMAT-2). False when memory is out. */
+bool table_begin(profile_kind_t kind);
+
 /* Entries from `count` on go. */
 void table_cut(profile_kind_t kind, uint32_t count);
 

@@ -16,12 +16,8 @@ enum { SPACING_US = 50000 }; /* at least: what is resident takes three system ca
 static uint64_t next_us, spacing_us;
 
 bool timeline_begin(void) {
-    uint32_t none;
     next_us = spacing_us = SPACING_US;
-    if (!table_append(PROFILE_THREADS, &none))
-        return false;
-    table_commit(PROFILE_THREADS);
-    return true;
+    return table_begin(PROFILE_THREADS);
 }
 
 /* Every second point goes. */
