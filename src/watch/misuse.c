@@ -11,17 +11,18 @@
 /* Whether the function gives the block back: the others are told of a freed block. */
 static bool frees(const char *verb) { return strstr(verb, "free") != NULL || strstr(verb, "delete") != NULL; }
 
+/* A call with the address of a block that is free. */
+static hk_misuse_t of_freed(const char *verb, const void *address, const void *caller) {
+    if (frees(verb))
+        return (hk_misuse_t){.what = "double free of", .address = address, .caller = caller};
+    return (hk_misuse_t){.verb = verb, .what = " of freed block", .address = address, .caller = caller};
+}
+
 void misuse_double_free(const char *verb, const void *block, size_t block_size, const void *caller) {
-    bool is_free = frees(verb);
-    const hk_misuse_t misuse = {
-        .verb = is_free ? NULL : verb,
-        .what = is_free ? "double free of" : " of freed block",
-        .address = block,
-        .caller = caller,
-        .block = block,
-        .block_size = block_size,
-        .state = HK_MISUSE_FREE,
-    };
+    hk_misuse_t misuse = of_freed(verb, block, caller);
+    misuse.block = block;
+    misuse.block_size = block_size;
+    misuse.state = HK_MISUSE_FREE;
     hk_misuse(&misuse, "%zu-byte block, free", block_size);
 }
 
@@ -40,13 +41,7 @@ void misuse_interior(const char *verb, const void *address, const void *block, s
 }
 
 void misuse_no_block(const char *verb, const void *address, const void *caller) {
-    bool is_free = frees(verb);
-    const hk_misuse_t misuse = {
-        .verb = is_free ? NULL : verb,
-        .what = is_free ? "double free of" : " of freed block",
-        .address = address,
-        .caller = caller,
-    };
+    const hk_misuse_t misuse = of_freed(verb, address, caller);
     hk_misuse(&misuse, "no live block here, memory was freed");
 }
 
@@ -71,12 +66,7 @@ void misuse_foreign(const char *verb, const void *address, const void *caller) {
         return;
     char detail[FOREIGN_TEXT_MAX];
     foreign_describe(address, detail);
-    const hk_misuse_t misuse = {
-        .verb = verb,
-        .what = " of foreign pointer",
-        .address = address,
-        .caller = caller,
-    };
+    const hk_misuse_t misuse = {.verb = verb, .what = " of foreign pointer", .address = address, .caller = caller};
     hk_misuse(&misuse, "%s", detail);
 }
 
