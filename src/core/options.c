@@ -69,6 +69,9 @@ static void quote(char out[OPTION_TEXT_MAX + 1], const char *text, size_t length
     out[shown] = '\0';
 }
 
+/* Whether the value is the address of a name. */
+static bool is_name(const option_info_t *info) { return info->kind == HK_OPTION_PATH || info->kind == HK_OPTION_FILE; }
+
 /* --- Values ----------------------------------------------------------------------------------------------------- */
 
 /* Start of the choice behind `choice`, NULL when it was the last. */
@@ -179,21 +182,15 @@ static bool parse_profile(const option_info_t *info, const char *text, int64_t *
     return true;
 }
 
-/* off, or a name from the root on, whose address is the value: it means the same whatever the program's directory. */
-static bool parse_path(const option_info_t *info, const char *text, int64_t *value) {
-    if (*text != '/')
-        return parse_choice(info, text, value) && *value == 0;
-    const char *name = keep_name(text);
-    *value = (int64_t)(uintptr_t)name;
-    return name != NULL;
-}
-
-/* off, or a file's name, which means one file from then on, whatever the program's directory becomes. */
+/* off, or a file's name, whose address is the value: it means one file from then on, whatever the program's directory
+ * becomes. A path must be one from the root on. */
 static bool parse_file(const option_info_t *info, const char *text, int64_t *value) {
     char folder[PATH_MAX], whole[PATH_MAX];
     hk_out_t out;
     if (parse_choice(info, text, value))
         return *value == 0;
+    if (info->kind == HK_OPTION_PATH && *text != '/')
+        return false;
     hk_out_to_memory(&out, whole, sizeof whole);
     if (*text != '/' && sys_working_directory(folder, sizeof folder))
         hk_print(&out, "%s/", folder);
@@ -209,8 +206,7 @@ static bool option_parse(const option_info_t *info, const char *text, int64_t *v
                        : info->kind == HK_OPTION_LIMIT   ? parse_limit(text, value)
                        : info->kind == HK_OPTION_OUTPUT  ? parse_output(info, text, value)
                        : info->kind == HK_OPTION_PROFILE ? parse_profile(info, text, value)
-                       : info->kind == HK_OPTION_PATH    ? parse_path(info, text, value)
-                       : info->kind == HK_OPTION_FILE    ? parse_file(info, text, value)
+                       : is_name(info)                   ? parse_file(info, text, value)
                                                          : parse_choice(info, text, value);
     return well_formed && *value >= info->min && *value <= info->max;
 }
@@ -228,7 +224,7 @@ static void print_value(hk_out_t *out, const option_info_t *info, int64_t value)
         hk_print_size(out, value);
     } else if (info->kind == HK_OPTION_PROFILE && hk_profile_is_on(value)) {
         print_profile(out, value);
-    } else if ((info->kind == HK_OPTION_PATH || info->kind == HK_OPTION_FILE) && value != 0) {
+    } else if (is_name(info) && value != 0) {
         hk_print(out, "%s", (const char *)(uintptr_t)value);
     } else if (info->kind == HK_OPTION_LIMIT && value == HK_LIMIT_OFF) {
         hk_print(out, "%s", OFF);
