@@ -175,14 +175,19 @@ static void finish_unseen(void) {
     owed = false;
 }
 
-/* In a child that was made without the handlers: by its first thread that gets here. */
-static void attend_new(bool holds_signals) {
+/* What a child has of its own, by its one thread. */
+static void settle_in_child(void) {
     home_settle();
     unnoticed_after_fork();
-    helper_after_unseen_fork(holds_signals);
     sample_after_fork();
     scatter_after_fork();
     guard_after_fork();
+}
+
+/* In a child that was made without the handlers: by its first thread that gets here. */
+static void attend_new(bool holds_signals) {
+    settle_in_child();
+    helper_after_unseen_fork(holds_signals);
     owed = true;
     if (!is_whole()) {
         strand();
@@ -247,6 +252,7 @@ static bool is_alone(void) { return libc_is_single_threaded() || helper_program_
 /* Nobody else can hold a lock in a process of one thread. One that is held is so by a malloc or free that the signal
  * handler which forks has interrupted: it goes on where it was, in the parent and in the child. */
 void fork_prepare(void) {
+    libc_lock_streams();
     bool whole = fork_attend();
     forks_alone = (helper_before_fork() && is_alone()) || !whole;
     if (!forks_alone)
@@ -259,15 +265,12 @@ void fork_in_parent(void) {
     if (!forks_alone)
         release_all();
     helper_after_fork(false, forks_alone);
+    libc_unlock_streams(false);
 }
 
 void fork_in_child(void) {
-    home_settle();
     fork_return();
-    unnoticed_after_fork();
-    sample_after_fork();
-    scatter_after_fork();
-    guard_after_fork();
+    settle_in_child();
     if (!forks_alone) {
         heap_orphan_others(HEAP_ORPHANS_ALL);
         (void)for_each_heap(free_nobodys);
@@ -285,4 +288,5 @@ void fork_in_child(void) {
         sys_process_mark_set(SYS_MARK_KNOWN);
     else
         strand();
+    libc_unlock_streams(true);
 }

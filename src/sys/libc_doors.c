@@ -62,10 +62,6 @@ __attribute__((constructor(101))) static void find_alone(void) {
 
 /* --- Fork --------------------------------------------------------------------------------------------------------- */
 
-static void (*fork_prepare_hook)(void);
-static void (*fork_parent_hook)(void);
-static void (*fork_child_hook)(void);
-
 /* glibc's fork takes the lock of its list of streams after our handlers have run. But who holds that lock may wait for
  * a stream whose user is in malloc: so it comes before our own, as it does before those of glibc's malloc. It is
  * recursive. A program of one thread needs it not, and glibc then leaves it alone too. */
@@ -75,48 +71,29 @@ __attribute__((weak)) void _IO_list_unlock(void);
 __attribute__((weak)) void _IO_list_resetlock(void);
 static bool streams_locked; /* by who forks: under the lock */
 
-static void lock_streams(void) {
+void libc_lock_streams(void) {
     if (libc_is_single_threaded() || _IO_list_lock == NULL || _IO_list_unlock == NULL || _IO_list_resetlock == NULL)
         return;
     _IO_list_lock();
     streams_locked = true;
 }
 
-static void unlock_streams(void (*unlock)(void)) {
+void libc_unlock_streams(bool in_child) {
     if (!streams_locked)
         return;
     streams_locked = false;
-    unlock();
+    if (in_child)
+        _IO_list_resetlock();
+    else
+        _IO_list_unlock();
 }
-
-static void unlock_streams_in_parent(void) { unlock_streams(_IO_list_unlock); }
-static void unlock_streams_in_child(void) { unlock_streams(_IO_list_resetlock); }
 #else
-static void lock_streams(void) {}
-static void unlock_streams_in_parent(void) {}
-static void unlock_streams_in_child(void) {}
+void libc_lock_streams(void) {}
+void libc_unlock_streams(bool in_child) { (void)in_child; }
 #endif
 
-static void fork_prepare(void) {
-    lock_streams();
-    fork_prepare_hook();
-}
-
-static void fork_parent(void) {
-    fork_parent_hook();
-    unlock_streams_in_parent();
-}
-
-static void fork_child(void) {
-    fork_child_hook();
-    unlock_streams_in_child();
-}
-
 int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
-    fork_prepare_hook = prepare;
-    fork_parent_hook = parent;
-    fork_child_hook = child;
-    return pthread_atfork(fork_prepare, fork_parent, fork_child);
+    return pthread_atfork(prepare, parent, child);
 }
 
 /* --- The start ---------------------------------------------------------------------------------------------------- */

@@ -50,6 +50,10 @@ char *const *libc_start_environment(void);
 /* What the program was called by, with its folder if that was given; NULL before libc knows it. */
 const char *libc_program_name(void);
 
+/* By who forks: before it takes a lock of ours, and after it has given the last one back. */
+void libc_lock_streams(void);
+void libc_unlock_streams(bool in_child);
+
 int libc_fork_hooks_init(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
 /* In a destructor of ours: the process ends with another status, after all output. Returns, with the output written,
