@@ -23,7 +23,6 @@ enum {
 enum { CONTROL_OFF = 0, CONTROL_WANTED, CONTROL_STARTING, CONTROL_RUNNING, CONTROL_NEVER };
 
 static _Atomic uint32_t state; /* CONTROL_*; a futex while it starts */
-static _Atomic uint32_t leave; /* set to make it leave; a futex for its pauses */
 static sys_helper_t thread;
 static char path[PATH_BYTES]; /* these three are written under the door, before the thread is born */
 static long listener;
@@ -34,8 +33,6 @@ static const char *option(void) { return (const char *)(uintptr_t)hk_option(HK_O
 static void become(uint32_t next) { atomic_store_explicit(&state, next, memory_order_relaxed); }
 
 static bool is(uint32_t wanted) { return atomic_load_explicit(&state, memory_order_relaxed) == wanted; }
-
-static bool must_leave(void) { return atomic_load_explicit(&leave, memory_order_relaxed) != 0; }
 
 /* --- An order ----------------------------------------------------------------------------------------------------- */
 
@@ -73,7 +70,7 @@ static void answer(long peer) {
         file = wants_file(&order) ? sys_memory_file("hakmem") : -1;
         if (wants_file(&order) && file < 0) {
             reply.status = -file;
-        } else if (door_enter_unless(&leave)) {
+        } else if (door_enter_by(&thread)) {
             reply.status = carry_out(&order, file, &reply.result);
             door_leave_looking();
         } else {
@@ -97,14 +94,14 @@ static void sleep_for_good(void) {
 static void serve(void) {
     const uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : OUR_LONG_LOOK_MS;
     sys_control_guests_t guests = {0};
-    while (!must_leave()) {
+    while (!sys_helper_must_leave(&thread)) {
         const long peer = sys_control_next(listener, &guests, look_ms, PATIENCE_MS);
         if (sys_is_confined())
             sleep_for_good();
         const bool is_over =
             (peer < 0 && peer != -EAGAIN && peer != -ECONNABORTED) || sys_helper_outlived_credentials();
         sys_helper_end_if_last();
-        if (peer >= 0 && !is_over && !must_leave())
+        if (peer >= 0 && !is_over && !sys_helper_must_leave(&thread))
             answer(peer);
         if (peer >= 0)
             sys_close(peer);
@@ -114,8 +111,7 @@ static void serve(void) {
 }
 
 /* Runs without libc: see sys/helper_thread.c. */
-static void control_run(void *unused) {
-    (void)unused;
+static void control_run(void) {
     const bool is_apart = sys_helper_own_file(listener);
     become(is_apart ? CONTROL_RUNNING : CONTROL_NEVER);
     sys_futex_wake(&state, 1);
@@ -151,15 +147,8 @@ static HK_COLD void give_up(const char *what, long error) {
 }
 
 static long start_thread(void) {
-    static void *stack;
-    if (stack == NULL)
-        stack = sys_map(OUR_STACK_BYTES);
-    if (stack == NULL)
-        return ENOMEM;
-    sys_process_mark_wipe();
-    atomic_store_explicit(&leave, 0, memory_order_relaxed);
     become(CONTROL_STARTING);
-    int error = sys_helper_start(control_run, NULL, stack, OUR_STACK_BYTES, &thread);
+    int error = sys_helper_start(control_run, &thread);
     while (error == 0 && is(CONTROL_STARTING) && sys_helper_is_alive(&thread))
         sys_futex_wait(&state, CONTROL_STARTING, BIRTH_WAIT_MS);
     return error != 0 ? error : is(CONTROL_NEVER) ? ENOSYS : 0; /* ENOSYS: before Linux 5.9 */
@@ -186,14 +175,13 @@ void control_start(void) {
 void control_dismiss(void) {
     if (!sys_helper_is_here(&thread))
         return;
-    atomic_store_explicit(&leave, 1, memory_order_relaxed);
-    sys_futex_wake(&leave, 1);
+    sys_helper_dismiss(&thread);
     sys_control_wake(path);
     (void)sys_helper_wait(&thread);
 }
 
 void control_after_fork_in_child(void) {
-    thread = (sys_helper_t){0};
+    sys_helper_forget(&thread);
     if (!is(CONTROL_OFF))
         become(strstr(option(), "%p") != NULL ? CONTROL_WANTED : CONTROL_NEVER);
 }

@@ -33,12 +33,12 @@ bool door_enter(door_enter_t how) {
     return entered;
 }
 
-bool door_enter_unless(const _Atomic uint32_t *leave) {
+bool door_enter_by(const sys_helper_t *self) {
     hk_assert(sys_helper_own() != NULL);
     while (!door_enter(DOOR_TRY)) {
-        if (atomic_load_explicit(leave, memory_order_relaxed) != 0)
+        if (sys_helper_must_leave(self))
             return false;
-        sys_futex_wait(leave, 0, DOOR_MS);
+        sys_futex_wait(&self->leave, 0, DOOR_MS);
     }
     return true;
 }

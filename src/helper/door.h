@@ -5,12 +5,10 @@
  */
 #pragma once
 
-#include "base/base.h"
+#include "sys/helper_thread.h"
 
-#include <stdatomic.h>
-
-/* Of each thread of ours; and between two looks at the process's rights, where it has some. */
-enum { OUR_STACK_BYTES = 64 * 1024, OUR_LOOK_MS = 1000, OUR_LONG_LOOK_MS = 10000 };
+/* Between two looks of a thread of ours at the process's rights: of one that has some, and of one that has none. */
+enum { OUR_LOOK_MS = 1000, OUR_LONG_LOOK_MS = 10000 };
 
 /* True when the calling thread holds it from now on: at once, or after it has waited, as who forks does. Its holder
  * holds back the signals that others send: a handler that forks must not come upon its own thread here. */
@@ -18,9 +16,8 @@ typedef enum door_enter { DOOR_TRY, DOOR_WAIT, DOOR_TO_FORK } door_enter_t;
 bool door_enter(door_enter_t how);
 void door_leave(void);
 
-/* For a thread of ours, which `*leave` not 0 tells to leave; a futex. False then, and not entered: who tells it holds
- * the door. */
-bool door_enter_unless(const _Atomic uint32_t *leave);
+/* For this thread of ours. False when it is told to leave, and not entered: who tells it holds the door. */
+bool door_enter_by(const sys_helper_t *self);
 
 /* As door_leave, and then starts the helper where there is something to give back: the thread that freed it meanwhile
  * found the door taken, and left the start to the holder. */

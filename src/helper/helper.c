@@ -24,11 +24,9 @@ enum {
 };
 
 /* Guarded by the door, but for the words that are atomic. */
-static void *helper_stack;
 static _Atomic uint32_t helper_running; /* 1 from start until the helper has decided to leave */
 static sys_helper_t helper;
-static _Atomic uint32_t helper_stop; /* set to make it leave; a futex it sleeps on */
-static bool comes_back;              /* after the fork; written and read by who forks */
+static bool comes_back; /* after the fork; written and read by who forks */
 static _Atomic uint64_t next_inline_purge_ms;
 static _Atomic uint64_t helper_refused_ms; /* when the system last refused a helper; 0: never */
 
@@ -59,10 +57,9 @@ bool helper_program_has_one_thread(void) {
 /* A process that soon ends with exit(2) of its last thread should not wait for a round to be over: `*look_ms` doubles
  * from look to look. */
 static void wait_for_round(uint32_t *look_ms) {
-    for (uint32_t left = round_ms(), slice; left > 0 && atomic_load_explicit(&helper_stop, memory_order_relaxed) == 0;
-         left -= slice) {
+    for (uint32_t left = round_ms(), slice; left > 0 && !sys_helper_must_leave(&helper); left -= slice) {
         slice = *look_ms < left ? *look_ms : left;
-        sys_futex_wait(&helper_stop, 0, slice);
+        sys_futex_wait(&helper.leave, 0, slice);
         sys_helper_end_if_last();
         *look_ms = *look_ms < HELPER_ROUND_MS_MAX ? *look_ms * 2 : *look_ms;
     }
@@ -73,7 +70,7 @@ static bool helper_serve(void) {
     uint32_t look_ms = home_is_unseen() ? UNSEEN_MS : HELPER_ROUND_MS_MAX;
     for (unsigned idle = 0; idle < HELPER_ROUNDS_IDLE_MAX;) {
         wait_for_round(&look_ms);
-        if (atomic_load_explicit(&helper_stop, memory_order_relaxed) != 0 || sys_helper_outlived_credentials())
+        if (sys_helper_must_leave(&helper) || sys_helper_outlived_credentials())
             return false;
         home_work(1);
         if (hk_request_waits())
@@ -88,8 +85,7 @@ static bool helper_serve(void) {
  * and whoever does later starts a new one once it is gone. So it looks once more: sequentially consistent, as the store
  * comes before the look. (Memory is counted under locks, whose operations order the other side; a cache of slots is
  * not, and may wait for the thread's next tick.) */
-static void helper_run(void *unused) {
-    (void)unused;
+static void helper_run(void) {
     sys_helper_own_files();
     uint32_t none;
     do {
@@ -105,12 +101,9 @@ static void helper_run(void *unused) {
 
 /* What the program has just freed at a limit is the program's: no stack of ours takes it first. */
 static void launch_locked(void) {
-    sys_process_mark_wipe();
-    if (helper_stack == NULL && !region_is_at_limit())
-        helper_stack = sys_map(OUR_STACK_BYTES);
-    atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
+    const bool may_start = helper.stack != NULL || !region_is_at_limit();
     atomic_store_explicit(&helper_running, 1, memory_order_relaxed);
-    if (helper_stack != NULL && sys_helper_start(helper_run, NULL, helper_stack, OUR_STACK_BYTES, &helper) == 0)
+    if (may_start && sys_helper_start(helper_run, &helper) == 0)
         return;
     atomic_store_explicit(&helper_refused_ms, sys_now_ms(), memory_order_relaxed);
     atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
@@ -208,8 +201,7 @@ void helper_wake(void) {
 static void helper_dismiss_locked(void) {
     if (!sys_helper_is_here(&helper))
         return;
-    atomic_store_explicit(&helper_stop, 1, memory_order_relaxed);
-    sys_futex_wake(&helper_stop, 1);
+    sys_helper_dismiss(&helper);
     (void)sys_helper_wait(&helper);
 }
 
@@ -247,8 +239,7 @@ void helper_alone_before_fork(void) {
 
 /* Threads of ours do not exist in a child. */
 static void forget_threads(void) {
-    atomic_store_explicit(&helper.alive, 0, memory_order_relaxed);
-    helper.id = 0;
+    sys_helper_forget(&helper);
     atomic_store_explicit(&helper_running, 0, memory_order_relaxed);
     home_after_fork_in_child();
     upkeep_after_fork_in_child();
@@ -258,7 +249,6 @@ static void forget_threads(void) {
 
 void helper_after_unseen_fork(bool holds_signals) {
     home_set_unseen(true);
-    atomic_store_explicit(&helper_stop, 0, memory_order_relaxed);
     atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
     door_after_unseen_fork();
     forget_threads();
@@ -271,7 +261,7 @@ void helper_after_fork(bool in_child, bool alone) {
         forget_threads();
         sys_passages_after_fork(door_holds_signals());
     }
-    atomic_store_explicit(&helper_stop, 0, memory_order_relaxed); /* for one that was too busy to leave */
+    atomic_store_explicit(&helper.leave, 0, memory_order_relaxed); /* for one that was too busy to leave */
     bool wanted = comes_back;
     atomic_store_explicit(&forking_thread, NULL, memory_order_relaxed);
     /* A process that is alone stays so: CPython looks at its number of threads after the fork, and a child may have to

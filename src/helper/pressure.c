@@ -21,8 +21,7 @@ enum { WATCH_OFF = 0, WATCH_WANTED, WATCH_RUNNING, WATCH_DISMISSED, WATCH_NEVER 
 
 static _Atomic uint32_t watch_state; /* WATCH_* */
 static sys_helper_t watcher;
-static _Atomic uint32_t leave; /* set to make the watcher leave; a futex it pauses on */
-static sys_watch_t watch;      /* written while there is no watcher, and by one that leaves unasked */
+static sys_watch_t watch; /* written while there is no watcher, and by one that leaves unasked */
 
 static const char *environment_value(const char *name) {
     size_t length = strlen(name);
@@ -64,7 +63,7 @@ size_t base64_decode(const char *text, unsigned char *out, size_t size) {
 }
 
 static void relieve(void) {
-    if (!door_enter_unless(&leave))
+    if (!door_enter_by(&watcher))
         return;
     home_work(1);
     heap_relieve();
@@ -75,7 +74,7 @@ static void relieve(void) {
 /* Until it is dismissed, no event will come, or it has outlived the credentials: true then. */
 static bool watch_on(void) {
     uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : OUR_LONG_LOOK_MS;
-    while (atomic_load_explicit(&leave, memory_order_relaxed) == 0) {
+    while (!sys_helper_must_leave(&watcher)) {
         sys_watch_seen_t seen = sys_watch_wait(&watch, look_ms);
         if (seen == SYS_WATCH_OVER)
             break;
@@ -86,14 +85,13 @@ static bool watch_on(void) {
             continue;
         hk_count(pressure_events);
         relieve();
-        sys_futex_wait(&leave, 0, PAUSE_MS);
+        sys_futex_wait(&watcher.leave, 0, PAUSE_MS);
     }
     return false;
 }
 
 /* Runs without libc: see sys/helper_thread.c. */
-static void watcher_run(void *unused) {
-    (void)unused;
+static void watcher_run(void) {
     uint32_t running = WATCH_RUNNING;
     if (watch_on()) { /* the next one opens the file with the program's rights of that time, once this one is gone */
         (void)atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_WANTED, memory_order_relaxed,
@@ -128,17 +126,12 @@ static void recall(void) {
 }
 
 void pressure_start(void) {
-    static void *stack;
     recall();
     if (!pressure_is_wanted() || sys_helper_is_alive(&watcher))
         return;
     bool allowed = hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN && !sys_is_confined() && open_watch();
-    if (allowed && stack == NULL)
-        stack = sys_map(OUR_STACK_BYTES);
-    sys_process_mark_wipe();
-    atomic_store_explicit(&leave, 0, memory_order_relaxed);
     atomic_store_explicit(&watch_state, WATCH_RUNNING, memory_order_relaxed);
-    if (!allowed || stack == NULL || sys_helper_start(watcher_run, NULL, stack, OUR_STACK_BYTES, &watcher) != 0)
+    if (!allowed || sys_helper_start(watcher_run, &watcher) != 0)
         atomic_store_explicit(&watch_state, WATCH_NEVER, memory_order_relaxed);
 }
 
@@ -150,8 +143,7 @@ void pressure_dismiss(void) {
     uint32_t running = WATCH_RUNNING;
     if (atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_DISMISSED, memory_order_relaxed,
                                                 memory_order_relaxed)) {
-        atomic_store_explicit(&leave, 1, memory_order_relaxed);
-        sys_futex_wake(&leave, 1);
+        sys_helper_dismiss(&watcher);
         sys_watch_cancel(&watch);
     }
     (void)sys_helper_wait(&watcher);
@@ -159,7 +151,7 @@ void pressure_dismiss(void) {
 }
 
 void pressure_after_fork_in_child(void) {
-    watcher = (sys_helper_t){0};
+    sys_helper_forget(&watcher);
     uint32_t state = atomic_load_explicit(&watch_state, memory_order_relaxed);
     if (state == WATCH_RUNNING || state == WATCH_DISMISSED)
         atomic_store_explicit(&watch_state, WATCH_WANTED, memory_order_relaxed);

@@ -17,6 +17,7 @@
 #include "sys/futex.h"
 #include "sys/helper_birth.h"
 #include "sys/kernel.h"
+#include "sys/memory.h"
 #include "sys/process.h"
 #include "sys/raw_call.h"
 #include "sys/signal_mask.h"
@@ -38,6 +39,7 @@ enum {
     SHORT_WAITS =
         20, /* the kernel takes a thread out of its lists some microseconds after it has said that it is gone */
     SHORT_WAIT_NS = 50000,
+    STACK_BYTES = 64 * 1024,
     TLS_BYTES = 4096, /* on either side of the helper's thread pointer: half of it */
     OWN_OFFSET = 64,  /* from the thread pointer to what sys_helper_own finds */
 };
@@ -50,8 +52,7 @@ enum {
 };
 
 typedef struct helper_start {
-    void (*run)(void *);
-    void *argument;
+    void (*run)(void);
     sys_helper_t *helper;
     _Atomic uint32_t birth; /* BIRTH_*: written by the thread that is born, a futex for who starts it */
 } helper_start_t;
@@ -122,7 +123,7 @@ static __attribute__((used)) void helper_main(helper_start_t *start) {
     atomic_store_explicit(&start->helper->runs, 1, memory_order_relaxed);
     (void)sys_call2(SYS_prctl, PR_SET_NAME, (long)"hakmem");
     if (helper_birth(&start->birth))
-        start->run(start->argument);
+        start->run();
     atomic_store_explicit(&start->helper->runs, 0, memory_order_relaxed);
 }
 
@@ -241,19 +242,22 @@ static bool wait_for_birth(const helper_start_t *start) {
     return state == BIRTH_DONE;
 }
 
-int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper) {
+int sys_helper_start(void (*run)(void), sys_helper_t *helper) {
     if (sys_is_confined())
         return EPERM;
     if (runs_under_valgrind())
         return ENOSYS;
+    if (helper->stack == NULL && (helper->stack = sys_map(STACK_BYTES)) == NULL)
+        return ENOMEM;
+    sys_process_mark_wipe();
     /* The start record lives on the new stack, which outlives this call. */
-    char *tls = (char *)stack + stack_size - TLS_BYTES / 2;
-    helper_start_t *start = (helper_start_t *)((char *)stack + stack_size - TLS_BYTES - 64);
+    char *end = (char *)helper->stack + STACK_BYTES, *tls = end - TLS_BYTES / 2;
+    helper_start_t *start = (helper_start_t *)(end - TLS_BYTES - 64);
     prepare_tls(tls);
     start->run = run;
-    start->argument = argument;
     start->helper = helper;
     remember(helper);
+    atomic_store_explicit(&helper->leave, 0, memory_order_relaxed);
     atomic_store_explicit(&helper->runs, 0, memory_order_relaxed);
     atomic_store_explicit(&start->birth, BIRTH_UNDER_WAY, memory_order_relaxed);
     uint64_t before = 0;
@@ -268,6 +272,16 @@ int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t st
     if (held)
         sys_signals_release(before);
     return sys_failed(got) ? (int)-got : lives ? 0 : EPERM;
+}
+
+void sys_helper_dismiss(sys_helper_t *helper) {
+    atomic_store_explicit(&helper->leave, 1, memory_order_relaxed);
+    sys_futex_wake(&helper->leave, 1);
+}
+
+void sys_helper_forget(sys_helper_t *helper) {
+    void *stack = helper->stack;
+    *helper = (sys_helper_t){.stack = stack};
 }
 
 /* Signal 0 is not sent: only the answer counts. */

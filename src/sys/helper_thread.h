@@ -37,6 +37,8 @@ typedef struct sys_helper {
         alive;             /* set before the start; cleared, with a futex wake, by the kernel: its stack is free then */
     uint32_t id;           /* of the last one, until it is known to be gone; 0: none */
     _Atomic uint32_t runs; /* set by the thread for as long as it does */
+    _Atomic uint32_t leave; /* set to make it leave; a futex that it may sleep on */
+    void *stack;            /* mapped when it is first started, and kept */
 } sys_helper_t;
 
 HK_INLINE bool sys_helper_is_alive(const sys_helper_t *helper) {
@@ -44,10 +46,19 @@ HK_INLINE bool sys_helper_is_alive(const sys_helper_t *helper) {
     return atomic_load_explicit(&helper->alive, memory_order_acquire) != 0;
 }
 
-/* Starts `run(argument)` as a kernel thread without a libc descriptor, all signals blocked, on `stack`. `run` must use
- * nothing but this room's functions and memory: no libc, no thread-local storage. EPERM in a confined process, and
- * where the thread would keep a choice among ids that the program may give up. */
-int sys_helper_start(void (*run)(void *), void *argument, void *stack, size_t stack_size, sys_helper_t *helper);
+/* Starts `run` as a kernel thread without a libc descriptor, all signals blocked. `run` must use nothing but this
+ * room's functions and memory: no libc, no thread-local storage. EPERM in a confined process, and where the thread
+ * would keep a choice among ids that the program may give up. */
+int sys_helper_start(void (*run)(void), sys_helper_t *helper);
+
+/* Tells it to leave. Relaxed: it looks again when the futex wakes it. */
+void sys_helper_dismiss(sys_helper_t *helper);
+HK_INLINE bool sys_helper_must_leave(const sys_helper_t *helper) {
+    return atomic_load_explicit(&helper->leave, memory_order_relaxed) != 0;
+}
+
+/* In the child of a fork, where it does not exist. */
+void sys_helper_forget(sys_helper_t *helper);
 
 /* What a thread of ours has in place of thread-local storage: SYS_HELPER_OWN_BYTES that are zero when it starts. NULL
  * in a thread of the program's. */

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-enum { STACK_BYTES = 64 * 1024, SAID_MAX = 600 };
+enum { SAID_MAX = 600 };
 
 static hk_lock_t list = HK_LOCK_INIT(HK_RANK_HEAP_LIST), heap = HK_LOCK_INIT(HK_RANK_HEAP);
 static hk_lock_t other = HK_LOCK_INIT(HK_RANK_HEAP), pool = HK_LOCK_INIT(HK_RANK_SUPERSLAB);
@@ -96,23 +96,15 @@ static void *keeps_the_rules_beside(void *unused) {
 static _Atomic uint32_t done;
 static sys_helper_t helper;
 
-static void helper_keeps(void *unused) {
-    (void)unused;
+static void helper_keeps(void) {
     hk_lock(&heap); /* the thread that waits for this one holds a lock of a higher rank */
     hk_unlock(&heap);
     atomic_store(&done, 1);
 }
 
-static void helper_inverts(void *unused) {
-    (void)unused;
-    inversion();
-}
+static void helper_inverts(void) { inversion(); }
 
-static bool starts(void (*run)(void *)) {
-    void *stack = sys_map(STACK_BYTES);
-    CHECK(stack != NULL);
-    return sys_helper_start(run, NULL, stack, STACK_BYTES, &helper) == 0;
-}
+static bool starts(void (*run)(void)) { return sys_helper_start(run, &helper) == 0; }
 
 static void inversion_of_a_helper(void) {
     CHECK(starts(helper_inverts));

@@ -15,11 +15,11 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-enum { STACK_BYTES = 64 * 1024, RANGES = 3, READING_MS = 50 };
+enum { RANGES = 3, READING_MS = 50 };
 
 static _Atomic int reading;
 
-static void run_nothing(void *unused) { (void)unused; }
+static void run_nothing(void) {}
 
 static void *reads(void *unused) {
     long fd = sys_open_read("/proc/self/statm");
@@ -84,9 +84,9 @@ static void calls_that_are_not_made(void) {
 int main(void) {
     size_t page = sys_page_size();
     unsigned char flags[1];
-    char *at = sys_map(2 * RANGES * page), *stack = sys_map(STACK_BYTES);
+    char *at = sys_map(2 * RANGES * page);
     sys_helper_t thread = {0};
-    CHECK(at != NULL && stack != NULL && !sys_is_confined());
+    CHECK(at != NULL && !sys_is_confined());
     memset(at, 1, 2 * RANGES * page);
     CHECK_EQ(sys_resident(at, page, flags), 0);
 
@@ -96,7 +96,7 @@ int main(void) {
     CHECK_EQ(sys_open_read("/proc/self/maps"), -EPERM);
     CHECK_EQ(sys_anonymous_bytes(), 0);
     CHECK_EQ(sys_resident(at, page, flags), EPERM);
-    CHECK_EQ(sys_helper_start(run_nothing, NULL, stack, STACK_BYTES, &thread), EPERM);
+    CHECK_EQ(sys_helper_start(run_nothing, &thread), EPERM);
     CHECK(!sys_helper_is_alive(&thread) && !sys_helper_is_here(&thread) && sys_helper_wait(&thread));
 
     CHECK_EQ(check_child(calls_that_are_not_made, 2, text, sizeof text), 0);

@@ -9,14 +9,14 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { STACK_BYTES = 64 * 1024, ROUNDS = 50 };
+enum { ROUNDS = 50 };
 
 static sys_helper_t thread;
-static _Atomic uint32_t go_on, runs, thread_id;
+static _Atomic uint32_t go_on, runs, thread_id, added;
 
-static void helper(void *argument) {
+static void helper(void) {
     atomic_store(&thread_id, sys_thread_id());
-    atomic_fetch_add(&runs, *(const uint32_t *)argument);
+    atomic_fetch_add(&runs, atomic_load(&added));
     sys_futex_wake(&thread_id, 1);
     while (atomic_load(&go_on) == 0)
         sys_futex_wait(&go_on, 0, UINT32_MAX);
@@ -43,10 +43,11 @@ static void look_at_it(void) {
     CHECK((blocked | stoppers | UINT64_C(3) << 31) == UINT64_MAX);
 }
 
-static void round_of(void *stack, uint32_t add, bool look) {
+static void round_of(uint32_t add, bool look) {
     atomic_store(&go_on, 0);
     atomic_store(&thread_id, 0);
-    CHECK_EQ(sys_helper_start(helper, &add, stack, STACK_BYTES, &thread), 0);
+    atomic_store(&added, add);
+    CHECK_EQ(sys_helper_start(helper, &thread), 0);
     while (atomic_load(&thread_id) == 0)
         sys_futex_wait(&thread_id, 0, 1000);
     CHECK(atomic_load(&thread_id) != sys_thread_id());
@@ -67,11 +68,11 @@ int main(void) {
     sigaddset(&some, SIGUSR2);
     CHECK(sigprocmask(SIG_SETMASK, &some, NULL) == 0);
     CHECK(sigprocmask(SIG_BLOCK, NULL, &before) == 0);
-    void *stack = sys_map(STACK_BYTES);
-    CHECK(stack != NULL);
-    round_of(stack, 1000, true);
+    round_of(1000, true);
+    void *stack = thread.stack;
     for (uint32_t i = 0; i < ROUNDS; i++)
-        round_of(stack, 1, false);
+        round_of(1, false);
+    CHECK(thread.stack == stack);
     CHECK_EQ(atomic_load(&runs), 1000 + ROUNDS);
     CHECK(sigprocmask(SIG_BLOCK, NULL, &after) == 0);
     CHECK(sigismember(&after, SIGUSR2) == 1 && sigismember(&after, SIGUSR1) == 0);
