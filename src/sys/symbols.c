@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/symbols.h"
 
-#include "base/base.h"
-
 #include <elf.h>
-#include <link.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -16,6 +12,21 @@ enum {
 };
 _Static_assert(sizeof(ElfW(Addr)) == sizeof(uintptr_t), "the words of the filter in DT_GNU_HASH are addresses");
 _Static_assert(sizeof(ElfW(Versym)) == sizeof(uint16_t), "an entry of DT_VERSYM");
+
+/* Its bias is that of the first segment. Source: elf(5). */
+bool elf_image_read(elf_image_t *image, uintptr_t base, size_t size) {
+    const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)base;
+    const size_t bytes = head->e_phnum * sizeof(ElfW(Phdr));
+    if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_phoff > size || bytes > size - head->e_phoff)
+        return false;
+    *image = (elf_image_t){.headers = (const ElfW(Phdr) *)(base + head->e_phoff), .count = head->e_phnum};
+    for (unsigned i = 0; i < image->count; i++)
+        if (image->headers[i].p_type == PT_LOAD) {
+            image->bias = base - (image->headers[i].p_vaddr - image->headers[i].p_offset);
+            return true;
+        }
+    return false;
+}
 
 /* What a library's dynamic section says of its symbols. Either hash may be missing. */
 typedef struct tables {
@@ -157,16 +168,10 @@ void *symbol_anywhere(const char *name) { return search_all((search_t){NULL, nam
 void *symbol_behind_us(const char *name) { return search_all((search_t){NULL, name, false, NULL}); }
 
 void *symbol_of_kernel(const char *name) {
-    uintptr_t image = getauxval(AT_SYSINFO_EHDR);
-    if (image == 0)
-        return NULL;
-    const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)image;
-    const ElfW(Phdr) *headers = (const ElfW(Phdr) *)(image + head->e_phoff), *first = headers;
-    while (first < headers + head->e_phnum && first->p_type != PT_LOAD)
-        first++;
-    if (first == headers + head->e_phnum)
-        return NULL;
+    const uintptr_t base = getauxval(AT_SYSINFO_EHDR);
+    elf_image_t image;
     tables_t t; /* its addresses count from 0, or, as QEMU makes it from 8.2 on, are those in memory */
-    bool whole = tables_read(&t, image + first->p_offset - first->p_vaddr, headers, head->e_phnum);
+    const bool whole =
+        base != 0 && elf_image_read(&image, base, SIZE_MAX) && tables_read(&t, image.bias, image.headers, image.count);
     return whole ? find(&t, name) : NULL;
 }

@@ -5,11 +5,25 @@
  * not every process has, and a library that was linked to a newer one does not run there. The tables are the same
  * everywhere.
  *
- * For a start and for slow paths: it takes the lock that the dynamic linker changes its list of libraries under. The
- * caller knows that the library stays. NULL for what is not there, and always in a static program, which has no such
- * tables.
+ * Symbols are for a start and for slow paths: to look for one takes the lock that the dynamic linker changes its list
+ * of libraries under. The caller knows that the library stays. NULL for what is not there, and always in a static
+ * program, which has no such tables.
  */
 #pragma once
+
+#include "base/base.h"
+
+#include <link.h>
+
+/* An ELF file that is mapped from its beginning on, where its headers are. */
+typedef struct elf_image {
+    const ElfW(Phdr) * headers;
+    unsigned count;
+    uintptr_t bias; /* what its own addresses differ by from those in memory */
+} elf_image_t;
+
+/* False when none is at `base`, or its program headers lie beyond `size` bytes, which can be read. */
+bool elf_image_read(elf_image_t *image, uintptr_t base, size_t size);
 
 /* In the library of this name (DT_SONAME). */
 void *symbol_in(const char *library, const char *name);

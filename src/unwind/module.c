@@ -4,9 +4,9 @@
 #include "base/bits.h"
 #include "core/place.h"
 #include "sys/libc_doors.h"
+#include "sys/symbols.h"
 #include "sys/sys.h"
 
-#include <link.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -106,44 +106,22 @@ uintptr_t unwind_read_encoded(unwind_bytes_t *from, unsigned encoding, bool form
 
 /* --- Headers ------------------------------------------------------------------------------------------------------ */
 
-typedef struct headers {
-    uintptr_t base, bias;
-    const ElfW(Phdr) * segments;
-    unsigned count;
-} headers_t;
-
-/* Source: elf(5). Linkers put the program headers behind the ELF header; where they are further away (patchelf),
- * nothing is said of them. */
-static bool headers_read(uintptr_t base, headers_t *h) {
-    if (base == 0 || !sys_is_readable(base))
-        return false;
-    const ElfW(Ehdr) *elf = (const ElfW(Ehdr) *)base;
-    const size_t bytes = elf->e_phnum * sizeof(ElfW(Phdr));
-    if (memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 || elf->e_phoff > PAGE_LEAST || bytes > PAGE_LEAST - elf->e_phoff)
-        return false;
-    *h = (headers_t){.base = base, .segments = (const ElfW(Phdr) *)(base + elf->e_phoff), .count = elf->e_phnum};
-    for (unsigned i = 0; i < h->count; i++)
-        if (h->segments[i].p_type == PT_LOAD) {
-            h->bias = base - (h->segments[i].p_vaddr - h->segments[i].p_offset);
-            return true;
-        }
-    return false;
-}
-
+/* Linkers put the program headers behind the ELF header; where they are further away (patchelf), nothing is said of
+ * them. */
 bool unwind_module_read(uintptr_t base, unwind_module_t *module) {
-    headers_t h;
-    if (!headers_read(base, &h))
+    elf_image_t h;
+    if (base == 0 || !sys_is_readable(base) || !elf_image_read(&h, base, PAGE_LEAST))
         return false;
     unwind_module_t m = {.start = base};
     for (unsigned i = 0; i < h.count; i++) {
-        const ElfW(Phdr) *segment = &h.segments[i];
+        const ElfW(Phdr) *segment = &h.headers[i];
         if (segment->p_type == PT_LOAD)
             m.end = hk_max(m.end, h.bias + segment->p_vaddr + segment->p_memsz);
         if (segment->p_type == PT_GNU_EH_FRAME)
             m.tables = h.bias + segment->p_vaddr;
     }
     for (unsigned i = 0; i < h.count; i++) {
-        const ElfW(Phdr) *segment = &h.segments[i];
+        const ElfW(Phdr) *segment = &h.headers[i];
         const uintptr_t start = h.bias + segment->p_vaddr;
         if (segment->p_type != PT_LOAD || (segment->p_flags & PF_R) == 0 || m.tables < start)
             continue;
