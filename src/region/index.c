@@ -125,6 +125,12 @@ size_t index_next(size_t from, size_t limit, index_kind_t kind) { return next_wh
 
 size_t index_end(size_t from, size_t limit, index_kind_t kind) { return next_where(from, limit, kind, ~UINT64_C(0)); }
 
+bool index_next_run(size_t *first, size_t *end, size_t limit, index_kind_t kind) {
+    *first = index_next(*end, limit, kind);
+    *end = index_end(*first, limit, kind);
+    return *first < limit;
+}
+
 void index_set_vacant(size_t superslab, bool vacant) {
     uint64_t *word = &words[superslab / 64].vacant;
     *word = (*word & ~(UINT64_C(1) << superslab % 64)) | (uint64_t)vacant << superslab % 64;

@@ -56,6 +56,9 @@ void index_set(size_t first, size_t count, index_kind_t kind);
 size_t index_next(size_t from, size_t limit, index_kind_t kind);
 size_t index_end(size_t from, size_t limit, index_kind_t kind);
 
+/* The next run of superslabs of the kind in [*end, limit), as [*first, *end). False when there is none. */
+bool index_next_run(size_t *first, size_t *end, size_t limit, index_kind_t kind);
+
 /* The first of `count` neighbours in [from, limit) that are all available; 0 when there are none. */
 size_t index_find(size_t from, size_t limit, size_t count);
 

@@ -75,11 +75,8 @@ static bool unclaim_locked(size_t first, size_t count, index_kind_t kind) {
 static bool shed_locked(void) {
     hk_assert(hk_lock_is_held(&hk_region_lock));
     bool any = false;
-    size_t first = index_next(1, frontier, INDEX_FREE);
-    for (size_t end; first < frontier; first = index_next(end, frontier, INDEX_FREE)) {
-        end = index_end(first, frontier, INDEX_FREE);
+    for (size_t first, end = 1; index_next_run(&first, &end, frontier, INDEX_FREE);)
         any |= unclaim_locked(first, end - first, INDEX_UNCLAIMED);
-    }
     return any;
 }
 
@@ -186,16 +183,13 @@ static int step_over_locked(size_t count, size_t align) {
 /* The window has no room ahead: what was somebody else's may be free by now. */
 static int look_again_locked(size_t count, size_t align) {
     hk_assert(hk_lock_is_held(&hk_region_lock));
-    size_t from = index_next(1, frontier, INDEX_UNKNOWN);
-    for (size_t end; from < frontier; from = index_next(end, frontier, INDEX_UNKNOWN)) {
-        end = index_end(from, frontier, INDEX_UNKNOWN);
+    for (size_t from, end = 1; index_next_run(&from, &end, frontier, INDEX_UNKNOWN);)
         for (size_t distance = 0; distance < end - from; distance = distance == 0 ? 1 : 2 * distance) {
             size_t start = hk_align_up(from + distance, align);
             int error = start + count <= end ? claim_needed_locked(start, count) : EEXIST;
             if (error != EEXIST)
                 return error;
         }
-    }
     return EEXIST;
 }
 
@@ -231,10 +225,8 @@ static int find_foreign_locked(size_t first, size_t count) {
 /* Claims what is UNCLAIMED in [first, first + count). */
 static int claim_rest_locked(size_t first, size_t count) {
     hk_assert(hk_lock_is_held(&hk_region_lock));
-    size_t limit = first + count, at = index_next(first, limit, INDEX_UNCLAIMED);
     int error = 0;
-    for (size_t end; at < limit && error == 0; at = index_next(end, limit, INDEX_UNCLAIMED)) {
-        end = index_end(at, limit, INDEX_UNCLAIMED);
+    for (size_t at, end = first; error == 0 && index_next_run(&at, &end, first + count, INDEX_UNCLAIMED);) {
         error = claim_locked(at, end - at);
         if (error == EEXIST)
             error = find_foreign_locked(at, end - at);
@@ -289,16 +281,12 @@ static size_t find_locked(size_t count, size_t align) {
  * the frontier comes behind them. */
 static void give_up_locked(size_t first, size_t count) {
     hk_assert(hk_lock_is_held(&hk_region_lock));
-    size_t limit = hk_min(first + count, hk_window.superslab_max), known = hk_min(limit, frontier), at, end;
-    for (at = index_next(first, known, INDEX_FREE); at < known; at = index_next(end, known, INDEX_FREE)) {
-        end = index_end(at, known, INDEX_FREE);
+    size_t limit = hk_min(first + count, hk_window.superslab_max), known = hk_min(limit, frontier);
+    for (size_t at, end = first; index_next_run(&at, &end, known, INDEX_FREE);)
         if (!unclaim_locked(at, end - at, INDEX_UNKNOWN))
             index_set(at, end - at, INDEX_UNKNOWN); /* mapped for good, rather than found again */
-    }
-    for (at = index_next(first, known, INDEX_UNCLAIMED); at < known; at = index_next(end, known, INDEX_UNCLAIMED)) {
-        end = index_end(at, known, INDEX_UNCLAIMED);
+    for (size_t at, end = first; index_next_run(&at, &end, known, INDEX_UNCLAIMED);)
         index_set(at, end - at, INDEX_UNKNOWN);
-    }
     if (limit > frontier && cover_state_locked(frontier, limit) == 0)
         frontier = limit;
 }
