@@ -58,7 +58,7 @@ int sys_may_append(const char *path) {
     if (!sys_passage_begin())
         return EPERM;
     long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
-    int error = fd == -ENOENT ? may_make(path) : sys_failed(fd) ? (int)-fd : 0;
+    int error = fd == -ENOENT ? may_make(path) : sys_error(fd);
     if (!sys_failed(fd))
         sys_close(fd);
     sys_passage_end();
@@ -245,8 +245,7 @@ long sys_open_special(const char *path) {
 }
 
 int sys_rename(const char *from, const char *to) {
-    long done = sys_passage_call(SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
-    return sys_failed(done) ? (int)-done : 0;
+    return sys_error(sys_passage_call(SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0));
 }
 
 void sys_unlink(const char *path) { (void)sys_passage_call(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0, 0); }

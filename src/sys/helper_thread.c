@@ -271,7 +271,7 @@ int sys_helper_start(void (*run)(void), sys_helper_t *helper) {
     bool lives = sys_failed(got) || !takes_long || wait_for_birth(start);
     if (held)
         sys_signals_release(before);
-    return sys_failed(got) ? (int)-got : lives ? 0 : EPERM;
+    return lives ? sys_error(got) : EPERM;
 }
 
 void sys_helper_dismiss(sys_helper_t *helper) {

@@ -64,16 +64,16 @@ static void tell_mapped(long address, size_t size) { (void)address, (void)size; 
 static void tell_unmapped(long address, size_t size) { (void)address, (void)size; }
 #endif
 
+/* Where no more may be locked the kernel says EAGAIN: memory is out. */
 static long map(void *address, size_t size, int protection, int flags) {
     long got = sys_call6(SYS_mmap, (long)address, (long)size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
     if (!sys_failed(got))
         tell_mapped(got, size);
-    return got;
+    return got == -EAGAIN ? -ENOMEM : got;
 }
 
-/* What mmap(2) answers where MAP_FIXED_NOREPLACE is known: something is there, or memory is out (EAGAIN: of what may be
- * locked). */
-static bool is_final(long error) { return error == -EEXIST || error == -ENOMEM || error == -EAGAIN; }
+/* What mmap(2) answers where MAP_FIXED_NOREPLACE is known: something is there, or memory is out. */
+static bool is_final(long error) { return error == -EEXIST || error == -ENOMEM; }
 
 /* Kernels before 4.17 take the address for a hint, as they all do without the flag; filters and kernels in user space
  * may refuse what they do not know, with any error. So what counts is where the mapping lies. */
@@ -82,7 +82,7 @@ static int map_exactly(void *address, size_t size, int protection, int flags) {
     if (sys_failed(got) && !is_final(got))
         got = map(address, size, protection, flags);
     if (sys_failed(got))
-        return got == -EAGAIN ? ENOMEM : (int)-got;
+        return sys_error(got);
     if (got == (long)address)
         return 0;
     sys_unmap((void *)got, size);
@@ -105,12 +105,9 @@ void *sys_map_none(size_t size) {
     return sys_failed(got) ? NULL : (void *)got;
 }
 
-static int map_over(void *address, size_t size, int protection) {
-    long got = map(address, size, protection, MAP_FIXED);
-    return got == -EAGAIN ? ENOMEM : sys_failed(got) ? (int)-got : 0;
+int sys_map_over(void *address, size_t size) {
+    return sys_error(map(address, size, PROT_READ | PROT_WRITE, MAP_FIXED));
 }
-
-int sys_map_over(void *address, size_t size) { return map_over(address, size, PROT_READ | PROT_WRITE); }
 
 /* A filter of system calls may know nothing of tags. Memory without them has tag 0, whatever is written. */
 int sys_map_blocks_at(void *address, size_t size) {
@@ -121,7 +118,7 @@ int sys_map_blocks_at(void *address, size_t size) {
 
 int sys_map_blocks_over(void *address, size_t size) {
     int tags = tags_protection();
-    int error = map_over(address, size, PROT_READ | PROT_WRITE | tags);
+    int error = sys_error(map(address, size, PROT_READ | PROT_WRITE | tags, MAP_FIXED));
     return tags != 0 && error != 0 && error != ENOMEM ? sys_map_over(address, size) : error;
 }
 
@@ -138,10 +135,7 @@ void sys_name(const void *address, size_t size, const char *name) {
         atomic_store_explicit(&unavailable, true, memory_order_relaxed);
 }
 
-int sys_shut(void *address, size_t size) {
-    long got = map(address, size, PROT_NONE, MAP_FIXED | MAP_NORESERVE);
-    return sys_failed(got) ? (int)-got : 0;
-}
+int sys_shut(void *address, size_t size) { return sys_error(map(address, size, PROT_NONE, MAP_FIXED | MAP_NORESERVE)); }
 
 bool sys_unmap(void *address, size_t size) {
     tell_unmapped((long)address, size);
@@ -158,14 +152,12 @@ bool sys_resize(void *address, size_t old_size, size_t new_size) {
 }
 
 int sys_move_grow(void *from, size_t from_size, void *to, size_t to_size) {
-    long got =
-        sys_call6(SYS_mremap, (long)from, (long)from_size, (long)to_size, MREMAP_MAYMOVE | MREMAP_FIXED, (long)to, 0);
-    return sys_failed(got) ? (int)-got : 0;
+    const long flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+    return sys_error(sys_call6(SYS_mremap, (long)from, (long)from_size, (long)to_size, flags, (long)to, 0));
 }
 
 static int advise(void *address, size_t size, int advice) {
-    long got = sys_call3(SYS_madvise, (long)address, (long)size, advice);
-    return sys_failed(got) ? (int)-got : 0;
+    return sys_error(sys_call3(SYS_madvise, (long)address, (long)size, advice));
 }
 
 static _Atomic uint64_t purge_refused_ms; /* when the kernel last did; 0: never */
@@ -364,7 +356,7 @@ static int by_pagemap(uintptr_t address, size_t size, uint64_t bits, unsigned ch
     }
     if (!sys_failed(fd))
         sys_close_read(fd);
-    return sys_failed(got) ? (int)-got : 0;
+    return sys_error(got);
 }
 
 int sys_touched(uintptr_t address, size_t size, unsigned char *pages) {

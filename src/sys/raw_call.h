@@ -44,3 +44,6 @@ HK_INLINE long sys_call2(long n, long a, long b) { return sys_call6(n, a, b, 0, 
 HK_INLINE long sys_call1(long n, long a) { return sys_call6(n, a, 0, 0, 0, 0, 0); }
 
 HK_INLINE bool sys_failed(long result) { return (unsigned long)result > (unsigned long)-4096; }
+
+/* 0, or a positive errno value. */
+HK_INLINE int sys_error(long result) { return sys_failed(result) ? (int)-result : 0; }
