@@ -18,7 +18,7 @@ bool hk_door_signals_held;
 
 bool door_enter(door_enter_t how) {
     uint64_t before = 0;
-    bool held = sys_signals_hold(how == DOOR_TO_FORK ? SYS_SIGNALS_SENT_TO_FORK : SYS_SIGNALS_SENT, &before);
+    bool held = sys_signals_hold(SYS_SIGNALS_SENT, how == DOOR_TO_FORK, &before);
     bool entered = hk_try_lock(&door);
     if (!entered && how != DOOR_TRY) {
         hk_lock_wait(&door);

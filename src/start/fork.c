@@ -208,7 +208,7 @@ static void attend_stranded(bool holds_signals) {
 /* Without signals that others send: a handler would wait for its own thread. */
 static void attend_alone(uint32_t mark, void (*attend)(bool holds_signals)) {
     uint64_t before = 0;
-    bool held = sys_signals_hold(SYS_SIGNALS_SENT, &before);
+    bool held = sys_signals_hold(SYS_SIGNALS_SENT, false, &before);
     if (sys_process_mark_change(&mark, SYS_MARK_ATTENDED))
         attend(held);
     if (held)

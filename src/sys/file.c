@@ -154,7 +154,7 @@ void sys_write_note_limit(bool limited) { atomic_store_explicit(&is_limited, lim
  * where no file may be written, as in the sandbox of sshd, whose filter allows more than the least. */
 static long write_confined(int fd, const void *buffer, size_t size, uint64_t end_ms, uint64_t held) {
     uint64_t before;
-    if (!atomic_load_explicit(&is_limited, memory_order_relaxed) || !sys_signals_hold_to_write(held, &before))
+    if (!atomic_load_explicit(&is_limited, memory_order_relaxed) || !sys_signals_hold(held, true, &before))
         return write_all(fd, buffer, size, end_ms);
     const long got = write_all(fd, buffer, size, end_ms);
     sys_signals_release(before | signal_of(got));
@@ -166,7 +166,7 @@ static long write_confined(int fd, const void *buffer, size_t size, uint64_t end
 static long write_quietly(int fd, const void *buffer, size_t size, uint64_t end_ms) {
     const uint64_t held = SYS_SIGNAL_BIT(SIGPIPE) | SYS_SIGNAL_BIT(SIGXFSZ);
     uint64_t before = 0, pending = 0;
-    if (!sys_signals_hold_set(held, &before))
+    if (!sys_signals_hold(held, false, &before))
         return write_confined(fd, buffer, size, end_ms, held);
     if ((before & held) != 0)
         (void)sys_call2(SYS_rt_sigpending, (long)&pending, sizeof pending);

@@ -261,7 +261,7 @@ int sys_helper_start(void (*run)(void), sys_helper_t *helper) {
     atomic_store_explicit(&helper->runs, 0, memory_order_relaxed);
     atomic_store_explicit(&start->birth, BIRTH_UNDER_WAY, memory_order_relaxed);
     uint64_t before = 0;
-    bool held = sys_signals_hold(SYS_SIGNALS_ALL, &before), takes_long = helper_birth_takes_long();
+    bool held = sys_signals_hold(SYS_SIGNALS_ALL, false, &before), takes_long = helper_birth_takes_long();
     atomic_store_explicit(&helper->alive, 1, memory_order_release);
     long got = clone_onto(start, HELPER_FLAGS, &helper->alive, start, tls);
     if (!sys_failed(got))
