@@ -64,24 +64,14 @@ static void report_foreign(const void *address) {
 static void report_address(const void *address) {
     hk_description_t d = {.where = HK_WHERE_NOT_OURS};
     (void)crash_describe(address, &d);
-    switch (d.where) {
-    case HK_WHERE_NOT_OURS:
+    if (d.where == HK_WHERE_NOT_OURS)
         report_foreign(address);
-        break;
-    case HK_WHERE_FREE_SLOT:
+    else if (d.where == HK_WHERE_FREE_SLOT)
         hk_message("crash: %p is in memory of hakmem that holds no block now", address);
-        break;
-    case HK_WHERE_METADATA:
+    else if (d.where == HK_WHERE_METADATA)
         hk_message("crash: %p is in hakmem's own records", address);
-        break;
-    case HK_WHERE_BLOCK:
-    case HK_WHERE_SLAB_TAIL:
-    case HK_WHERE_LARGE:
-    case HK_WHERE_HUGE:
-    case HK_WHERE_APART:
+    else
         report_block(address, &d);
-        break;
-    }
 }
 
 static void crash_handler(int number, siginfo_t *info, void *context) {

@@ -17,6 +17,7 @@ typedef struct hk_description {
         HK_WHERE_APART,     /* at a block of size 0, or a guarded one: in it, or in what is closed behind it */
         HK_WHERE_FREE_SLOT, /* our memory, holding no block now */
         HK_WHERE_METADATA,  /* our own records */
+        HK_WHERE_COUNT
     } where;
     const void *block; /* start of the block; NULL when there is none */
     size_t block_size; /* its usable bytes */

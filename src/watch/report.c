@@ -37,25 +37,9 @@ static void look_up(hk_misuse_t *misuse, hk_description_t *found) {
         misuse->state = found->is_free ? HK_MISUSE_FREE : HK_MISUSE_ALLOCATED;
 }
 
-static const char *place_of(const hk_description_t *found) {
-    switch (found->where) {
-    case HK_WHERE_BLOCK:
-        return ", in a slab of such blocks";
-    case HK_WHERE_LARGE:
-        return ", large";
-    case HK_WHERE_HUGE:
-        return ", huge";
-    case HK_WHERE_NOT_OURS:
-    case HK_WHERE_APART:
-    case HK_WHERE_SLAB_TAIL:
-    case HK_WHERE_FREE_SLOT:
-    case HK_WHERE_METADATA:
-        break;
-    }
-    return "";
-}
-
 static void show_block(const hk_misuse_t *misuse, const hk_description_t *found) {
+    static const char places[HK_WHERE_COUNT][sizeof ", in a slab of such blocks"] = {
+        [HK_WHERE_BLOCK] = ", in a slab of such blocks", [HK_WHERE_LARGE] = ", large", [HK_WHERE_HUGE] = ", huge"};
     static const char states[][sizeof ", allocated"] = {"", ", allocated", ", free"};
     char line[LINE_BYTES];
     hk_out_t out;
@@ -64,7 +48,7 @@ static void show_block(const hk_misuse_t *misuse, const hk_description_t *found)
     hk_assert(misuse->state <= HK_MISUSE_FREE && misuse->asked <= misuse->block_size);
     hk_out_to_memory(&out, line, sizeof line);
     hk_print(&out, "block %p to %p, %zu bytes%s", misuse->block, (const char *)misuse->block + misuse->block_size,
-             misuse->block_size, place_of(found));
+             misuse->block_size, places[found->where]);
     if (found->owner != 0)
         hk_print(&out, " of heap %u", found->owner);
     hk_print(&out, "%s", states[misuse->state]);
