@@ -90,17 +90,19 @@ static bool watch_on(void) {
     return false;
 }
 
+/* False when somebody else has changed the state. */
+static bool leave_running(uint32_t next) {
+    uint32_t running = WATCH_RUNNING;
+    return atomic_compare_exchange_strong_explicit(&watch_state, &running, next, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
 /* Runs without libc: see sys/helper_thread.c. */
 static void watcher_run(void) {
-    uint32_t running = WATCH_RUNNING;
-    if (watch_on()) { /* the next one opens the file with the program's rights of that time, once this one is gone */
-        (void)atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_WANTED, memory_order_relaxed,
-                                                      memory_order_relaxed);
-        return;
-    }
-    /* Dismissed: the file is closed by who waits, since it may be cancelling it right now. */
-    if (atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_NEVER, memory_order_relaxed,
-                                                memory_order_relaxed))
+    const bool again = watch_on();
+    /* The next one opens the file with the program's rights of that time, once this one is gone. Dismissed: the file is
+     * closed by who waits, since it may be cancelling it right now. */
+    if (leave_running(again ? WATCH_WANTED : WATCH_NEVER) && !again)
         sys_watch_close(&watch);
 }
 
@@ -140,9 +142,7 @@ bool pressure_is_alive(void) { return sys_helper_is_alive(&watcher); }
 void pressure_dismiss(void) {
     if (!sys_helper_is_here(&watcher))
         return;
-    uint32_t running = WATCH_RUNNING;
-    if (atomic_compare_exchange_strong_explicit(&watch_state, &running, WATCH_DISMISSED, memory_order_relaxed,
-                                                memory_order_relaxed)) {
+    if (leave_running(WATCH_DISMISSED)) {
         sys_helper_dismiss(&watcher);
         sys_watch_cancel(&watch);
     }
