@@ -17,11 +17,7 @@ typedef struct print_spec {
 } print_spec_t;
 
 void hk_out_to_fd(hk_out_t *out, int fd, char *buffer, size_t buffer_size) {
-    out->fd = fd;
-    out->memory = buffer;
-    out->memory_size = buffer_size;
-    out->total = 0;
-    out->length = 0;
+    *out = (hk_out_t){.fd = fd, .memory = buffer, .memory_size = buffer_size};
 }
 
 void hk_out_to_memory(hk_out_t *out, char *memory, size_t memory_size) {
