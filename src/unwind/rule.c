@@ -71,19 +71,19 @@ static bool expression_plt(unwind_bytes_t e, uintptr_t pc, int64_t *offset) {
     return same && push < 16 && !e.bad && e.at == e.end;
 }
 
-/* The expression that comes next; `from` moves behind it. */
-static unwind_bytes_t expression_next(unwind_bytes_t *from) {
+/* The part that comes next and begins with its length; `from` moves behind it. */
+static unwind_bytes_t part_next(unwind_bytes_t *from) {
     const uint64_t size = unwind_read_uleb(from);
-    unwind_bytes_t e = *from;
+    unwind_bytes_t part = *from;
     if (from->bad || size > from->end - from->at)
-        e.bad = from->bad = true;
+        part.bad = from->bad = true;
     else
-        e.end = from->at += size;
-    return e;
+        part.end = from->at += size;
+    return part;
 }
 
 static void cfa_by_expression(function_t *f, unwind_bytes_t *from) {
-    const unwind_bytes_t e = expression_next(from);
+    const unwind_bytes_t e = part_next(from);
     row_t *row = &f->row;
     row->cfa_known = expression_simple(e, &row->cfa_on_fp, &row->cfa_offset, &row->cfa_in_word);
     if (!row->cfa_known && expression_plt(e, f->pc, &row->cfa_offset)) {
@@ -95,7 +95,7 @@ static void cfa_by_expression(function_t *f, unwind_bytes_t *from) {
 static place_t place_by_expression(unwind_bytes_t *from) {
     bool on_fp, loads;
     int64_t offset;
-    if (!expression_simple(expression_next(from), &on_fp, &offset, &loads) || loads)
+    if (!expression_simple(part_next(from), &on_fp, &offset, &loads) || loads)
         return (place_t){UNWIND_LOST, 0};
     return (place_t){on_fp ? UNWIND_AT_FP : UNWIND_AT_SP, offset};
 }
@@ -223,7 +223,7 @@ static bool run_register(function_t *f, uint64_t op, unwind_bytes_t *from) {
         now = place_by_expression(from);
         break;
     case CFA_VAL_EXPRESSION:
-        (void)expression_next(from);
+        (void)part_next(from);
         break;
     case CFA_REGISTER:
     case CFA_VAL_OFFSET:
@@ -341,12 +341,8 @@ static bool read_cie(function_t *f, unwind_module_t *m, uintptr_t at) {
         return false;
     unwind_bytes_t first = letters;
     if (unwind_read(&first, 1) == 'z') {
-        const uint64_t size = unwind_read_uleb(&cie);
-        unwind_bytes_t data = cie;
-        if (size > cie.end - cie.at)
-            return false;
+        unwind_bytes_t data = part_next(&cie);
         f->has_data = true;
-        cie.at = data.end = cie.at + size;
         read_letters(f, first, &data);
         f->unsupported = f->unsupported || data.bad;
     } else if (unwind_read(&letters, 1) != 0) {
@@ -369,12 +365,8 @@ static unwind_rule_kind_t read_fde(function_t *f, unwind_module_t *m, uintptr_t 
         return UNWIND_RULE_UNSUPPORTED;
     f->begin = unwind_read_encoded(&fde, f->encoding, false);
     f->size = unwind_read_encoded(&fde, f->encoding & 0x0f, true);
-    if (f->has_data) {
-        const uint64_t size = unwind_read_uleb(&fde);
-        if (size > fde.end - fde.at)
-            return UNWIND_RULE_UNSUPPORTED;
-        fde.at += size;
-    }
+    if (f->has_data)
+        (void)part_next(&fde);
     if (fde.bad)
         return UNWIND_RULE_UNSUPPORTED;
     if (f->pc - f->begin >= f->size)
