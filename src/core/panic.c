@@ -21,14 +21,12 @@ static void (*show_rest)(const hk_misuse_t *misuse);
 void hk_misuse_show_by(void (*show)(const hk_misuse_t *misuse)) { show_rest = show; }
 
 static void report(const hk_misuse_t *misuse, const char *detail) {
-    char place[HK_PLACE_TEXT_MAX];
+    char place[HK_PLACE_TEXT_MAX] = "";
     const char *verb = misuse->verb != NULL ? misuse->verb : "";
-    if (misuse->caller == NULL) {
-        hk_message("%s%s %p (%s)", verb, misuse->what, misuse->address, detail);
-    } else {
+    if (misuse->caller != NULL)
         hk_place_describe(misuse->caller, place);
-        hk_message("%s%s %p (%s), called from %s", verb, misuse->what, misuse->address, detail, place);
-    }
+    hk_message("%s%s %p (%s)%s%s", verb, misuse->what, misuse->address, detail,
+               misuse->caller != NULL ? ", called from " : "", place);
     if (show_rest != NULL)
         show_rest(misuse);
 }
