@@ -119,14 +119,11 @@ static bool class_is_empty(const hak_class_stats_t *c) {
 
 /* The last column: allocations that found a block in the magazine. */
 static void text_class(hk_out_t *out, const hak_class_stats_t *c, bool is_sum) {
-    char size[STAT_SHORT_MAX] = "all";
     char hits[STAT_SHORT_MAX];
-    hk_out_t text;
-    if (!is_sum) {
-        hk_out_to_memory(&text, size, sizeof size);
-        hk_print(&text, "%zu", c->block_size);
-    }
-    hk_print(out, "  %10s", size);
+    if (is_sum)
+        hk_print(out, "  %10s", "all");
+    else
+        hk_print(out, "  %10zu", c->block_size);
     for (size_t i = 1; i < CLASS_STAT_COUNT; i++)
         hk_print(out, " %12lu", class_figure(c, i));
     uint64_t hit_count = c->alloc_count > c->refill_count ? c->alloc_count - c->refill_count : 0;
@@ -192,13 +189,6 @@ static void write_json(hk_out_t *out, const hak_stats_t *s) {
         separator = ",\n    ";
     }
     hk_print(out, "\n  ]\n}\n");
-}
-
-static void write_stats(hk_out_t *out, const hak_stats_t *stats, hak_format_t format) {
-    if (format == HAK_FORMAT_JSON)
-        write_json(out, stats);
-    else
-        write_text(out, stats);
 }
 
 /* --- One figure --------------------------------------------------------------------------------------------------- */
@@ -275,8 +265,11 @@ HK_EXPORT int hak_stats_get(hak_stats_t *stats) {
 /* A snapshot without classes is empty. */
 static void write_snapshot(hk_out_t *out, hak_format_t format) {
     hak_stats_t *stats = hk_snapshot_take(true);
-    if (stats != NULL && stats->class_count > 0) {
-        write_stats(out, stats, format);
+    const bool known = stats != NULL && stats->class_count > 0;
+    if (known && format == HAK_FORMAT_JSON) {
+        write_json(out, stats);
+    } else if (known) {
+        write_text(out, stats);
     } else {
         bool stranded = sys_process_mark() == SYS_MARK_STRANDED;
         const char *why = stranded ? "it was made while a thread of its parent held a lock of hakmem's" : "no memory";
