@@ -10,6 +10,7 @@
 #include "helper/home.h"
 #include "sys/confined.h"
 #include "sys/control_socket.h"
+#include "sys/helper_birth.h"
 #include "sys/sys.h"
 
 #include <string.h>
@@ -92,7 +93,7 @@ static void sleep_for_good(void) {
 }
 
 static void serve(void) {
-    const uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : OUR_LONG_LOOK_MS;
+    const uint32_t look_ms = helper_keeps_rights() ? OUR_LOOK_MS : OUR_LONG_LOOK_MS;
     sys_control_guests_t guests = {0};
     while (!sys_helper_must_leave(&thread)) {
         const long peer = sys_control_next(listener, &guests, look_ms, PATIENCE_MS);

@@ -7,6 +7,7 @@
 #include "helper/home.h"
 #include "limit/limit.h"
 #include "sys/confined.h"
+#include "sys/helper_birth.h"
 #include "sys/sys.h"
 #include "upkeep/round.h"
 
@@ -73,7 +74,7 @@ static void relieve(void) {
 
 /* Until it is dismissed, no event will come, or it has outlived the credentials: true then. */
 static bool watch_on(void) {
-    uint32_t look_ms = sys_helper_has_rights() ? OUR_LOOK_MS : OUR_LONG_LOOK_MS;
+    uint32_t look_ms = helper_keeps_rights() ? OUR_LOOK_MS : OUR_LONG_LOOK_MS;
     while (!sys_helper_must_leave(&watcher)) {
         sys_watch_seen_t seen = sys_watch_wait(&watch, look_ms);
         if (seen == SYS_WATCH_OVER)

@@ -92,8 +92,6 @@ bool sys_helper_own_file(long fd) {
     return true;
 }
 
-bool sys_helper_has_rights(void) { return helper_keeps_rights(); }
-
 /* All that ever were started, under the lock of their start; read by themselves. */
 static sys_helper_t *_Atomic ours[OURS_MAX];
 

@@ -17,10 +17,6 @@ bool sys_helper_outlived_credentials(void);
  * Without /proc it goes on. */
 void sys_helper_end_if_last(void);
 
-/* For a thread of ours: whether it has kept rights that the process may give up. It has not, but under a filter that
- * forbids to give them up (helper_birth.h). */
-bool sys_helper_has_rights(void);
-
 /* By a helper, at first: from here on it has a table of descriptors of its own, and what it opens never takes the
  * number that the program expects next. It holds none of the program's files either. Before Linux 5.9, and
  * under a filter that refuses the call, the table stays common. Source: close_range(2), CLOSE_RANGE_UNSHARE. */
