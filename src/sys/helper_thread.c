@@ -51,12 +51,6 @@ enum {
     CLONE_SETTLS
 };
 
-typedef struct helper_start {
-    void (*run)(void);
-    sys_helper_t *helper;
-    _Atomic uint32_t birth; /* BIRTH_*: written by the thread that is born, a futex for who starts it */
-} helper_start_t;
-
 /* A number for the lines of a status file (proc(5)) that tell what a thread may do; 0 when it cannot be read. A thread
  * that has given up its rights at birth has nothing left to compare but the filter. */
 static uint64_t credentials_of(const char *path) {
@@ -117,12 +111,12 @@ static unsigned count_ours(void) {
     return count;
 }
 
-static __attribute__((used)) void helper_main(helper_start_t *start) {
-    atomic_store_explicit(&start->helper->runs, 1, memory_order_relaxed);
+static __attribute__((used)) void helper_main(sys_helper_t *helper) {
+    atomic_store_explicit(&helper->runs, 1, memory_order_relaxed);
     (void)sys_call2(SYS_prctl, PR_SET_NAME, (long)"hakmem");
-    if (helper_birth(&start->birth))
-        start->run();
-    atomic_store_explicit(&start->helper->runs, 0, memory_order_relaxed);
+    if (helper_birth(&helper->birth))
+        helper->run();
+    atomic_store_explicit(&helper->runs, 0, memory_order_relaxed);
 }
 
 /* Valgrind ends a program that makes a thread it does not know. It answers a sequence of instructions that does nothing
@@ -149,11 +143,11 @@ static bool runs_under_valgrind(void) {
 }
 
 #if defined(__x86_64__)
-static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, helper_start_t *start, void *tls) {
+static long clone_onto(void *stack_top, long flags, sys_helper_t *helper, void *tls) {
     long result;
-    register long r10 __asm__("r10") = (long)alive;
+    register long r10 __asm__("r10") = (long)&helper->alive;
     register void *r8 __asm__("r8") = tls;
-    register helper_start_t *r12 __asm__("r12") = start;
+    register sys_helper_t *r12 __asm__("r12") = helper;
     __asm__ volatile("syscall\n\t"
                      "test %%rax, %%rax\n\t"
                      "jnz 1f\n\t"
@@ -172,15 +166,15 @@ static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, hel
     return result;
 }
 #else
-static long clone_onto(void *stack_top, long flags, _Atomic uint32_t *alive, helper_start_t *start, void *tls) {
+static long clone_onto(void *stack_top, long flags, sys_helper_t *helper, void *tls) {
     register long x8 __asm__("x8") = SYS_clone;
     register long x0 __asm__("x0") = flags;
     register void *x1 __asm__("x1") = stack_top;
     register long x2 __asm__("x2") = 0;
     register void *x3 __asm__("x3") = tls;
-    register _Atomic uint32_t *x4 __asm__("x4") = alive;
-    register helper_start_t *x19 __asm__("x19") = start;
-    register void (*x20)(helper_start_t *) __asm__("x20") = helper_main;
+    register _Atomic uint32_t *x4 __asm__("x4") = &helper->alive;
+    register sys_helper_t *x19 __asm__("x19") = helper;
+    register void (*x20)(sys_helper_t *) __asm__("x20") = helper_main;
     __asm__ volatile("svc 0\n\t"
                      "cbnz x0, 1f\n\t"
                      "mov x29, xzr\n\t"
@@ -232,11 +226,11 @@ void *sys_helper_own(void) {
 #endif
 
 /* True unless the thread must not live. */
-static bool wait_for_birth(const helper_start_t *start) {
+static bool wait_for_birth(const sys_helper_t *helper) {
     uint32_t state;
     /* Acquire: pairs with the release in tell. */
-    while ((state = atomic_load_explicit(&start->birth, memory_order_acquire)) == BIRTH_UNDER_WAY)
-        sys_futex_wait(&start->birth, BIRTH_UNDER_WAY, UINT32_MAX);
+    while ((state = atomic_load_explicit(&helper->birth, memory_order_acquire)) == BIRTH_UNDER_WAY)
+        sys_futex_wait(&helper->birth, BIRTH_UNDER_WAY, UINT32_MAX);
     return state == BIRTH_DONE;
 }
 
@@ -248,25 +242,22 @@ int sys_helper_start(void (*run)(void), sys_helper_t *helper) {
     if (helper->stack == NULL && (helper->stack = sys_map(STACK_BYTES)) == NULL)
         return ENOMEM;
     sys_process_mark_wipe();
-    /* The start record lives on the new stack, which outlives this call. */
     char *end = (char *)helper->stack + STACK_BYTES, *tls = end - TLS_BYTES / 2;
-    helper_start_t *start = (helper_start_t *)(end - TLS_BYTES - 64);
     prepare_tls(tls);
-    start->run = run;
-    start->helper = helper;
+    helper->run = run;
     remember(helper);
     atomic_store_explicit(&helper->leave, 0, memory_order_relaxed);
     atomic_store_explicit(&helper->runs, 0, memory_order_relaxed);
-    atomic_store_explicit(&start->birth, BIRTH_UNDER_WAY, memory_order_relaxed);
+    atomic_store_explicit(&helper->birth, BIRTH_UNDER_WAY, memory_order_relaxed);
     uint64_t before = 0;
     bool held = sys_signals_hold(SYS_SIGNALS_ALL, false, &before), takes_long = helper_birth_takes_long();
     atomic_store_explicit(&helper->alive, 1, memory_order_release);
-    long got = clone_onto(start, HELPER_FLAGS, &helper->alive, start, tls);
+    long got = clone_onto(end - TLS_BYTES, HELPER_FLAGS, helper, tls);
     if (!sys_failed(got))
         helper->id = (uint32_t)got;
     else
         atomic_store_explicit(&helper->alive, 0, memory_order_relaxed);
-    bool lives = sys_failed(got) || !takes_long || wait_for_birth(start);
+    bool lives = sys_failed(got) || !takes_long || wait_for_birth(helper);
     if (held)
         sys_signals_release(before);
     return lives ? sys_error(got) : EPERM;

@@ -29,12 +29,14 @@ bool sys_helper_own_file(long fd);
 /* A thread of ours; helper_birth.h says what it gives up before it runs. Its start, and the wait for its end, are
  * under one lock. */
 typedef struct sys_helper {
-    _Atomic uint32_t
-        alive;             /* set before the start; cleared, with a futex wake, by the kernel: its stack is free then */
-    uint32_t id;           /* of the last one, until it is known to be gone; 0: none */
-    _Atomic uint32_t runs; /* set by the thread for as long as it does */
+    /* Set before the start; cleared, with a futex wake, by the kernel: its stack is free then. */
+    _Atomic uint32_t alive;
+    uint32_t id;            /* of the last one, until it is known to be gone; 0: none */
+    _Atomic uint32_t runs;  /* set by the thread for as long as it does */
     _Atomic uint32_t leave; /* set to make it leave; a futex that it may sleep on */
-    void *stack;            /* mapped when it is first started, and kept */
+    _Atomic uint32_t birth; /* as helper_birth.h says: written by the thread, a futex for who starts it */
+    void (*run)(void);
+    void *stack; /* mapped when it is first started, and kept */
 } sys_helper_t;
 
 HK_INLINE bool sys_helper_is_alive(const sys_helper_t *helper) {
