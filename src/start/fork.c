@@ -38,22 +38,17 @@ static bool for_each_heap(bool (*act)(heap_t *)) {
     return for_ids(HK_OWNER_FIRST, heap_limit(), act) && for_ids(HK_OWNER_EXPLICIT, heap_explicit_limit(), act);
 }
 
-/* Before the locks of heaps, and behind them: in the order of ranks. */
-static hk_lock_t *const first_locks[] = {&hk_heap_list_lock, &hk_record_lock};
-static hk_lock_t *const last_locks[] = {&hk_huge_lock, &hk_superslab_lock, &hk_region_lock, &hk_meta_lock,
-                                        &hk_sample_lock};
-enum { FIRST_LOCKS = sizeof first_locks / sizeof *first_locks, LAST_LOCKS = sizeof last_locks / sizeof *last_locks };
+/* In the order of ranks; NULL: those of heaps, and then that of the shared one. */
+static hk_lock_t *const locks[] = {&hk_heap_list_lock, &hk_record_lock, NULL,          &hk_huge_lock,
+                                   &hk_superslab_lock, &hk_region_lock, &hk_meta_lock, &hk_sample_lock};
+enum { LOCKS = sizeof locks / sizeof *locks };
 
 /* In the order of ranks, until one says no. */
 static bool for_each_lock(bool (*act)(hk_lock_t *), bool (*of_heap)(heap_t *)) {
-    unsigned first = 0, last = 0;
-    while (first < FIRST_LOCKS && act(first_locks[first]))
-        first++;
-    if (first < FIRST_LOCKS || !for_each_heap(of_heap) || !act(&heap_shared()->lock))
-        return false;
-    while (last < LAST_LOCKS && act(last_locks[last]))
-        last++;
-    return last == LAST_LOCKS;
+    bool goes_on = true;
+    for (unsigned i = 0; i < LOCKS && goes_on; i++)
+        goes_on = locks[i] != NULL ? act(locks[i]) : for_each_heap(of_heap) && act(&heap_shared()->lock);
+    return goes_on;
 }
 
 static bool take(hk_lock_t *lock) {
@@ -141,12 +136,11 @@ static void lock_all(void) {
 
 static void release_all(void) {
     atomic_store_explicit(&hk_fork_owner, NULL, memory_order_relaxed);
-    for (unsigned i = LAST_LOCKS; i-- > 0;)
-        hk_unlock(last_locks[i]);
-    hk_unlock(&heap_shared()->lock);
-    (void)for_each_heap(unlock_heap);
-    for (unsigned i = FIRST_LOCKS; i-- > 0;)
-        hk_unlock(first_locks[i]);
+    for (unsigned i = LOCKS; i-- > 0;) {
+        hk_unlock(locks[i] != NULL ? locks[i] : &heap_shared()->lock);
+        if (locks[i] == NULL)
+            (void)for_each_heap(unlock_heap);
+    }
 }
 
 /* --- The mark ----------------------------------------------------------------------------------------------------- */
