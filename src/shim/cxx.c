@@ -45,27 +45,21 @@ static void *allocate(size_t size, size_t alignment) {
     return alignment == 0 ? front_malloc(size) : new_aligned(size, alignment);
 }
 
-/* No handler could help an alignment that is not a power of two: it throws at once. */
-static HK_COLD void *new_slow(size_t size, size_t alignment) {
-    for (;;) {
-        hk_new_handler_t handler = cxx_new_handler();
-        if (handler == NULL || !(alignment == 0 || hk_is_pow2(alignment)))
-            cxx_throw_bad_alloc();
-        handler();
-        void *p = allocate(size, alignment);
-        if (p != NULL)
-            return p;
-    }
-}
-
-/* Without a runtime to catch, in a static program: the handler must not throw. */
-static HK_COLD void *nothrow_by_handler(size_t size, size_t alignment) {
+/* NULL when there is no handler any more. None could help an alignment that is not a power of two. */
+static HK_COLD void *by_handler(size_t size, size_t alignment) {
     void *p = NULL;
     hk_new_handler_t handler;
-    while (p == NULL && (handler = cxx_new_handler()) != NULL) {
+    while (p == NULL && (alignment == 0 || hk_is_pow2(alignment)) && (handler = cxx_new_handler()) != NULL) {
         handler();
         p = allocate(size, alignment);
     }
+    return p;
+}
+
+static HK_COLD void *new_slow(size_t size, size_t alignment) {
+    void *p = by_handler(size, alignment);
+    if (p == NULL)
+        cxx_throw_bad_alloc();
     return p;
 }
 
@@ -81,8 +75,8 @@ static HK_COLD void *nothrow_slow(const nothrow_form_t *form, size_t size, size_
     if (cxx_new_handler() == NULL || !(alignment == 0 || hk_is_pow2(alignment)))
         return NULL;
     void *operator_new = cxx_runtime_symbol(form->name);
-    return operator_new != NULL ? nothrow_by_runtime(operator_new, size, alignment)
-                                : nothrow_by_handler(size, alignment);
+    /* Without a runtime to catch, in a static program: the handler must not throw. */
+    return operator_new != NULL ? nothrow_by_runtime(operator_new, size, alignment) : by_handler(size, alignment);
 }
 
 /* The program has its own throwing operator: the memory must come from there. */
@@ -190,14 +184,9 @@ static sized_block_t with_size(void *p, size_t size, bool replaced) {
 
 static sized_block_t sized_new(size_t size) { return with_size(_Znwm(size), size, new_replaced()); }
 
-static HK_COLD sized_block_t sized_nothrow(const nothrow_form_t *form, bool replaced, size_t size, size_t alignment) {
-    void *p = replaced ? nothrow_replaced(form, size, alignment) : allocate(size, alignment);
-    if (p == NULL && !replaced)
-        p = nothrow_slow(form, size, alignment);
-    return with_size(p, size, replaced);
+static sized_block_t sized_new_nothrow(size_t size) {
+    return with_size(new_nothrow(&form_new, new_replaced(), size), size, new_replaced());
 }
-
-static sized_block_t sized_new_nothrow(size_t size) { return sized_nothrow(&form_new, new_replaced(), size, 0); }
 
 static sized_block_t sized_new_aligned(size_t size, size_t alignment) {
     return with_size(_ZnwmSt11align_val_t(size, alignment), size, new_aligned_replaced());
@@ -206,7 +195,8 @@ static sized_block_t sized_new_aligned(size_t size, size_t alignment) {
 static sized_block_t sized_new_aligned_nothrow(size_t size, size_t alignment) {
     if (!hk_is_pow2(alignment))
         return (sized_block_t){NULL, 0};
-    return sized_nothrow(&form_new_aligned, new_aligned_replaced(), size, alignment);
+    const bool replaced = new_aligned_replaced();
+    return with_size(new_nothrow_aligned(&form_new_aligned, replaced, size, alignment), size, replaced);
 }
 
 CXX_OPERATOR sized_block_t __size_returning_new(size_t size) { return sized_new(size); }
