@@ -116,15 +116,7 @@ static void add_superslab(account_t *account, slab_walk_t *walk, size_t index, b
     slab_walk_let_go(walk);
 }
 
-static void add_huge(void *context, const void *start, size_t size) {
-    account_t *account = context;
-    account->huge += range_resident(start, size);
-}
-
-static void add_metadata(void *context, const void *start, size_t size) {
-    account_t *account = context;
-    account->metadata += range_resident(start, size);
-}
+static void add_resident(void *sum, const void *start, size_t size) { *(uint64_t *)sum += range_resident(start, size); }
 
 void heap_account(account_t *account) {
     *account = (account_t){0};
@@ -132,6 +124,6 @@ void heap_account(account_t *account) {
     bool run_is_live = false;
     for (size_t index = region_next_used(1); index != 0; index = region_next_used(index + 1))
         add_superslab(account, &walk, index, &run_is_live);
-    huge_for_each(add_huge, account, false);
-    region_area_for_each(add_metadata, account);
+    huge_for_each(add_resident, &account->huge, false);
+    region_area_for_each(add_resident, &account->metadata);
 }
