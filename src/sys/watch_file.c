@@ -23,11 +23,6 @@ static bool send_first(long fd, bool is_socket, const void *data, size_t size) {
     return sent == (long)size;
 }
 
-/* A socket without a peer, whose shutdown wakes who polls it. Unlike an eventfd it has an inode of its own. */
-static void make_bell(sys_watch_t *watch) {
-    watch->bell = sys_file(sys_call3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-}
-
 bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size_t size) {
     long fd = open_any(path);
     if (sys_failed(fd))
@@ -39,7 +34,8 @@ bool sys_watch_open(sys_watch_t *watch, const char *path, const void *data, size
         return false;
     }
     *watch = (sys_watch_t){.file = file, .is_stream = is_stream};
-    make_bell(watch);
+    /* A socket without a peer, whose shutdown wakes who polls it. Unlike an eventfd it has an inode of its own. */
+    watch->bell = sys_file(sys_call3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     return true;
 }
 
