@@ -235,13 +235,13 @@ static bool wait_for_birth(const sys_helper_t *helper) {
 }
 
 int sys_helper_start(void (*run)(void), sys_helper_t *helper) {
+    sys_process_mark_wipe();
     if (sys_is_confined())
         return EPERM;
     if (runs_under_valgrind())
         return ENOSYS;
     if (helper->stack == NULL && (helper->stack = sys_map(STACK_BYTES)) == NULL)
         return ENOMEM;
-    sys_process_mark_wipe();
     char *end = (char *)helper->stack + STACK_BYTES, *tls = end - TLS_BYTES / 2;
     prepare_tls(tls);
     helper->run = run;
