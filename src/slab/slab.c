@@ -98,21 +98,21 @@ _Static_assert((unsigned)HK_CLASS_COUNT <= (unsigned)SLOTS_CLASSES_MAX, "each cl
 
 /* Slots for a slab. A program may use the first page of each block only; where blocks begin as they did before, it is
  * the same pages. */
-static slots_t take_slots(unsigned cls, const size_class_info_t *info, slots_use_t use) {
+static slots_t take_slots(unsigned cls, const size_class_info_t *info, bool is_filled) {
+    const slots_use_t use = slots_use_of_class(cls, is_filled ? use_of(info) : SLOTS_SPARSE);
     slot_t same = use_of(info) == SLOTS_SPARSE ? take_closed(cls) : 0;
     return same != 0 ? (slots_t){same, false}
-                     : slots_alloc(info->slab_slots, info->slab_slots, slots_use_of_class(cls, use));
+                     : slots_alloc(info->slab_slots, info->slab_slots, is_filled ? use : use | SLOTS_CLEAN);
 }
 
 HK_COLD slab_t *slab_open(unsigned cls, uint32_t owner, bool is_filled) {
     hk_assert(cls < HK_CLASS_COUNT && owner >= HK_OWNER_SHARED && owner < HK_OWNER_LIMIT);
     const size_class_info_t *info = &hk_class_info[cls];
-    const slots_use_t use = is_filled ? use_of(info) : SLOTS_SPARSE;
-    slots_t got = take_slots(cls, info, use);
+    slots_t got = take_slots(cls, info, is_filled);
     if (got.first == 0)
         return NULL;
     /* Not for explicit heaps: there may be many, with a few blocks each. */
-    if (got.zeroed && use == SLOTS_DENSE && owner < HK_OWNER_EXPLICIT)
+    if (got.zeroed && is_filled && use_of(info) == SLOTS_DENSE && owner < HK_OWNER_EXPLICIT)
         slots_prefault(got.first, info->slab_slots);
     slab_t *slab = slab_at(got.first);
     slab->next = slab->previous = slab->taker = 0;

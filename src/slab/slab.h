@@ -101,8 +101,8 @@ HK_INLINE char *slab_base(const slab_t *slab) { return map_slot_address(slab_slo
 HK_INLINE unsigned slab_word_count(const slab_t *slab) { return (slab->block_count + 63u) / 64u; }
 
 /* Opens a slab for `owner`, and counts it. NULL when memory is out. Once the heap is large, one of small blocks that is
- * likely to be filled gets its pages ahead of use, or huge ones. At levels 2 and 3 the slot behind some slabs is fenced
- * until they are closed. */
+ * likely to be filled gets its pages ahead of use, or huge ones; one that is not takes slots that are not resident, if
+ * its superslab has some. At levels 2 and 3 the slot behind some slabs is fenced until they are closed. */
 slab_t *slab_open(unsigned cls, uint32_t owner, bool is_filled);
 
 /* Closes a slab whose blocks are all free, and gives its slots back. It is on no list. */

@@ -375,6 +375,8 @@ static superslab_t *find_locked(unsigned count, unsigned align, slots_use_t use)
 slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(count > 0 && count <= SLOTS && align <= SLOTS);
+    const bool clean = (use & SLOTS_CLEAN) != 0;
+    use &= ~(slots_use_t)SLOTS_CLEAN;
     superslab_t *s = find_locked(count, align, use);
     if (s == NULL) {
         slot_t first = pool_open_locked(count, 1, ALL_SLOTS, use, earns_huge_locked(count, use));
@@ -384,9 +386,10 @@ slots_t pool_alloc_within_locked(unsigned count, unsigned align, slots_use_t use
     } else if (s->room >= SLOTS) {
         reuse_locked(s, count, use);
     }
-    /* Prefer a stretch whose pages are still resident. */
-    uint32_t dirty = pool_stretches(s->dirty_mask, count, align);
-    unsigned at = pool_draw_bit_locked(dirty != 0 ? dirty : pool_stretches(s->free_mask, count, align));
+    /* Of a huge page all is resident. */
+    const uint32_t wanted = clean && !s->huge ? s->free_mask & ~s->dirty_mask : s->dirty_mask;
+    const uint32_t best = pool_stretches(wanted, count, align);
+    unsigned at = pool_draw_bit_locked(best != 0 ? best : pool_stretches(s->free_mask, count, align));
     const uint32_t mask = (uint32_t)hk_low_mask64(count) << at;
     bool zeroed = pool_take_locked(s, mask);
     s->small_mask |= slots_are_sparse(use) ? 0 : mask;

@@ -48,9 +48,10 @@ typedef struct slots {
 /* What the slots are for. Dense slots hold small blocks, so that every page of them will be touched: huge pages and
  * prefaulting pay. Sparse slots hold blocks of pages of which a program may touch a few only: they get huge pages when
  * the program fills such slots. A run longer than a superslab is dense when the program is expected to fill it. From
- * SLOTS_USES on: these two for slabs of one class alone, in private superslabs (slots_use_of_class). */
+ * SLOTS_USES on: these two for slabs of one class alone, in private superslabs (slots_use_of_class). With SLOTS_CLEAN
+ * clean slots serve before dirty ones: little of them will be used, and what is resident is there for who fills it. */
 typedef unsigned slots_use_t;
-enum { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES, SLOTS_CLASSES_MAX = 128 };
+enum { SLOTS_DENSE, SLOTS_SPARSE, SLOTS_USES, SLOTS_CLASSES_MAX = 128, SLOTS_CLEAN = 1 << 12 };
 
 enum {
     SLOTS = HK_SLOTS_PER_SUPERSLAB,

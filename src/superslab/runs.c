@@ -191,7 +191,7 @@ static slots_t alloc_locked(size_t count, size_t align, slots_use_t use, bool in
     if (got.first == 0)
         got = alloc_anywhere_locked(count, align);
     if (got.first == 0 && within && region_is_tight())
-        got = pool_alloc_part_locked((unsigned)count, (unsigned)align, use);
+        got = pool_alloc_part_locked((unsigned)count, (unsigned)align, use & ~(slots_use_t)SLOTS_CLEAN);
     return got;
 }
 

@@ -224,6 +224,24 @@ static void at_random(void) {
     start_clean();
 }
 
+/* Of which little will be used: clean slots, as long as the superslab has some. */
+static void clean_first(void) {
+    start_map();
+    const slot_t first = take(1).first;
+    give(first, 1);
+    slots_t got = slots_alloc(1, 1, SLOTS_SPARSE | SLOTS_CLEAN);
+    CHECK(got.first == first + 1 && got.zeroed);
+    CHECK_EQ(take(1).first, first); /* what is resident serves who fills it */
+    got = slots_alloc(SLOTS / 2, SLOTS / 2, SLOTS_SPARSE);
+    CHECK(got.first == first + SLOTS / 2);
+    for (unsigned at = 2; at < SLOTS / 2; at++)
+        CHECK_EQ(slots_alloc(1, 1, SLOTS_SPARSE | SLOTS_CLEAN).first, first + at);
+    give(first, 1);
+    CHECK_EQ(slots_alloc(1, 1, SLOTS_SPARSE | SLOTS_CLEAN).first, first); /* and not another superslab */
+    CHECK_EQ(superslab_totals().superslab_count, 1);
+    CHECK_EQ(superslab_check(), 0);
+}
+
 int main(void) {
     superslab_went_in_haste(SIZE_MAX); /* growth purges by its bound alone */
     in_child(across);
@@ -235,6 +253,7 @@ int main(void) {
     in_child(growth);
     in_child(growth_without_purging);
     in_child(in_turns);
+    in_child(clean_first);
     in_child(at_random);
     return CHECK_PASS;
 }
