@@ -148,6 +148,7 @@ static HK_COLD void give_up(const char *what, long error) {
 }
 
 static long start_thread(void) {
+    sys_process_mark_wipe();
     become(CONTROL_STARTING);
     int error = sys_helper_start(control_run, &thread);
     while (error == 0 && is(CONTROL_STARTING) && sys_helper_is_alive(&thread))

@@ -101,6 +101,7 @@ static void helper_run(void) {
 
 /* What the program has just freed at a limit is the program's: no stack of ours takes it first. */
 static void launch_locked(void) {
+    sys_process_mark_wipe();
     const bool may_start = helper.stack != NULL || !region_is_at_limit();
     atomic_store_explicit(&helper_running, 1, memory_order_relaxed);
     if (may_start && sys_helper_start(helper_run, &helper) == 0)

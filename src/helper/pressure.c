@@ -132,6 +132,7 @@ void pressure_start(void) {
     recall();
     if (!pressure_is_wanted() || sys_helper_is_alive(&watcher))
         return;
+    sys_process_mark_wipe();
     bool allowed = hk_option(HK_OPT_BACKGROUND) != 0 && !HK_TSAN && !sys_is_confined() && open_watch();
     atomic_store_explicit(&watch_state, WATCH_RUNNING, memory_order_relaxed);
     if (!allowed || sys_helper_start(watcher_run, &watcher) != 0)

@@ -70,6 +70,7 @@ static void note_near(size_t use, size_t soft) {
     if (near == was_near)
         return;
     atomic_store_explicit(&hk_limit_near, near, memory_order_relaxed);
+    superslab_keep_none(near);
     if (!near)
         return;
     hk_count(limit_nears);

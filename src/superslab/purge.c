@@ -22,6 +22,7 @@ enum {
 _Atomic uint32_t hk_slots_holders;      /* a futex */
 static _Atomic uint32_t waiters;        /* for holders */
 static _Atomic size_t floor_slot_count; /* option: written at start */
+static _Atomic bool keeps_none;         /* of what lies dirty while memory grows */
 static _Atomic size_t growth_owed;      /* slots that memory has grown by and no purge has answered yet */
 static _Atomic size_t grown;            /* ... since it was last asked for */
 
@@ -45,6 +46,8 @@ size_t superslab_used_slots(void) {
 void superslab_set_floor(size_t bytes) {
     atomic_store_explicit(&floor_slot_count, bytes >> HK_SLOT_SHIFT, memory_order_relaxed);
 }
+
+void superslab_keep_none(bool none) { atomic_store_explicit(&keeps_none, none, memory_order_relaxed); }
 
 /* One purge round: takes dirty slots out of the pool, at most PURGE_RANGES_MAX ranges. */
 typedef struct purge_round {
@@ -225,6 +228,8 @@ size_t superslab_grown(void) { return atomic_exchange_explicit(&grown, 0, memory
 void pool_purge_for_growth(size_t slot_count) {
     size_t dirty = pool_count(&hk_pool.dirty);
     size_t kept = hk_max(DIRTY_KEEP_MIN, superslab_taken_bytes() / DIRTY_KEEP_SHARE >> HK_SLOT_SHIFT);
+    if (atomic_load_explicit(&keeps_none, memory_order_relaxed))
+        kept = 0;
     if (slot_count == 0)
         return;
     atomic_fetch_add_explicit(&grown, slot_count, memory_order_relaxed);

@@ -235,7 +235,6 @@ static bool wait_for_birth(const sys_helper_t *helper) {
 }
 
 int sys_helper_start(void (*run)(void), sys_helper_t *helper) {
-    sys_process_mark_wipe();
     if (sys_is_confined())
         return EPERM;
     if (runs_under_valgrind())

@@ -9,6 +9,7 @@
 #include "helper/control.h"
 #include "helper/helper.h"
 #include "helper/home.h"
+#include "limit/limit.h"
 #include "region/scarce.h"
 #include "rooms.h"
 #include "sys/clock.h"
@@ -74,6 +75,23 @@ static void one_at_a_time(void) {
     CHECK_EQ(atomic_load(&rounds), ROUNDS_IDLE);
 }
 
+/* The word of the process is one that the kernel wipes in a child, if it knows how to. */
+static void is_marked(void) {
+    const _Atomic uint32_t *before = atomic_load(&hk_process_mark);
+    sys_process_mark_wipe();
+    CHECK(atomic_load(&hk_process_mark) == before);
+}
+
+/* A child that was made without handlers is found also where no thread of ours ever starts. */
+static void marks_without_a_thread(void) {
+    home_settle();
+    atomic_store(&hk_option_values[HK_OPT_BACKGROUND], 0);
+    CHECK(limit_look(0));
+    helper_watch();
+    CHECK_EQ(helper_threads(), 0);
+    is_marked();
+}
+
 /* At a limit of address space the first one would take a stack from the program. Who frees does its work, and after a
  * while one starts. */
 static void none_at_a_limit(void) {
@@ -83,6 +101,7 @@ static void none_at_a_limit(void) {
     helper_wake();
     CHECK_EQ(helper_threads(), 0);
     CHECK_EQ(atomic_load(&rounds), 1);
+    is_marked();
     atomic_store(&hk_scarce_at_limit, false);
     /* By the clock that the helper reads, which stands still between ticks. */
     for (uint64_t refused_by = sys_now_ms(); sys_now_ms() - refused_by < RETRY_MS;)
@@ -173,6 +192,7 @@ int main(void) {
     start_map();
     helper_init();
     sys_process_mark_set(SYS_MARK_KNOWN);
+    in_child(marks_without_a_thread);
     none_at_a_limit();
     a_life(3);
     one_at_a_time();

@@ -134,6 +134,10 @@ static void growth(void) {
     size_t kept = hk_max(KEPT, (superslab_taken_bytes() >> HK_SLOT_SHIFT) / 8);
     CHECK(dirty_slots() <= kept);
     CHECK(dirty_slots() > 0);
+    superslab_keep_none(true); /* near a limit */
+    for (unsigned i = 0; i < 10; i++)
+        (void)take(3 * SLOTS);
+    CHECK_EQ(dirty_slots(), 0);
 }
 
 static void growth_without_purging(void) {
