@@ -199,7 +199,8 @@ inline cut(c_who, c_wanted, c_slot, c_zeros, c_seen) {
        c_slot = NOBODY;
        if
        :: c_seen.mask & 1 && (c_wanted == NOBODY || c_wanted == c_seen.superslab * 2) -> c_slot = c_seen.superslab * 2
-       :: c_seen.mask & 2 && (c_wanted == NOBODY || c_wanted == c_seen.superslab * 2 + 1) -> c_slot = c_seen.superslab * 2 + 1
+       :: c_seen.mask & 2 && (c_wanted == NOBODY || c_wanted == c_seen.superslab * 2 + 1) ->
+          c_slot = c_seen.superslab * 2 + 1
        :: else -> break
        fi;
        atomic {
