@@ -22,7 +22,7 @@ enum {
 _Atomic uint32_t hk_slots_holders;      /* a futex */
 static _Atomic uint32_t waiters;        /* for holders */
 static _Atomic size_t floor_slot_count; /* option: written at start */
-static _Atomic bool keeps_none;         /* of what lies dirty while memory grows */
+static _Atomic bool keeps_none;         /* near a limit: written by who looks there; a hint, so relaxed */
 static _Atomic size_t growth_owed;      /* slots that memory has grown by and no purge has answered yet */
 static _Atomic size_t grown;            /* ... since it was last asked for */
 
