@@ -32,6 +32,7 @@ static void *new_block(worker *self) {
     return block;
 }
 
+// Acquire pairs with the release of the thread that put the block there: what it wrote comes before the free.
 static void replace(worker *self, size_t count) {
     for (size_t i = 0; i < count; i++) {
         _Atomic(void *) *slot = &self->slot[bench_rng_below(&self->rng, (uint32_t)self->slots)];

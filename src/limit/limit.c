@@ -21,7 +21,6 @@ enum {
 #define FIRST_LOOK_BYTES (32 * HK_MIB)
 
 _Atomic size_t hk_limit_check_at = FIRST_LOOK_BYTES;
-_Atomic bool hk_limit_near;
 _Atomic size_t hk_limit_step = INT64_MAX;
 static _Atomic bool relief_is_wanted; /* set by any thread that looks, taken by one that can give memory back */
 
@@ -70,7 +69,6 @@ static void note_near(size_t use, size_t soft) {
     if (near == was_near)
         return;
     atomic_store_explicit(&hk_limit_near, near, memory_order_relaxed);
-    superslab_keep_none(near);
     if (!near)
         return;
     hk_count(limit_nears);

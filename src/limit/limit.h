@@ -26,7 +26,6 @@
 #include <stdatomic.h>
 
 extern _Atomic size_t hk_limit_check_at; /* written by the thread that looks */
-extern _Atomic bool hk_limit_near;
 
 /* What was last read of the control group; UINT64_MAX is none. */
 extern _Atomic uint64_t hk_cgroup_high, hk_cgroup_max;

@@ -19,10 +19,10 @@ enum {
     DIRTY_KEEP_SHARE = 8,  /* ... or this part of what is in use */
 };
 
+_Atomic bool hk_limit_near;
 _Atomic uint32_t hk_slots_holders;      /* a futex */
 static _Atomic uint32_t waiters;        /* for holders */
 static _Atomic size_t floor_slot_count; /* option: written at start */
-static _Atomic bool keeps_none;         /* near a limit: written by who looks there; a hint, so relaxed */
 static _Atomic size_t growth_owed;      /* slots that memory has grown by and no purge has answered yet */
 static _Atomic size_t grown;            /* ... since it was last asked for */
 
@@ -46,8 +46,6 @@ size_t superslab_used_slots(void) {
 void superslab_set_floor(size_t bytes) {
     atomic_store_explicit(&floor_slot_count, bytes >> HK_SLOT_SHIFT, memory_order_relaxed);
 }
-
-void superslab_keep_none(bool none) { atomic_store_explicit(&keeps_none, none, memory_order_relaxed); }
 
 /* One purge round: takes dirty slots out of the pool, at most PURGE_RANGES_MAX ranges. */
 typedef struct purge_round {
@@ -225,11 +223,15 @@ size_t superslab_purge_in_haste(size_t slot_count) {
 
 size_t superslab_grown(void) { return atomic_exchange_explicit(&grown, 0, memory_order_relaxed); }
 
+/* Dirty slots that growth leaves where they are. */
+static size_t kept_beside_growth(void) {
+    if (atomic_load_explicit(&hk_limit_near, memory_order_relaxed))
+        return 0;
+    return hk_max(DIRTY_KEEP_MIN, superslab_taken_bytes() / DIRTY_KEEP_SHARE >> HK_SLOT_SHIFT);
+}
+
 void pool_purge_for_growth(size_t slot_count) {
     size_t dirty = pool_count(&hk_pool.dirty);
-    size_t kept = hk_max(DIRTY_KEEP_MIN, superslab_taken_bytes() / DIRTY_KEEP_SHARE >> HK_SLOT_SHIFT);
-    if (atomic_load_explicit(&keeps_none, memory_order_relaxed))
-        kept = 0;
     if (slot_count == 0)
         return;
     atomic_fetch_add_explicit(&grown, slot_count, memory_order_relaxed);
@@ -240,7 +242,8 @@ void pool_purge_for_growth(size_t slot_count) {
     if (owed < SLOTS)
         return;
     owed = atomic_exchange_explicit(&growth_owed, 0, memory_order_relaxed);
-    size_t must = hk_min(owed, dirty - hk_min(dirty, kept)), went = must > 0 ? superslab_purge(must) : 0;
+    size_t must = hk_min(owed, dirty - hk_min(dirty, kept_beside_growth())),
+           went = must > 0 ? superslab_purge(must) : 0;
     if (went >> HK_SLOT_SHIFT < owed)
         (void)superslab_purge_in_haste(owed - (went >> HK_SLOT_SHIFT));
 }

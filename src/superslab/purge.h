@@ -20,8 +20,9 @@ size_t superslab_purge_in_haste(size_t slot_count);
 /* Dirty memory that purging leaves alone (warm-up). */
 void superslab_set_floor(size_t bytes);
 
-/* Near a limit, all that lies dirty pays for growth. */
-void superslab_keep_none(bool none);
+/* A limit is near: then all that lies dirty pays for growth. Written by the thread that looks (limit/limit.c), read by
+ * all. Relaxed: a hint, on which no other memory depends. */
+extern _Atomic bool hk_limit_near;
 
 /* In the child of a fork: slots that were on their way to the kernel come back. */
 void superslab_after_fork(void);

@@ -134,7 +134,7 @@ static void growth(void) {
     size_t kept = hk_max(KEPT, (superslab_taken_bytes() >> HK_SLOT_SHIFT) / 8);
     CHECK(dirty_slots() <= kept);
     CHECK(dirty_slots() > 0);
-    superslab_keep_none(true); /* near a limit */
+    atomic_store(&hk_limit_near, true);
     for (unsigned i = 0; i < 10; i++)
         (void)take(3 * SLOTS);
     CHECK_EQ(dirty_slots(), 0);
