@@ -164,7 +164,7 @@ static void count_superslabs_locked(ptrdiff_t count, ptrdiff_t slot_count) {
         hk_count_by(superslabs_freed, (size_t)-count);
 }
 
-slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge) {
+slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, size_t huge) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(slot_count > 0 && hk_is_pow2(align));
     region_earn_huge_records(pool_records_earn_huge());
@@ -177,7 +177,9 @@ slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slo
         set_use_locked(pool_record(i), use);
     }
     count_superslabs_locked((ptrdiff_t)count, (ptrdiff_t)count * SLOTS);
-    pool_advise_locked(first, count, huge);
+    hk_assert(huge <= count);
+    pool_advise_locked(first, huge, true);
+    pool_advise_locked(first + huge, count - huge, false);
     if (slots_are_sparse(use))
         pool_opened_sparse_locked(first, count, slot_count);
     superslab_t *last = pool_record(first + count - 1);

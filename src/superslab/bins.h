@@ -27,8 +27,8 @@ void pool_give_fresh_locked(superslab_t *s, uint32_t mask, bool brought_along);
 bool pool_open_at_locked(size_t index, bool huge);
 
 /* Takes neighbouring superslabs from the region for `slot_count` slots, the first at a multiple of `align` superslabs;
- * the slots of `tail_mask` in the last are free. 0: memory is out. */
-slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, bool huge);
+ * the slots of `tail_mask` in the last are free. The first `huge` of them ask for huge pages. 0: memory is out. */
+slot_t pool_open_locked(size_t slot_count, size_t align, uint32_t tail_mask, slots_use_t use, size_t huge);
 
 /* Takes a part from the region, of `least` slots at least from its beginning on, which are free then; or NULL. */
 superslab_t *pool_open_part_locked(unsigned least, slots_use_t use);

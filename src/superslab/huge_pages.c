@@ -205,7 +205,7 @@ static void ask_small_locked(size_t index) {
 
 void pool_advise_locked(size_t first, size_t count, bool huge) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
-    hk_assert(first > 0 && count > 0);
+    hk_assert(first > 0);
     if (huge)
         ask_locked(first, count);
     for (size_t i = first; !huge && i < first + count; i++)

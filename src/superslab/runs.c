@@ -136,9 +136,12 @@ static slots_t alloc_resident_locked(size_t count, size_t align, slots_use_t use
 static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use, bool huge) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     hk_assert(count > 0 && hk_is_pow2(align));
-    unsigned tail = (unsigned)(count % SLOTS);
-    uint32_t tail_mask = tail == 0 ? 0 : ALL_SLOTS << tail;
-    slot_t first = pool_open_locked(count, hk_max(align / SLOTS, 1), tail_mask, use, huge);
+    const unsigned tail = (unsigned)(count % SLOTS);
+    const uint32_t tail_mask = tail == 0 ? 0 : ALL_SLOTS << tail;
+    /* A run that begins where a superslab does can never begin in what the last huge page of another has left. */
+    const bool leaves_tail = tail != 0 && align >= SLOTS && count > SLOTS;
+    const size_t huge_count = huge ? pool_superslabs_for(count) - leaves_tail : 0;
+    slot_t first = pool_open_locked(count, hk_max(align / SLOTS, 1), tail_mask, use, huge_count);
     return (slots_t){first, true};
 }
 
@@ -234,7 +237,7 @@ bool slots_take_dirty(slot_t first, size_t count) { return take_if(first, count,
 slots_t slots_alloc_fresh(size_t count, size_t grown, bool huge) {
     hk_assert(count > 0 && grown <= count);
     hk_lock(&hk_superslab_lock);
-    slots_t got = alloc_across_locked(count, SLOTS, huge ? SLOTS_DENSE : SLOTS_SPARSE, huge);
+    slots_t got = alloc_across_locked(count, 1, huge ? SLOTS_DENSE : SLOTS_SPARSE, huge);
     hk_unlock(&hk_superslab_lock);
     if (got.first != 0)
         pool_purge_for_growth(grown);

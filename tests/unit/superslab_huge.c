@@ -110,6 +110,22 @@ static void long_runs(void) {
         CHECK(!superslab_view(slots_alloc(16, 16, SLOTS_SPARSE).first / SLOTS).huge);
 }
 
+/* The last superslab of a run asks too, as the next run begins in what this one leaves of it. One that is aligned to
+ * superslabs cannot, so there the last one asks only when the run takes all of it. */
+static void aligned_runs(void) {
+    filled();
+    for (size_t align = 1; align <= 2 * SLOTS; align *= 2) {
+        slots_t run = slots_alloc(2 * SLOTS + 8, align, SLOTS_DENSE),
+                whole = slots_alloc(2 * SLOTS, align, SLOTS_DENSE);
+        CHECK(superslab_view(run.first / SLOTS).huge && superslab_view(run.first / SLOTS + 1).huge);
+        CHECK_EQ(superslab_view((run.first + 2 * SLOTS) / SLOTS).huge, align < SLOTS);
+        CHECK(superslab_view((whole.first + SLOTS) / SLOTS).huge);
+        slots_free(run.first, 2 * SLOTS + 8, true);
+        slots_free(whole.first, 2 * SLOTS, true);
+        (void)superslab_purge(SIZE_MAX);
+    }
+}
+
 /* A table that grows in place slot by slot does not tell how slabs of a slot are filled. */
 static void grown_in_place(void) {
     filled();
@@ -151,6 +167,7 @@ static void on_growth_pays(void) { switched_on(growth_pays); }
 static void on_long_runs(void) { switched_on(long_runs); }
 static void on_grown_in_place(void) { switched_on(grown_in_place); }
 static void on_refused_growth(void) { switched_on(refused_growth); }
+static void on_aligned_runs(void) { switched_on(aligned_runs); }
 static void on_brought_along(void) { switched_on(brought_along); }
 
 static void switched_off(void) {
@@ -184,6 +201,7 @@ int main(void) {
     in_child(on_long_runs);
     in_child(on_grown_in_place);
     in_child(on_refused_growth);
+    in_child(on_aligned_runs);
     in_child(switched_off);
     in_child(forced);
     return CHECK_PASS;
