@@ -150,7 +150,6 @@ typedef struct heap {
     _Atomic uint32_t slot_count;          /* slots of its slabs; written under the lock, read without */
     uint8_t sweep_shift;                  /* how often it refilled after a sweep (magazine.c); the heap's thread */
     uint8_t asked;                        /* for classes that are earned: magazine_is_earned; the heap's thread */
-    uint8_t served;                       /* ... and how many were served by its free slots, at most as many */
     uint8_t waits; /* of its thread for the pool, against visits without: slot_cache.c; read by others too */
     _Atomic uint64_t slot_cache[HEAP_SLOT_WORDS]; /* slot_cache.h */
     size_t magazine_bytes;                        /* what the magazines can hold; the heap's thread */

@@ -20,10 +20,9 @@ enum {
     LONG_STREAK_BYTES = 8 << 20, /* ... this; and a thread that has flushed so much makes them small, */
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
-    EARNED_EVENTS = 8,
-    SERVED_SHARE = 8,          /* where the heap's free slots serve this part of what was asked for, */
-    EARNED_EVENTS_SERVED = 16, /* ... a class must be asked for so often, */
-    EARNED_SHARE = 2,          /* ... and be this part of it */
+    EARNED_EVENTS = 16,     /* a class must be asked for so often, */
+    EARNED_SHARE = 2,       /* ... and be this part of what is asked for; */
+    EARNED_EVENTS_LONG = 8, /* ... one of runs that are too long for a heap's free slots, so often alone */
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,
     STILL_TICKS_BEFORE_DROP = 4,
@@ -143,7 +142,6 @@ void *magazine_take_large(heap_t *h, unsigned cls) {
 
 static HK_COLD void forget_asked(heap_t *h) {
     h->asked = 0;
-    h->served = 0;
     for (unsigned cls = class_of_mid(HK_EARNED_ABOVE); cls < HK_MAGAZINE_COUNT; cls++)
         h->class_stats[cls].events = 0;
 }
@@ -154,9 +152,9 @@ HK_COLD bool magazine_is_earned(heap_t *h, unsigned cls) {
     if (may_be_served && ++h->asked == 0) /* such blocks alone bring no tick */
         forget_asked(h);
     const unsigned events = ++h->class_stats[cls].events;
-    if (!may_be_served || h->served * SERVED_SHARE < h->asked)
-        return events >= EARNED_EVENTS;
-    return events >= EARNED_EVENTS_SERVED && events * EARNED_SHARE >= h->asked;
+    if (!may_be_served)
+        return events >= EARNED_EVENTS_LONG;
+    return events >= EARNED_EVENTS && events * EARNED_SHARE >= h->asked;
 }
 
 HK_COLD bool magazine_wants_large(heap_t *h, unsigned cls) {

@@ -151,7 +151,6 @@ static void *take(heap_t *h, size_t size, bool *zeroed) {
         if (place.index == HEAP_SLOT_WORDS)
             return NULL;
     } while (!cut(h, place.index, place.word, part(place.first, (unsigned)count)));
-    slot_cache_served(h);
     if (zeroed != NULL)
         *zeroed = (place.word & FRESH) != 0;
     count_growth(place.word, count);

@@ -52,9 +52,6 @@ HK_INLINE void slot_cache_begin(heap_t *h) {
  * As large_alloc. The heap's thread, as the next three. */
 void *slot_cache_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 
-/* Slots of the heap served what its thread asked for, as those of a class that is earned would have. */
-HK_INLINE void slot_cache_served(heap_t *h) { h->served = (uint8_t)(h->served + (h->served < h->asked)); }
-
 /* Frees a run: large_free, but that the heap which took it may keep its slots. `*kept`: bytes that it keeps then, 0
  * when these go to the pool. */
 bool slot_cache_free(heap_t *h, void *block, size_t *kept);

@@ -196,10 +196,8 @@ bool heap_alone_grow(heap_t *h, void *block, size_t size) {
         return false;
     large_set_alone(&h->large, block, cls);
     /* As if it were a new one, else a program whose blocks all grow asked for nothing but the class they begin with. */
-    if (class_is_earned(cls) && is_without_slabs(h, cls)) {
+    if (class_is_earned(cls) && is_without_slabs(h, cls))
         (void)magazine_is_earned(h, cls);
-        slot_cache_served(h);
-    }
     return true;
 }
 
