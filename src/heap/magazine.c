@@ -20,8 +20,8 @@ enum {
     LONG_STREAK_BYTES = 8 << 20, /* ... this; and a thread that has flushed so much makes them small, */
     LONG_STREAK_BLOCKS = 16,     /* as each block in one that was freed at random keeps a page */
     GROW_EVENTS = 2,
-    EARNED_EVENTS = 16,     /* a class must be asked for so often, */
-    EARNED_SHARE = 2,       /* ... and be this part of what is asked for; */
+    EARNED_EVENTS = 32,     /* a class must be asked for so often, */
+    EARNED_SHARE = 4,       /* ... and be this part of what is asked for; */
     EARNED_EVENTS_LONG = 8, /* ... one of runs that are too long for a heap's free slots, so often alone */
     LARGE_BUDGET_BYTES = 4 << 20,
     IDLE_TICKS_BEFORE_SHRINK = 8,

@@ -16,8 +16,8 @@
 void *magazine_alloc(heap_t *h, unsigned cls);
 
 /* Classes earn a magazine (class_is_earned, and all large ones): whether the thread has asked for the class a few
- * times within one tick, this time included, and the class is half of what it asked for of such classes; of the longest
- * ones, whether it has asked a few times. */
+ * times within one tick, this time included, and it is a quarter of what the thread asked for of such classes; of the
+ * longest ones, whether it has asked a few times. */
 bool magazine_is_earned(heap_t *h, unsigned cls);
 
 /* Large classes: the run on top of the magazine, or NULL; and whether the magazine takes a run (it is earned, and there

@@ -70,6 +70,11 @@ bool pool_set_huge_locked(superslab_t *s, bool huge) {
     return true;
 }
 
+bool pool_tail_is_small_locked(void) {
+    hk_assert(hk_lock_is_held(&hk_superslab_lock));
+    return hk_option(HK_OPT_HUGE) != HK_HUGE_FORCE && huge_borders < HUGE_BORDERS_MAX / 2;
+}
+
 void pool_forget_huge_locked(superslab_t *s) {
     hk_assert(hk_lock_is_held(&hk_superslab_lock));
     if (s->huge)

@@ -16,6 +16,10 @@ void pool_advise_locked(size_t first, size_t count, bool huge);
 /* Notes what the superslab is advised for, unless the mappings would become too many. Returns whether it may. */
 bool pool_set_huge_locked(superslab_t *s, bool huge);
 
+/* Whether the last superslab of a run may have small pages behind huge ones, as little else would be there: that is one
+ * place more where advice changes. */
+bool pool_tail_is_small_locked(void);
+
 /* Of a mapping that was not asked about. */
 void pool_forget_huge_locked(superslab_t *s);
 

@@ -17,7 +17,6 @@ enum {
     HASTE_LOOKS_MAX = 256, /* superslabs that are looked at for what may go in haste */
     DIRTY_KEEP_MIN = 64,   /* slots that may lie dirty while memory grows, where none may go in haste, */
     DIRTY_KEEP_SHARE = 8,  /* ... or this part of what is in use */
-    GROWTH_PART = 8,       /* slots by which memory grows until it pays: a call that pays for many takes long */
 };
 
 _Atomic bool hk_limit_near;
@@ -238,15 +237,13 @@ void pool_purge_for_growth(size_t slot_count) {
     atomic_fetch_add_explicit(&grown, slot_count, memory_order_relaxed);
     if (dirty == 0 || hk_option(HK_OPT_PURGE_DELAY) < 0 || sys_purge_refused())
         return;
+    /* All of a superslab goes back at once, so growth gathers until it is worth one. */
     size_t owed = atomic_fetch_add_explicit(&growth_owed, slot_count, memory_order_relaxed) + slot_count;
-    if (owed < GROWTH_PART)
+    if (owed < SLOTS)
         return;
     owed = atomic_exchange_explicit(&growth_owed, 0, memory_order_relaxed);
     size_t must = hk_min(owed, dirty - hk_min(dirty, kept_beside_growth())),
-           went = (must > 0 ? superslab_purge(must) : 0) >> HK_SLOT_SHIFT;
-    if (went < owed)
-        went += superslab_purge_in_haste(owed - went) >> HK_SLOT_SHIFT;
-    /* All of a superslab goes back at once, so growth gathers until it is worth the next one. */
-    if (went < owed && owed < SLOTS)
-        atomic_fetch_add_explicit(&growth_owed, owed - went, memory_order_relaxed);
+           went = must > 0 ? superslab_purge(must) : 0;
+    if (went >> HK_SLOT_SHIFT < owed)
+        (void)superslab_purge_in_haste(owed - (went >> HK_SLOT_SHIFT));
 }

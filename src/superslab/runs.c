@@ -139,7 +139,7 @@ static slots_t alloc_across_locked(size_t count, size_t align, slots_use_t use, 
     const unsigned tail = (unsigned)(count % SLOTS);
     const uint32_t tail_mask = tail == 0 ? 0 : ALL_SLOTS << tail;
     /* A run that begins where a superslab does can never begin in what the last huge page of another has left. */
-    const bool leaves_tail = tail != 0 && align >= SLOTS && count > SLOTS;
+    const bool leaves_tail = tail != 0 && align >= SLOTS && count > SLOTS && pool_tail_is_small_locked();
     const size_t huge_count = huge ? pool_superslabs_for(count) - leaves_tail : 0;
     slot_t first = pool_open_locked(count, hk_max(align / SLOTS, 1), tail_mask, use, huge_count);
     return (slots_t){first, true};

@@ -238,10 +238,10 @@ static void not_hardened(void) {
 static void *uses_runs(void *unused) {
     (void)unused;
     last_heap = heap_current();
-    void *runs[16];
-    for (unsigned i = 0; i < 16; i++)
+    void *runs[32];
+    for (unsigned i = 0; i < 32; i++)
         CHECK((runs[i] = heap_malloc_slow(512 * 1024)) != NULL);
-    for (unsigned i = 0; i < 16; i++)
+    for (unsigned i = 0; i < 32; i++)
         release(runs[i]);
     CHECK(last_heap->magazines_in_use[HK_MAP_CLASS_LARGE / 64] != 0);
     return NULL;

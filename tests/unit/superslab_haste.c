@@ -99,21 +99,6 @@ static void growth_pays(void) {
     CHECK_EQ(superslab_check(), 0);
 }
 
-/* By eight slots at a time, so that no call has to give back much; all of a superslab goes at once, and growth gathers
- * until it is worth that. */
-static void growth_pays_in_parts(void) {
-    const slot_t runs[2] = {grow(), grow()};
-    for (unsigned k = 0; k < 8 + 14; k++)
-        slots_free(k < 8 ? runs[0] + 2 * k : runs[1] + 2 * (k - 8), 1, true);
-    CHECK_EQ(superslab_dirty_bytes() >> HK_SLOT_SHIFT, 8 + 14);
-    const size_t left_after[] = {14, 14, 0, 0};
-    for (unsigned i = 0; i < 4; i++) {
-        CHECK(slots_alloc(8, 8, SLOTS_SPARSE).first != 0);
-        CHECK_EQ(superslab_dirty_bytes() >> HK_SLOT_SHIFT, left_after[i]);
-    }
-    CHECK_EQ(superslab_check(), 0);
-}
-
 static void not_beyond_the_credit(void) {
     slot_t runs[2];
     superslab_went_in_haste(SIZE_MAX);
@@ -156,7 +141,6 @@ int main(void) {
     wants();
     in_child(a_phase_is_over);
     in_child(growth_pays);
-    in_child(growth_pays_in_parts);
     in_child(not_beyond_the_credit);
     in_child(nothing_grows);
     in_child(regretted);

@@ -178,6 +178,8 @@ static void switched_off(void) {
 static void forced(void) {
     start("HAKMEM_HUGE=force");
     CHECK_EQ(huge_of(EARLY, 2, 65536), EARLY);
+    slots_t aligned = slots_alloc(SLOTS + 8, SLOTS, SLOTS_SPARSE);
+    CHECK(superslab_view((aligned.first + SLOTS) / SLOTS).huge);
     /* A run over a superslab that was broken up for a purge, and is clean. */
     slots_t a = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE), b = slots_alloc(SLOTS, SLOTS, SLOTS_SPARSE);
     CHECK_EQ(b.first, a.first + SLOTS);
