@@ -19,7 +19,7 @@ pub fn by<K: Hash + Eq + Ord + Clone + Debug>(text: &str, key: impl Fn(&str) -> 
         }
     }
     let ordered: BTreeMap<K, usize> = counts.iter().map(|(k, n)| (k.clone(), *n)).collect();
-    assert!(ordered.len() == seen.len(), "{:?}", ordered.first_key_value());
+    assert!(ordered.len() == seen.len(), "{:?}", ordered.iter().next());
     counts
 }
 
