@@ -49,14 +49,14 @@ HK_INLINE void slot_cache_begin(heap_t *h) {
 }
 
 /* A block of `size` bytes: of the heap's slots, or of the pool's when none is as long, or `align` is more than a slot.
- * As large_alloc. The heap's thread, as the next three. */
+ * As large_alloc. The heap's thread, as slot_cache_free and slot_cache_extend. */
 void *slot_cache_alloc(heap_t *h, size_t size, size_t align, bool *zeroed);
 
 /* Frees a run: large_free, but that the heap which took it may keep its slots. `*kept`: bytes that it keeps then, 0
  * when these go to the pool. */
 bool slot_cache_free(heap_t *h, void *block, size_t *kept);
 
-/* All slots go to the pool. */
+/* All slots go to the pool. Any thread. */
 void slot_cache_give_back(heap_t *h);
 
 /* Whether a live run grew to the slots that `size` bytes need, which are more than it had: into some of the heap (NULL:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks above 16 KiB lie alone, in runs, until their thread has asked for the class a few times within a tick, and as
- * often as for all others; and as long as such runs are no more than a slab. To the program they are blocks of their
- * class.
+ * Blocks above 16 KiB lie alone, in runs, until their thread has asked for the class a few times within a tick, and it
+ * is a quarter of what the thread asked for; and as long as such runs are no more than a slab. To the program they are
+ * blocks of their class.
  */
 #include "heap/slot_cache.h"
 #include "heap_places.h"

@@ -59,7 +59,7 @@ static void within_budget(void) {
     }
 }
 
-/* So long that the heap keeps no slots of it: the class need not be half of what is asked for. */
+/* So long that the heap keeps no slots of it: the class need not be a quarter of what is asked for. */
 static void the_longest_by_themselves(void) {
     enum { LONGEST = 3 * HK_MIB };
     for (unsigned i = 0; i < 8; i++) {
